@@ -21,18 +21,6 @@
 
 enum { EXIT_USAGE = 2 };
 
-static void print_about(FILE *out)
-{
-    (void)fprintf(out,
-                  "dpu-gate %s: lets CNI go on only while the DPU behind this node is ready\n"
-                  "CNI protocol versions supported: ",
-                  DPU_VERSION);
-    for (size_t i = 0; cni_versions[i]; i++) {
-        (void)fprintf(out, "%s%s", i ? ", " : "", cni_versions[i]);
-    }
-    (void)fputc('\n', out); /* nobody is left to tell if these fail */
-}
-
 /* Without a verb in the environment. As the skeleton has it, the words go to stderr. */
 static int run_by_hand(const char *argument)
 {
@@ -47,7 +35,10 @@ static int run_by_hand(const char *argument)
                       "CNI_COMMAND in the environment\n",
                       argument);
     }
-    print_about(stderr);
+    (void)fprintf(stderr,
+                  "dpu-gate %s: lets CNI go on only while the DPU behind this node is ready\n"
+                  "CNI protocol versions supported: " CNI_VERSIONS(", ") "\n",
+                  DPU_VERSION); /* nobody is left to tell if this fails */
     return is_known ? EXIT_SUCCESS : EXIT_USAGE;
 }
 
@@ -66,14 +57,14 @@ static void open_standard_fds(void)
 
 /* ---- the gate -------------------------------------------------------------------------------- */
 
-static int gate(enum cni_verb verb, const struct cni_conf *conf, struct cni_error *error)
+static int gate(struct cni_call *c)
 {
     struct gate_decision decision;
-    record_file_judge(conf->readiness_file, &decision);
+    record_file_judge(c->readiness_file, &decision);
     if (!decision.admit) {
         int status = gate_status_code(&decision);
-        int most = status > conf->status_code ? status : conf->status_code;
-        return cni_fail(error, verb == CNI_STATUS ? most : CNI_TRY_AGAIN_LATER, decision.details,
+        int most = status > c->status_code ? status : c->status_code;
+        return cni_fail(c, c->verb == CNI_STATUS ? most : CNI_TRY_AGAIN_LATER, decision.details,
                         NAMES_NOT_READY_PREFIX "%s", decision.message);
     }
     if (decision.note[0] != '\0') {
@@ -85,60 +76,57 @@ static int gate(enum cni_verb verb, const struct cni_conf *conf, struct cni_erro
 /* ---- chained --------------------------------------------------------------------------------- */
 
 /* The skeleton's last check: the container's namespace must not be our own. */
-static int check_netns(const struct cni_env *env, struct cni_error *error)
+static int check_netns(struct cni_call *c)
 {
     struct stat own;
     struct stat given;
-    bool same = env->netns[0] != '\0' && !env->netns_override &&
-                stat("/proc/self/ns/net", &own) == 0 && stat(env->netns, &given) == 0 &&
-                own.st_dev == given.st_dev && own.st_ino == given.st_ino;
+    bool same = c->netns[0] != '\0' && !c->netns_override && stat("/proc/self/ns/net", &own) == 0 &&
+                stat(c->netns, &given) == 0 && own.st_dev == given.st_dev &&
+                own.st_ino == given.st_ino;
     if (same) {
-        return cni_fail(error, CNI_INVALID_NETNS, "",
+        return cni_fail(c, CNI_INVALID_NETNS, "",
                         "plugin's netns and netns from CNI_NETNS should not be the same");
     }
     return 0;
 }
 
 /* The previous plugin's result as it is, or an empty one in the configuration's version. */
-static int pass_result_on(const struct cni_conf *conf, struct cni_error *error)
+static int pass_result_on(struct cni_call *c)
 {
-    struct json_slice previous = json_scan_member(conf->object, "prevResult");
+    struct json_slice previous = json_scan_member(c->object, "prevResult");
     bool can_be_empty = true;
     if (json_scan_kind(previous) != JSON_KIND_OBJECT) {
         previous = (struct json_slice){.at = NULL};
-        if (cni_version_at_least(conf->version, "0.3.0", &can_be_empty, NULL) == 0 &&
-            !can_be_empty) {
-            return cni_fail(error, CNI_INVALID_CONFIG, "",
+        if (cni_version_at_least(c->version, "0.3.0", &can_be_empty, NULL) == 0 && !can_be_empty) {
+            return cni_fail(c, CNI_INVALID_CONFIG, "",
                             "cniVersion %s has no empty result: use dpu-gate with a delegate",
-                            conf->version);
+                            c->version);
         }
     }
-    if (reply_result(previous, conf->version) != EXIT_SUCCESS) {
-        return cni_fail(error, CNI_IO_FAILURE, "", "writing the result failed");
+    if (reply_result(c, previous) != EXIT_SUCCESS) {
+        return cni_fail(c, CNI_IO_FAILURE, "", "writing the result failed");
     }
     return 0;
 }
 
-static int finish_chained(const struct cni_env *env, const struct cni_conf *conf,
-                          struct cni_error *error)
+static int finish_chained(struct cni_call *c)
 {
-    if (env->verb != CNI_ADD && env->verb != CNI_DEL) {
+    if (c->verb != CNI_ADD && c->verb != CNI_DEL) {
         return 0;
     }
-    int code = check_netns(env, error);
-    return code == 0 && env->verb == CNI_ADD ? pass_result_on(conf, error) : code;
+    int code = check_netns(c);
+    return code == 0 && c->verb == CNI_ADD ? pass_result_on(c) : code;
 }
 
 /* ---- wrapping -------------------------------------------------------------------------------- */
 
-static int finish_wrapping(const struct cni_env *env, const struct cni_conf *conf, int *exit_status,
-                           struct cni_error *error)
+static int finish_wrapping(struct cni_call *c)
 {
-    int code = delegate_call(env, conf, exit_status, error);
-    if (env->verb == CNI_STATUS && (code == CNI_IO_FAILURE || code == CNI_TRY_AGAIN_LATER)) {
-        error->code = conf->status_code; /* a delegate that cannot run is a plugin not available */
+    int code = delegate_call(c);
+    if (c->verb == CNI_STATUS && (code == CNI_IO_FAILURE || code == CNI_TRY_AGAIN_LATER)) {
+        c->code = c->status_code; /* a delegate that cannot run is a plugin not available */
     }
-    return error->code;
+    return c->code;
 }
 
 /* The last word of a gate without memory: the CNI library's "internal error". */
@@ -156,52 +144,37 @@ _Noreturn void mem_exhausted(size_t bytes)
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-static int run(const struct cni_env *env, struct cni_conf *conf, int *exit_status,
-               struct cni_error *error)
+static int run(struct cni_call *c)
 {
-    int code = conf_read(STDIN_FILENO, conf, error);
-    if (code != 0) {
-        return code;
+    if (conf_read(c, STDIN_FILENO) != 0) {
+        return c->code;
     }
-    if (env->verb == CNI_VERB_UNKNOWN) {
-        return cni_fail(error, CNI_INVALID_ENVIRONMENT, "", "unknown CNI_COMMAND: %s",
-                        env->command);
+    if (c->verb == CNI_VERB_UNKNOWN) {
+        return cni_fail(c, CNI_INVALID_ENVIRONMENT, "", "unknown CNI_COMMAND: %s", c->command);
     }
-    code = conf_check_version(conf, env->verb, error);
-    if (code != 0 || (code = conf_read_options(conf, env->verb, error)) != 0) {
-        return code;
+    if (conf_check_version(c) != 0 || conf_read_options(c) != 0 ||
+        (cni_is_gated(c->verb) && gate(c) != 0)) {
+        return c->code;
     }
-    if (env->verb == CNI_ADD || env->verb == CNI_STATUS) {
-        code = gate(env->verb, conf, error);
-    }
-    if (code != 0) {
-        return code;
-    }
-    return conf->is_wrapping ? finish_wrapping(env, conf, exit_status, error)
-                             : finish_chained(env, conf, error);
+    return c->is_wrapping ? finish_wrapping(c) : finish_chained(c);
 }
 
 int main(int argc, char **argv)
 {
-    struct cni_env env;
-    struct cni_error error = {.code = 0};
-    struct cni_conf conf = {.version = CNI_VERSION_CURRENT};
+    struct cni_call call = {.version = CNI_VERSION_CURRENT};
     open_standard_fds();
     (void)signal(SIGPIPE, SIG_IGN); /* a closed stdout shows as a failed write */
-    int code = cni_env_read(&env, &error);
-    if (code != 0 && env.command[0] == '\0') {
+    int code = cni_read_env(&call);
+    if (code != 0 && call.command[0] == '\0') {
         return run_by_hand(argc > 1 ? argv[1] : "--help");
     }
-    if (code == 0 && env.verb == CNI_VERSION) {
+    if (code == 0 && call.verb == CNI_VERSION) {
         return reply_versions();
     }
-    int status = EXIT_SUCCESS;
     if (code == 0) {
-        code = run(&env, &conf, &status, &error);
+        code = run(&call);
     }
-    if (code != 0) {
-        status = reply_error(&error, conf.version);
-    }
-    conf_fini(&conf);
+    int status = code == 0 ? call.exit_status : reply_error(&call);
+    cni_call_fini(&call);
     return status;
 }

@@ -15,22 +15,33 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- errors and answers ---------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* An error's texts, of which each byte may need an escape of two, and what is around them. */
 enum { REPLY_BYTES = 2 * (CNI_MSG_BYTES + CNI_DETAILS_BYTES) + 1024 };
 
-int cni_fail(struct cni_error *error, int code, const char *details, const char *fmt, ...)
+int cni_fail(struct cni_call *c, int code, const char *details, const char *fmt, ...)
 {
     char msg[CNI_MSG_BYTES];
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(msg, sizeof(msg), fmt, ap); /* truncation is the bound */
     va_end(ap);
-    error->code = code;
-    text_sanitize(error->msg, sizeof(error->msg), msg, strlen(msg));
-    text_sanitize(error->details, sizeof(error->details), details, strlen(details));
+    c->code = code;
+    text_sanitize(c->msg, sizeof(c->msg), msg, strlen(msg));
+    text_sanitize(c->details, sizeof(c->details), details, strlen(details));
     return code;
+}
+
+void cni_call_fini(struct cni_call *c)
+{
+    buf_fini(&c->text);
+    buf_fini(&c->delegate_file);
+}
+
+bool cni_is_gated(enum cni_verb verb)
+{
+    return verb == CNI_ADD || verb == CNI_STATUS;
 }
 
 static bool put(const char *bytes, size_t len)
@@ -49,26 +60,26 @@ int reply_bytes(const char *bytes, size_t len)
     return finish(put(bytes, len));
 }
 
-int reply_error(const struct cni_error *error, const char *version)
+int reply_error(const struct cni_call *c)
 {
     char json[REPLY_BYTES] = "";
     struct json_writer w = {.out = json, .max_bytes = sizeof(json)};
     json_put_raw(&w, "{\n    \"cniVersion\": ");
-    json_put_text(&w, version);
+    json_put_text(&w, c->version);
     json_put_raw(&w, ",\n    \"code\": ");
-    json_put_i64(&w, error->code);
+    json_put_i64(&w, c->code);
     json_put_raw(&w, ",\n    \"msg\": ");
-    json_put_text(&w, error->msg);
-    if (error->details[0] != '\0') {
+    json_put_text(&w, c->msg);
+    if (c->details[0] != '\0') {
         json_put_raw(&w, ",\n    \"details\": ");
-        json_put_text(&w, error->details);
+        json_put_text(&w, c->details);
     }
     json_put_raw(&w, "\n}\n");
     (void)reply_bytes(json, w.used); /* the exit status is 1 in any case */
     return EXIT_FAILURE;
 }
 
-int reply_result(struct json_slice result, const char *version)
+int reply_result(const struct cni_call *c, struct json_slice result)
 {
     char head[REPLY_BYTES] = "";
     struct json_writer w = {.out = head, .max_bytes = sizeof(head)};
@@ -79,7 +90,7 @@ int reply_result(struct json_slice result, const char *version)
         return finish(put(result.at, result.len) && put("\n", 1));
     }
     json_put_raw(&w, "{\"cniVersion\":");
-    json_put_text(&w, version);
+    json_put_text(&w, c->version);
     bool is_put = put(head, w.used);
     struct json_walk walk = json_walk_start(result);
     while (is_put && json_walk_next(&walk, &key, &value)) {
@@ -91,36 +102,24 @@ int reply_result(struct json_slice result, const char *version)
 
 int reply_versions(void)
 {
-    char json[REPLY_BYTES] = "";
-    struct json_writer w = {.out = json, .max_bytes = sizeof(json)};
-    json_put_raw(&w, "{\"cniVersion\":\"" CNI_VERSION_CURRENT "\",\"supportedVersions\":[");
-    for (size_t i = 0; cni_versions[i]; i++) {
-        json_put_raw(&w, i > 0 ? "," : "");
-        json_put_text(&w, cni_versions[i]);
-    }
-    json_put_raw(&w, "]}\n");
-    return reply_bytes(json, w.used);
+    static const char answer[] = "{\"cniVersion\":\"" CNI_VERSION_CURRENT
+                                 "\",\"supportedVersions\":[\"" CNI_VERSIONS("\",\"") "\"]}\n";
+    return reply_bytes(answer, sizeof(answer) - 1);
 }
 
 /* ---- versions of the spec -------------------------------------------------------------------- */
 
-const char *const cni_versions[] = {
-    "0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", CNI_VERSION_CURRENT, NULL};
-
 enum { PARTS = 3 };
 
-bool cni_version_is_supported(const char *version)
+static bool is_supported(const char *version)
 {
-    for (size_t i = 0; cni_versions[i]; i++) {
-        if (text_equal(cni_versions[i], version)) {
-            return true;
-        }
-    }
-    return false;
+    char quoted[CONF_VERSION_BYTES + 2];
+    text_format(quoted, sizeof(quoted), "'%s'", version);
+    return !strchr(version, '\'') && strstr("'" CNI_VERSIONS("''") "'", quoted);
 }
 
 /* Up to three dotted numbers; missing ones are 0. */
-static int parse(const char *version, uint64_t out[static PARTS], struct err *e)
+static int version_parse(const char *version, uint64_t out[static PARTS], struct err *e)
 {
     static const char *const names[PARTS] = {"major", "minor", "micro"};
     const char *at = version;
@@ -145,8 +144,8 @@ int cni_version_at_least(const char *version, const char *least, bool *out, stru
 {
     uint64_t a[PARTS];
     uint64_t b[PARTS];
-    int rc = parse(version, a, e);
-    if (rc != 0 || (rc = parse(least, b, e)) != 0) {
+    int rc = version_parse(version, a, e);
+    if (rc != 0 || (rc = version_parse(least, b, e)) != 0) {
         return rc;
     }
     size_t i = 0;
@@ -180,7 +179,8 @@ static enum cni_verb verb_of(const char *command)
     return (enum cni_verb)i;
 }
 
-bool cni_env_is_identifier(const char *text)
+/* Also the rule for a network name: starts alphanumeric, then alphanumerics, '_', '.', '-'. */
+static bool is_identifier(const char *text)
 {
     static const char alphanumeric[] =
         "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -188,11 +188,11 @@ bool cni_env_is_identifier(const char *text)
     return text[0] != '\0' && strchr(alphanumeric, text[0]) && text[strspn(text, any)] == '\0';
 }
 
-static int check_container_id(const char *id, struct cni_error *error)
+static int check_container_id(struct cni_call *c)
 {
-    return cni_env_is_identifier(id)
-               ? 0
-               : cni_fail(error, CNI_INVALID_ENVIRONMENT, id, "invalid characters in containerID");
+    return is_identifier(c->container_id) ? 0
+                                          : cni_fail(c, CNI_INVALID_ENVIRONMENT, c->container_id,
+                                                     "invalid characters in containerID");
 }
 
 /* Of Unicode. `s` is not empty. */
@@ -211,20 +211,20 @@ static bool is_white_space(const char *s)
     return en_quad_to_hair || strchr(" \t\n\v\f\r", *s);
 }
 
-static int check_ifname(const char *name, struct cni_error *error)
+static int check_ifname(struct cni_call *c)
 {
+    const char *name = c->ifname;
     const int code = CNI_INVALID_ENVIRONMENT;
     if (strlen(name) > IFNAME_MAX_BYTES) {
-        return cni_fail(error, code, "interface name should be less than 16 characters",
+        return cni_fail(c, code, "interface name should be less than 16 characters",
                         "interface name is too long");
     }
     if (text_equal(name, ".") || text_equal(name, "..")) {
-        return cni_fail(error, code, "", "interface name is . or ..");
+        return cni_fail(c, code, "", "interface name is . or ..");
     }
-    for (const char *c = name; *c; c++) {
-        if (*c == '/' || *c == ':' || is_white_space(c)) {
-            return cni_fail(error, code, "",
-                            "interface name contains / or : or whitespace characters");
+    for (const char *at = name; *at; at++) {
+        if (*at == '/' || *at == ':' || is_white_space(at)) {
+            return cni_fail(c, code, "", "interface name contains / or : or whitespace characters");
         }
     }
     return 0;
@@ -232,7 +232,7 @@ static int check_ifname(const char *name, struct cni_error *error)
 
 #define BIT(verb) (1u << (verb))
 
-int cni_env_read(struct cni_env *out, struct cni_error *error)
+int cni_read_env(struct cni_call *c)
 {
     const unsigned attachment = BIT(CNI_ADD) | BIT(CNI_CHECK) | BIT(CNI_DEL);
     const char *override = NULL;
@@ -240,13 +240,13 @@ int cni_env_read(struct cni_env *out, struct cni_error *error)
         const char *name;
         const char **value;
         unsigned required_for;
-        int (*check)(const char *value, struct cni_error *error);
+        int (*check)(struct cni_call *c);
     } rows[] = {
-        {"CNI_COMMAND", &out->command, ~0u, NULL},
-        {"CNI_CONTAINERID", &out->container_id, attachment, check_container_id},
-        {"CNI_NETNS", &out->netns, BIT(CNI_ADD) | BIT(CNI_CHECK), NULL},
-        {"CNI_IFNAME", &out->ifname, attachment, check_ifname},
-        {"CNI_PATH", &out->path, attachment | BIT(CNI_GC) | BIT(CNI_STATUS), NULL},
+        {"CNI_COMMAND", &c->command, ~0u, NULL},
+        {"CNI_CONTAINERID", &c->container_id, attachment, check_container_id},
+        {"CNI_NETNS", &c->netns, BIT(CNI_ADD) | BIT(CNI_CHECK), NULL},
+        {"CNI_IFNAME", &c->ifname, attachment, check_ifname},
+        {"CNI_PATH", &c->path, attachment | BIT(CNI_GC) | BIT(CNI_STATUS), NULL},
         {"CNI_NETNS_OVERRIDE", &override, 0, NULL},
     };
     char missing[256] = "";
@@ -254,24 +254,23 @@ int cni_env_read(struct cni_env *out, struct cni_error *error)
         const char *value = getenv(rows[i].name);
         *rows[i].value = value ? value : "";
         if (i == 0) {
-            out->verb = verb_of(out->command);
+            c->verb = verb_of(c->command);
         }
         if ((*rows[i].value)[0] == '\0') {
-            if (rows[i].required_for & BIT(out->verb)) {
+            if (rows[i].required_for & BIT(c->verb)) {
                 size_t used = strlen(missing);
                 text_format(missing + used, sizeof(missing) - used, "%s%s", used ? "," : "",
                             rows[i].name); /* sized for all of them */
             }
-        } else if (rows[i].required_for & BIT(out->verb) && rows[i].check &&
-                   rows[i].check(*rows[i].value, error) != 0) {
-            return error->code;
+        } else if (rows[i].required_for & BIT(c->verb) && rows[i].check && rows[i].check(c) != 0) {
+            return c->code;
         }
     }
     if (missing[0] != '\0') {
-        return cni_fail(error, CNI_INVALID_ENVIRONMENT, "", "required env variables [%s] missing",
+        return cni_fail(c, CNI_INVALID_ENVIRONMENT, "", "required env variables [%s] missing",
                         missing);
     }
-    out->netns_override = text_equal(override, "1") || strcasecmp(override, "TRUE") == 0;
+    c->netns_override = text_equal(override, "1") || strcasecmp(override, "TRUE") == 0;
     return 0;
 }
 
@@ -282,81 +281,70 @@ enum {
     LOSSY_BYTES = 3, /* a byte that is no character becomes U+FFFD */
 };
 
-static int check_name(struct json_slice object, struct cni_error *error)
+static int check_name(struct cni_call *c)
 {
     struct json_slice name;
-    if (!json_scan_field(object, "name", &name)) {
-        return cni_fail(error, CNI_DECODING_FAILURE, "",
+    if (!json_scan_field(c->object, "name", &name)) {
+        return cni_fail(c, CNI_DECODING_FAILURE, "",
                         "error unmarshall network config: name is not a string");
     }
     if (name.len <= QUOTES_BYTES) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "", "missing network name");
+        return cni_fail(c, CNI_INVALID_CONFIG, "", "missing network name");
     }
     CLEANUP(free) char *text = mem_alloc(LOSSY_BYTES * name.len);
     bool is_whole = json_scan_text(name, text, LOSSY_BYTES * name.len);
-    if (!is_whole || !cni_env_is_identifier(text)) {
-        return cni_fail(error, CNI_INVALID_CONFIG, text,
-                        "invalid characters found in network name");
+    if (!is_whole || !is_identifier(text)) {
+        return cni_fail(c, CNI_INVALID_CONFIG, text, "invalid characters found in network name");
     }
     return 0;
 }
 
-int conf_read(int fd, struct cni_conf *out, struct cni_error *error)
+int conf_read(struct cni_call *c, int fd)
 {
     struct err e = ERR_INIT;
-    buf_init(&out->text, CONF_MAX_BYTES);
-    if (file_read_fd(fd, "stdin", &out->text, &e) != 0) {
-        return cni_fail(error, CNI_IO_FAILURE, "", "error reading from stdin: %s", e.msg);
+    buf_init(&c->text, CONF_MAX_BYTES);
+    if (file_read_fd(fd, "stdin", &c->text, &e) != 0) {
+        return cni_fail(c, CNI_IO_FAILURE, "", "error reading from stdin: %s", e.msg);
     }
-    int rc = json_scan_check(buf_text(&out->text), out->text.len, &out->object, &e);
-    enum json_kind kind = rc == 0 ? json_scan_kind(out->object) : JSON_KIND_ABSENT;
+    int rc = json_scan_check(buf_text(&c->text), c->text.len, &c->object, &e);
+    enum json_kind kind = rc == 0 ? json_scan_kind(c->object) : JSON_KIND_ABSENT;
     if (kind != JSON_KIND_OBJECT && kind != JSON_KIND_NULL) {
-        return cni_fail(error, CNI_DECODING_FAILURE, "", "error unmarshall network config: %s",
+        return cni_fail(c, CNI_DECODING_FAILURE, "", "error unmarshall network config: %s",
                         rc == 0 ? "it is not an object" : e.msg);
     }
-    text_format(out->version, sizeof(out->version), "%s", CNI_VERSION_DEFAULT);
-    return check_name(out->object, error);
+    text_format(c->version, sizeof(c->version), "%s", CNI_VERSION_DEFAULT);
+    return check_name(c);
 }
 
-void conf_fini(struct cni_conf *conf)
-{
-    buf_fini(&conf->text);
-    conf->object = (struct json_slice){.at = NULL};
-}
-
-int conf_check_version(struct cni_conf *conf, enum cni_verb verb, struct cni_error *error)
+int conf_check_version(struct cni_call *c)
 {
     struct err e = ERR_INIT;
     bool allowed = true;
     bool spoken = true;
     struct json_slice version;
-    if (!json_scan_field(conf->object, "cniVersion", &version)) {
-        return cni_fail(error, CNI_DECODING_FAILURE, "",
+    if (!json_scan_field(c->object, "cniVersion", &version)) {
+        return cni_fail(c, CNI_DECODING_FAILURE, "",
                         "decoding version from network config: cniVersion is not a string");
     }
     if (version.len > QUOTES_BYTES) {
-        (void)json_scan_text(version, conf->version, sizeof(conf->version)); /* see its bound */
+        (void)json_scan_text(version, c->version, sizeof(c->version)); /* see its bound */
     }
-    if (verbs[verb].since) {
-        if (cni_version_at_least(conf->version, verbs[verb].since, &allowed, &e) != 0 ||
-            cni_version_at_least(CNI_VERSION_CURRENT, conf->version, &spoken, &e) != 0) {
-            return cni_fail(error, CNI_DECODING_FAILURE, "", "%s", e.msg);
+    if (verbs[c->verb].since) {
+        if (cni_version_at_least(c->version, verbs[c->verb].since, &allowed, &e) != 0 ||
+            cni_version_at_least(CNI_VERSION_CURRENT, c->version, &spoken, &e) != 0) {
+            return cni_fail(c, CNI_DECODING_FAILURE, "", "%s", e.msg);
         }
         if (!allowed || !spoken) {
-            return cni_fail(error, CNI_INCOMPATIBLE_VERSION, "", "%s version does not allow %s",
-                            allowed ? "plugin" : "config", verbs[verb].name);
+            return cni_fail(c, CNI_INCOMPATIBLE_VERSION, "", "%s version does not allow %s",
+                            allowed ? "plugin" : "config", verbs[c->verb].name);
         }
     }
-    if (!cni_version_is_supported(conf->version)) {
+    if (!is_supported(c->version)) {
         char details[256];
-        size_t used = (size_t)snprintf(details, sizeof(details),
-                                       "config is \"%.40s\", plugin supports [", conf->version);
-        for (size_t i = 0; cni_versions[i]; i++) {
-            used += (size_t)snprintf(details + used, sizeof(details) - used, "%s\"%s\"",
-                                     i ? " " : "", cni_versions[i]); /* sized for them */
-        }
-        text_format(details + used, sizeof(details) - used, "]");
-        return cni_fail(error, CNI_INCOMPATIBLE_VERSION, details, "incompatible CNI versions");
+        text_format(details, sizeof(details),
+                    "config is \"%.40s\", plugin supports [\"" CNI_VERSIONS("\" \"") "\"]",
+                    c->version);
+        return cni_fail(c, CNI_INCOMPATIBLE_VERSION, details, "incompatible CNI versions");
     }
     return 0;
 }
@@ -381,84 +369,72 @@ bool conf_owns_key(struct json_slice key)
 }
 
 /* A key of ours in other letters would go unnoticed, and with it the delegate. */
-static int check_spelling(struct json_slice object, bool is_gated, struct cni_error *error)
+static int check_spelling(struct cni_call *c)
 {
-    struct json_walk w = json_walk_start(object);
+    struct json_walk w = json_walk_start(c->object);
     struct json_slice key;
     struct json_slice value;
     while (json_walk_next(&w, &key, &value)) {
         for (size_t i = 0; i < ARRAY_LEN(own_keys); i++) {
             const char *name = own_keys[i].name;
-            if ((is_gated || !own_keys[i].is_of_gate) && json_scan_folds(key, name) &&
+            if ((cni_is_gated(c->verb) || !own_keys[i].is_of_gate) && json_scan_folds(key, name) &&
                 !json_scan_equals(key, name)) {
-                return cni_fail(error, CNI_INVALID_CONFIG, "",
-                                "unknown key '%.*s': did you mean '%s'?", (int)key.len - 2,
-                                key.at + 1, name);
+                return cni_fail(c, CNI_INVALID_CONFIG, "", "unknown key '%.*s': did you mean '%s'?",
+                                (int)key.len - 2, key.at + 1, name);
             }
         }
     }
     return 0;
 }
 
-/* An absolute path out of our key `name`. */
-static int read_path(struct json_slice value, const char *name, char out[static PATH_MAX],
-                     struct cni_error *error)
+/* An absolute path out of our key `name`; `out` stays as it was without one. */
+static int read_path(struct cni_call *c, const char *name, char out[static PATH_MAX])
 {
+    char path[PATH_MAX];
+    struct json_slice value = json_scan_member(c->object, name);
+    if (value.len == 0) {
+        return 0;
+    }
     if (json_scan_kind(value) == JSON_KIND_TEXT && value.len - QUOTES_BYTES >= PATH_MAX) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "", "%s is of %zu bytes, a path has at most %d",
+        return cni_fail(c, CNI_INVALID_CONFIG, "", "%s is of %zu bytes, a path has at most %d",
                         name, value.len - QUOTES_BYTES, PATH_MAX - 1);
     }
-    if (!json_scan_text(value, out, PATH_MAX) || out[0] != '/') {
-        return cni_fail(error, CNI_INVALID_CONFIG, "", "%s must be an absolute path", name);
+    if (!json_scan_text(value, path, PATH_MAX) || path[0] != '/') {
+        return cni_fail(c, CNI_INVALID_CONFIG, "", "%s must be an absolute path", name);
     }
+    memcpy(out, path, sizeof(path));
     return 0;
 }
 
-static int read_gate_options(struct cni_conf *conf, struct cni_error *error)
+static int read_gate_options(struct cni_call *c)
 {
-    char path[PATH_MAX];
-    struct json_slice file = json_scan_member(conf->object, "readinessFile");
-    struct json_slice code = json_scan_member(conf->object, "statusCode");
+    struct json_slice code = json_scan_member(c->object, "statusCode");
     bool is_limited = code.len == 2 && memcmp(code.at, "51", 2) == 0;
     bool is_default = code.len == 0 || (code.len == 2 && memcmp(code.at, "50", 2) == 0);
-    text_format(conf->readiness_file, sizeof(conf->readiness_file), "%s", NAMES_READINESS_FILE);
-    conf->status_code = is_limited ? CNI_LIMITED_CONNECTIVITY : CNI_NOT_AVAILABLE;
+    text_format(c->readiness_file, sizeof(c->readiness_file), "%s", NAMES_READINESS_FILE);
+    c->status_code = is_limited ? CNI_LIMITED_CONNECTIVITY : CNI_NOT_AVAILABLE;
     if (!is_limited && !is_default) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "", "statusCode must be 50 or 51");
+        return cni_fail(c, CNI_INVALID_CONFIG, "", "statusCode must be 50 or 51");
     }
-    int rc = file.len == 0 ? 0 : read_path(file, "readinessFile", path, error);
-    if (file.len > 0 && rc == 0) {
-        memcpy(conf->readiness_file, path, sizeof(path));
-    }
-    return rc;
+    return read_path(c, "readinessFile", c->readiness_file);
 }
 
-int conf_read_options(struct cni_conf *conf, enum cni_verb verb, struct cni_error *error)
+int conf_read_options(struct cni_call *c)
 {
-    struct json_slice delegate = json_scan_member(conf->object, "delegate");
-    struct json_slice delegate_conf = json_scan_member(conf->object, "delegateConf");
-    bool is_gated = verb == CNI_ADD || verb == CNI_STATUS;
-    struct cni_error mistake = {.code = 0};
+    struct json_slice delegate = json_scan_member(c->object, "delegate");
+    bool has_file = json_scan_member(c->object, "delegateConf").len > 0;
     char path[PATH_MAX];
-    if (check_spelling(conf->object, is_gated, error) != 0) {
-        return error->code;
+    if (check_spelling(c) != 0 || (read_gate_options(c) != 0 && cni_is_gated(c->verb))) {
+        return c->code;
     }
-    int code = read_gate_options(conf, &mistake);
-    if (code != 0 && is_gated) {
-        *error = mistake; /* elsewhere the defaults will do */
-        return code;
-    }
-    if (delegate.len > 0 && delegate_conf.len > 0) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "",
-                        "delegate and delegateConf exclude each other");
+    c->code = 0; /* elsewhere the defaults will do */
+    if (delegate.len > 0 && has_file) {
+        return cni_fail(c, CNI_INVALID_CONFIG, "", "delegate and delegateConf exclude each other");
     }
     if (delegate.len > 0 && json_scan_kind(delegate) != JSON_KIND_OBJECT) {
-        return cni_fail(error, CNI_INVALID_CONFIG, "",
+        return cni_fail(c, CNI_INVALID_CONFIG, "",
                         "delegate must be a plugin's configuration object");
     }
-    if (delegate_conf.len > 0 && read_path(delegate_conf, "delegateConf", path, error) != 0) {
-        return error->code;
-    }
-    conf->is_wrapping = delegate.len > 0 || delegate_conf.len > 0;
-    return 0;
+    c->is_wrapping = delegate.len > 0 || has_file;
+    return read_path(c, "delegateConf", path);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CNI between a runtime and a plugin: the environment, the configuration on stdin, what is printed
- * on stdout. Orders, texts and codes are those of the CNI library's plugin skeleton.
+ * One call of a runtime: the environment, the configuration on stdin, what is printed on stdout.
+ * Orders, texts and codes are those of the CNI library's plugin skeleton.
  */
 #ifndef CNI_PROTOCOL_H
 #define CNI_PROTOCOL_H
@@ -13,8 +13,6 @@
 
 #include <limits.h>
 #include <stdbool.h>
-
-/* ---- errors and answers ---------------------------------------------------------------------- */
 
 /* Well-known error codes of the CNI spec, section "Error". */
 enum cni_code {
@@ -29,44 +27,6 @@ enum cni_code {
     CNI_LIMITED_CONNECTIVITY = 51,
 };
 
-enum { CNI_MSG_BYTES = 1024, CNI_DETAILS_BYTES = 1024 };
-
-struct cni_error {
-    int code; /* 0: none */
-    char msg[CNI_MSG_BYTES];
-    char details[CNI_DETAILS_BYTES]; /* "" is left out */
-};
-
-/* Fills `error` and returns its code, so that "return cni_fail(...)" is one line. */
-int cni_fail(struct cni_error *error, int code, const char *details, const char *fmt, ...)
-    PRINTF_LIKE(4, 5);
-
-/* What a plugin prints on stdout; nothing else ever goes there. Each returns the exit status.
- * `version` goes into cniVersion. */
-int reply_error(const struct cni_error *error, const char *version);
-int reply_versions(void);
-
-int reply_bytes(const char *bytes, size_t len); /* as they are */
-
-/* A previous result as it stands, with `version` in it if it has none; absent: an empty one. */
-int reply_result(struct json_slice result, const char *version);
-
-/* ---- versions of the spec -------------------------------------------------------------------- */
-
-/* All released versions of the spec, oldest first; NULL ends the list. */
-extern const char *const cni_versions[];
-
-#define CNI_VERSION_CURRENT "1.1.0"
-#define CNI_VERSION_DEFAULT "0.1.0" /* of a configuration without cniVersion */
-
-bool cni_version_is_supported(const char *version);
-
-/* *out: `version` >= `least`. Errors: ERR_PARSE in the words of the CNI library. */
-NODISCARD int cni_version_at_least(const char *version, const char *least, bool *out,
-                                   struct err *e);
-
-/* ---- environment ----------------------------------------------------------------------------- */
-
 enum cni_verb {
     CNI_VERB_UNKNOWN,
     CNI_ADD,
@@ -77,7 +37,24 @@ enum cni_verb {
     CNI_VERSION,
 };
 
-struct cni_env {
+enum {
+    CNI_MSG_BYTES = 1024,
+    CNI_DETAILS_BYTES = 1024,
+    /* Of stdin, and of delegateConf. Runtimes take messages of at most 16 MiB over CRI: what comes
+     * out of one is not larger. */
+    CONF_MAX_BYTES = 16 << 20,
+    CONF_VERSION_BYTES = 64, /* of cniVersion; what is longer is cut, and no version that exists */
+};
+
+/*
+ * Wrapping: `delegate` holds the other plugin's configuration, or `delegateConf` names a file that
+ * does, read at each call so that it never drifts from what its owner writes. `lastDelegate` is
+ * a copy of what that file held, for when it is gone. Without `delegate` and `delegateConf` we are
+ * chained. Our other keys: `readinessFile`, `statusCode` (50 or 51).
+ *
+ * Functions that return a code return 0, or that of the error, which then is `code`.
+ */
+struct cni_call {
     enum cni_verb verb;
     const char *command; /* CNI_COMMAND; these are borrowed from the environment, "" if unset */
     const char *container_id;
@@ -85,52 +62,73 @@ struct cni_env {
     const char *ifname;
     const char *path;
     bool netns_override; /* CNI_NETNS_OVERRIDE is 1 or TRUE */
-};
 
-/* Checks in the order of the CNI library's skeleton. Returns 0 or the error's code. */
-int cni_env_read(struct cni_env *out, struct cni_error *error);
-
-/* Also the rule for a network name: starts alphanumeric, then alphanumerics, '_', '.', '-'. */
-bool cni_env_is_identifier(const char *text);
-
-/* ---- configuration --------------------------------------------------------------------------- */
-
-/*
- * The network configuration on stdin. It is checked by the rules of Go's JSON reader, and what we
- * do not need is not looked at: a verb that cleans up must not fail for it.
- *
- * Wrapping: `delegate` holds the other plugin's configuration, or `delegateConf` names a file that
- * does, read at each call so that it never drifts from what its owner writes. `lastDelegate` is
- * a copy of what that file held, for when it is gone. Without `delegate` and `delegateConf` we are
- * chained. Our other keys: `readinessFile`, `statusCode` (50 or 51).
- */
-enum {
-    /* Of stdin, and of delegateConf. Runtimes take messages of at most 16 MiB over CRI: what comes
-     * out of one is not larger. */
-    CONF_MAX_BYTES = 16 << 20,
-    CONF_VERSION_BYTES = 64, /* of cniVersion; what is longer is cut, and no version that exists */
-};
-
-struct cni_conf {
     struct buf text;                  /* owned: stdin */
     struct json_slice object;         /* in it */
     char version[CONF_VERSION_BYTES]; /* cniVersion or its default */
     char readiness_file[PATH_MAX];
     int status_code; /* for verbs that are gated */
     bool is_wrapping;
+
+    struct buf delegate_file;  /* owned: what delegateConf holds now */
+    struct json_slice plugins; /* behind the gate: one plugin's object, or a list */
+    size_t plugin_count;       /* at least 1; with DEL alone more */
+
+    int code; /* of the error; 0: none */
+    char msg[CNI_MSG_BYTES];
+    char details[CNI_DETAILS_BYTES]; /* "" is left out */
+    int exit_status;                 /* without an error */
 };
 
-/* Reads all of `fd`; checks size, syntax and network name, in the skeleton's order and words.
- * Returns 0 or the error's code; the conf is to be finished in either case. */
-int conf_read(int fd, struct cni_conf *out, struct cni_error *error);
-void conf_fini(struct cni_conf *conf); /* accepts a zeroed one */
+/* Makes the call's error and returns its code, so that "return cni_fail(...)" is one line. */
+int cni_fail(struct cni_call *c, int code, const char *details, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+void cni_call_fini(struct cni_call *c); /* accepts a zeroed one */
 
-/* May this verb be used with this configuration's version, and do we speak it? */
-int conf_check_version(struct cni_conf *conf, enum cni_verb verb, struct cni_error *error);
+/* Is this a verb that asks the readiness record? */
+bool cni_is_gated(enum cni_verb verb);
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* What a plugin prints on stdout; nothing else ever goes there. Each returns the exit status. */
+int reply_error(const struct cni_call *c);
+int reply_versions(void);
+
+int reply_bytes(const char *bytes, size_t len); /* as they are */
+
+/* A previous result as it stands, with the call's version in it if it has none; absent: an empty
+ * one. */
+int reply_result(const struct cni_call *c, struct json_slice result);
+
+/* ---- versions of the spec -------------------------------------------------------------------- */
+
+#define CNI_VERSION_CURRENT "1.1.0"
+#define CNI_VERSION_DEFAULT "0.1.0" /* of a configuration without cniVersion */
+
+/* All released versions, oldest first, with `between` in between. */
+#define CNI_VERSIONS(between)                                                                      \
+    "0.1.0" between "0.2.0" between "0.3.0" between "0.3.1" between "0.4.0" between                \
+    "1.0.0" between CNI_VERSION_CURRENT
+
+/* *out: `version` >= `least`. Errors: ERR_PARSE in the words of the CNI library. */
+NODISCARD int cni_version_at_least(const char *version, const char *least, bool *out,
+                                   struct err *e);
+
+/* ---- environment and configuration ----------------------------------------------------------- */
+
+/* Checks in the order of the CNI library's skeleton. Returns a code. */
+int cni_read_env(struct cni_call *c);
+
+/* Reads all of `fd`; checks size, syntax and network name, by the rules of Go's JSON reader. What
+ * we do not need is not looked at: a verb that cleans up must not fail for it. Returns a code. */
+int conf_read(struct cni_call *c, int fd);
+
+/* May the verb be used with this configuration's version, and do we speak it? Returns a code. */
+int conf_check_version(struct cni_call *c);
 
 /* Our own keys, as far as the verb needs them; after the version, so that a runtime is first told
- * of that. */
-int conf_read_options(struct cni_conf *conf, enum cni_verb verb, struct cni_error *error);
+ * of that. Returns a code. */
+int conf_read_options(struct cni_call *c);
 
 /* Is this key one of ours, in letters of either case? */
 bool conf_owns_key(struct json_slice key);

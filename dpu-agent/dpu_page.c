@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define PREFIX "dpu_heartbeat_"
@@ -18,115 +17,98 @@ static const struct lease_writer_stats *lease_stats(const struct dpu_page *p)
 
 /* ---- /metrics -------------------------------------------------------------------------------- */
 
-struct view {
-    bool has_health;
-    bool has_lease;
-    bool was_renewed;
-    bool is_healthy;
-    uint64_t probe_count;
-    int64_t age_ns;
-    struct lease_writer_stats lease;
-};
-
-#define AT(member) offsetof(struct view, member)
-
-static const struct metrics_row rows[] = {
-    {"dpu_healthy", NULL, METRICS_FLAG, AT(is_healthy), AT(has_health),
-     "1 if the DPU's own probes say that it is healthy, or if there are none."},
-    {"probes", NULL, METRICS_COUNT, AT(probe_count), AT(has_lease),
-     "How many probes there are; with 0 the heartbeat proves only that dpu-agent runs."},
-    {"lease_renewals_total", NULL, METRICS_COUNT, AT(lease.renewals), AT(has_lease),
-     "Renewals of the lease that succeeded; as companion those that were seen."},
-    {"lease_renewal_retries_total", NULL, METRICS_COUNT, AT(lease.retries), AT(has_lease),
-     "Requests for the lease that followed a failed one."},
-    {"last_renewal_age_seconds", NULL, METRICS_SPAN, AT(age_ns), AT(was_renewed),
-     "Since the lease was last renewed."},
-    {"lease_renew_interval_seconds", NULL, METRICS_SPAN, AT(lease.interval_ns), AT(has_lease),
-     "How often the lease is to be renewed."},
-};
-
-static void write_lease(const struct lease_writer_stats *l, struct metrics_page *page)
+static void write_lease(const struct dpu_snapshot *s, struct buf *page)
 {
     static const char failures[] = PREFIX "lease_renewal_failures_total";
-    char labels[64];
+    const struct lease_writer_stats *l = s->lease;
+    int64_t age_ns = mono_since(s->now, l->renewed_at);
+    const struct metrics_row rows[] = {
+        {"lease_renewals_total", NULL, METRICS_COUNT, &l->renewals,
+         "Successful renewals of the Lease; with --heartbeat=companion, renewals seen."},
+        {"lease_renewal_retries_total", NULL, METRICS_COUNT, &l->retries,
+         "Retries: requests for the Lease after a failed one."},
+        {"last_renewal_age_seconds", NULL, METRICS_SPAN, l->renewals > 0 ? &age_ns : NULL,
+         "Time since the last renewal of the Lease."},
+        {"lease_renew_interval_seconds", NULL, METRICS_SPAN, &l->interval_ns,
+         "The configured renew interval."},
+    };
+    metrics_rows(page, rows, ARRAY_LEN(rows));
     metrics_family(page, failures, "counter",
-                   "Requests for the lease that failed. Without a whole answer: timeout, resolve "
-                   "(the API server's name), connect, tls (a certificate, a key) or no_answer (the "
-                   "connection broke off). By the answer: unauthorized, forbidden, not_found (the "
-                   "host has not made it yet), conflict, throttled, server_error or other.");
+                   "Failed requests for the Lease, by cause. Without a whole answer: timeout, "
+                   "resolve (the API server's name), connect, tls (certificate, key) or "
+                   "no_answer (the connection broke). By the answer: unauthorized, forbidden, "
+                   "not_found (the host has not created it yet), conflict, throttled, "
+                   "server_error or other.");
     for (size_t i = 0; i < LEASE_FAILURES; i++) {
-        text_format(labels, sizeof(labels), "cause=\"%s\"", lease_failure_cause(i));
-        metrics_sample_u64(page, failures, labels, l->failures[i]);
+        metrics_sample(page, failures, (double)l->failures[i], "cause=\"%s\"",
+                       lease_failure_cause(i));
     }
     metrics_family(page, PREFIX "lease_renewal_duration_seconds", "histogram",
-                   "From sending a renewal to its answer.");
-    metrics_histogram_write(page, PREFIX "lease_renewal_duration_seconds", NULL, &l->durations);
+                   "Time from sending a renewal to its answer.");
+    metrics_histogram_write(page, PREFIX "lease_renewal_duration_seconds", "", &l->durations);
 }
 
-static void write_runs(const struct dpu_snapshot *s, struct metrics_page *page)
+static void write_runs(const struct dpu_snapshot *s, struct buf *page)
 {
     static const char runs[] = PREFIX "probe_runs_total";
     char name[LABEL_BYTES];
-    char labels[LABEL_BYTES + 64];
     metrics_family(page, runs, "counter",
-                   "Runs of a probe: its text as configured, without its settings and cut at 127 "
-                   "bytes, its place there, and the result: passed, refused (nobody listens), "
-                   "silent (no answer in time), denied (no right to ask), missing (no socket) or "
-                   "wrong (another answer than the one expected).");
+                   "Runs of a probe, by its text (without settings, cut at 127 bytes), its place "
+                   "in the configuration, and the result: passed, refused (nobody listens), "
+                   "silent (no answer in time), denied (no permission), missing (no socket) or "
+                   "wrong (an unexpected answer).");
     for (size_t i = 0; i < s->verdict->probe_count; i++) {
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
         for (enum probe_outcome o = PROBE_PASSED; o < PROBE_OUTCOME_COUNT; o++) {
-            text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\",result=\"%s\"", name, i,
-                        probe_outcome_name(o));
-            metrics_sample_u64(page, runs, labels, s->probes[i].runs[o]);
+            metrics_sample(page, runs, (double)s->probes[i].runs[o],
+                           "probe=\"%s\",index=\"%zu\",result=\"%s\"", name, i,
+                           probe_outcome_name(o));
         }
     }
 }
 
 /* Of each probe that ran one value. */
-static void write_last(const struct dpu_snapshot *s, bool is_span, struct metrics_page *page)
+static void write_last(const struct dpu_snapshot *s, bool is_span, struct buf *page)
 {
     const char *family = is_span ? PREFIX "probe_duration_seconds" : PREFIX "probe_success";
     char name[LABEL_BYTES];
-    char labels[LABEL_BYTES + 64];
     metrics_family(page, family, "gauge",
-                   is_span ? "How long the last run of a probe took."
-                           : "1 if a probe counts as passing, its thresholds applied; absent "
-                             "before it ran.");
+                   is_span ? "Duration of a probe's last run."
+                           : "1 if a probe passes, by its thresholds; absent before it ran.");
     for (size_t i = 0; i < s->verdict->probe_count; i++) {
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
-        text_format(labels, sizeof(labels), "probe=\"%s\",index=\"%zu\"", name, i);
         if (s->verdict->probes[i].ran) {
-            metrics_sample(page, family, labels,
+            metrics_sample(page, family,
                            is_span ? (double)s->probes[i].last_ns / (double)NS_PER_SEC
-                                   : !s->verdict->probes[i].failing);
+                                   : !s->verdict->probes[i].failing,
+                           "probe=\"%s\",index=\"%zu\"", name, i);
         }
     }
 }
 
-void dpu_metrics_write(const struct dpu_snapshot *s, struct metrics_page *page)
+void dpu_metrics_write(const struct dpu_snapshot *s, struct buf *page)
 {
-    struct view view = {.has_health = s->verdict->state != PROBE_HEALTH_UNKNOWN,
-                        .has_lease = s->lease != NULL,
-                        .is_healthy = s->verdict->state == PROBE_HEALTHY,
-                        .probe_count = s->verdict->probe_count};
-    if (s->lease) {
-        view.lease = *s->lease;
-        view.was_renewed = s->lease->renewals > 0; /* no sample is better than a made-up age */
-        view.age_ns = mono_since(s->now, s->lease->renewed_at);
-    }
-    metrics_rows(page, rows, ARRAY_LEN(rows), &view);
+    bool is_healthy = s->verdict->state == PROBE_HEALTHY;
+    uint64_t probe_count = s->verdict->probe_count;
+    const struct metrics_row rows[] = {
+        {"dpu_healthy", NULL, METRICS_FLAG,
+         s->verdict->state == PROBE_HEALTH_UNKNOWN ? NULL : &is_healthy,
+         "1 if all probes on the DPU pass, or there are none."},
+        {"probes", NULL, METRICS_COUNT, s->lease ? &probe_count : NULL,
+         "Configured probes. With 0, the heartbeat proves only that dpu-agent runs."},
+    };
+    metrics_rows(page, rows, ARRAY_LEN(rows));
     if (s->verdict->probe_count > 0) {
         write_runs(s, page);
         write_last(s, false, page);
         write_last(s, true, page);
     }
     if (s->lease) {
-        write_lease(s->lease, page);
+        write_lease(s, page);
     }
 }
 
-static void write_metrics(void *user, struct metrics_page *out)
+static void write_metrics(void *user, struct buf *out)
 {
     const struct dpu_page *p = user;
     const struct dpu_snapshot s = {.now = clock_mono_now(),
@@ -135,7 +117,7 @@ static void write_metrics(void *user, struct metrics_page *out)
                                    .lease = lease_stats(p)};
     dpu_metrics_write(&s, out);
     if (p->api) {
-        kube_metrics_write(p->api, out);
+        kube_metrics_write(kube_client_metrics(p->api), out);
     }
 }
 

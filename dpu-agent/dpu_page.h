@@ -10,7 +10,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "dpu-agent/lease_writer.h"
-#include "kube/kube_metrics.h"
+#include "kube/kube_answer.h"
 #include "loop/agent_options.h"
 #include "loop/agent_page.h"
 #include "loop/metrics.h"
@@ -41,6 +41,6 @@ struct dpu_snapshot {
     const struct lease_writer_stats *lease; /* NULL: the health check is disabled; borrowed */
 };
 
-void dpu_metrics_write(const struct dpu_snapshot *s, struct metrics_page *page);
+void dpu_metrics_write(const struct dpu_snapshot *s, struct buf *page);
 
 #endif

@@ -7,10 +7,10 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "contract/lease.h"
-#include "kube/kube_answer.h"
 #include "kube/kube_sync.h"
 #include "loop/daemon.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum { PATH_BYTES = 640 };
@@ -25,11 +25,11 @@ enum { PATH_BYTES = 640 };
 struct lease_writer {
     struct renewer renewer;
     struct boot_timer *timer;
-    struct kube_question question; /* the request under way, if none is for a new lease */
     struct kube_client *client;
-    struct kube_call *making; /* the request under way for a lease that is gone; or NULL */
-    uint32_t making_ms;
-    json_t *tree; /* of the last answer; NULL: none */
+    struct kube_call *call; /* the request that is waited for; or NULL */
+    struct kube_call *late; /* one that goes on; or NULL */
+    uint32_t making_ms;     /* of a request for a lease that is gone */
+    json_t *tree;           /* of the last answer; NULL: none */
     struct lease_writer_handlers handlers;
     char path[PATH_BYTES];
     char sent_stamp[NAMES_STAMP_BYTES]; /* of the write under way; "": it is no renewal */
@@ -70,22 +70,12 @@ static void note_skew(struct lease_writer *w, const struct kube_response *respon
     w->skewed = skewed;
 }
 
-/* Keeps the answer's tree, but for who manages which field. The API server keeps that by itself
- * where a PUT says nothing of it, and it is a third of the PUT. */
-static int adopt_answer(struct lease_writer *w, const struct kube_response *response,
-                        struct lease_view *view, struct err *e)
+static int sign_lease(const struct lease_writer *w, json_t *lease, struct err *e)
 {
-    if (!response->body) {
-        return err_set(e, ERR_PARSE, "the answer holds no lease");
-    }
-    int rc = lease_read(response->body, view, e);
-    if (rc != 0) {
-        return rc;
-    }
-    json_decref(w->tree);
-    w->tree = json_incref(response->body);
-    (void)json_object_del(json_object_get(w->tree, "metadata"), "managedFields"); /* if any */
-    return 0;
+    const struct renewer_config *c = &w->renewer.config;
+    const struct lease_agent agent = {
+        .boot_id = c->boot_id, .version = c->version, .has_no_probe = c->has_no_probe};
+    return lease_set_agent(lease, &agent, e);
 }
 
 /* A renewal is a renewTime that has changed: the host sees nothing of any other success. */
@@ -100,6 +90,25 @@ static int check_renewed(const struct lease_writer *w, const struct lease_view *
                    "the API server took '%s' and answers with renewTime '%s' (an admission "
                    "webhook?)",
                    w->sent_stamp, view->renew_stamp);
+}
+
+/* Keeps the answer's tree, with what is said in each PUT of ours, but for who manages which field.
+ * The API server keeps that by itself where a PUT says nothing of it, and it is a third of the
+ * PUT. */
+static int adopt_answer(struct lease_writer *w, const struct kube_response *response,
+                        struct lease_view *view, struct err *e)
+{
+    if (!response->body) {
+        return err_set(e, ERR_PARSE, "the answer holds no lease");
+    }
+    int rc = lease_read(response->body, view, e);
+    if (rc != 0 || (rc = sign_lease(w, response->body, e)) != 0) {
+        return rc;
+    }
+    json_decref(w->tree);
+    w->tree = json_incref(response->body);
+    (void)json_object_del(json_object_get(w->tree, "metadata"), "managedFields"); /* if any */
+    return response->is_late ? 0 : check_renewed(w, view, e);
 }
 
 /* Why a request failed. */
@@ -143,98 +152,72 @@ static size_t failure_of(const struct kube_response *response)
     return i;
 }
 
+static void observe_duration(struct lease_writer *w, const struct kube_response *response)
+{
+    metrics_histogram_observe(&w->stats.durations,
+                              mono_since(response->received_at, response->sent_at));
+}
+
 /* `code`: 0 if the answer holds a lease. */
 static void count_answer(struct lease_writer *w, const struct kube_response *response, int code)
 {
-    bool failed = code != 0;
-    if (failed) {
+    w->has_failed = code != 0;
+    if (w->has_failed) {
         w->stats.failures[failure_of(response)]++;
     } else if (w->sent_stamp[0] != '\0') {
-        metrics_histogram_observe(&w->stats.durations,
-                                  mono_since(response->received_at, response->sent_at));
+        observe_duration(w, response);
     }
-    w->has_failed = failed;
 }
 
+/* A late answer, to a request that was told of as not answered, is of use if it shows the lease, or
+ * that it has another version. */
 static void on_answer(void *user, const struct kube_response *response)
 {
     struct lease_writer *w = user;
+    bool is_late = response->is_late;
+    uint64_t before = w->stats.renewals;
     struct lease_view view;
     struct err e = ERR_INIT;
-    char stamp[NAMES_STAMP_BYTES];
-    text_format(stamp, sizeof(stamp), "%s", w->sent_stamp);
-    note_skew(w, response);
-    struct renewer_event event = {.kind = RENEWER_ANSWER,
+    struct renewer_event event = {.kind = is_late ? RENEWER_LATE : RENEWER_ANSWER,
                                   .now = response->received_at,
                                   .code = response->code,
                                   .http_status = response->http_status,
                                   .retry_after_ms = response->retry_after_ms,
                                   .message = response->message,
-                                  .sent_stamp = stamp};
+                                  .sent_stamp = w->sent_stamp};
+    w->call = is_late ? w->call : NULL;
+    note_skew(w, response);
     if (event.code == 0) {
         event.code = adopt_answer(w, response, &view, &e);
-        if (event.code == 0) {
-            event.code = check_renewed(w, &view, &e);
-        }
         event.message = e.msg;
         event.lease = event.code == 0 ? &view : NULL;
     }
-    count_answer(w, response, event.code);
-    step_renewer(w, &event);
-}
-
-/* The answer to a request that was told of as not answered: of use if it shows the lease,
- * or that it has another version. */
-static void on_late(void *user, const struct kube_response *response)
-{
-    struct lease_writer *w = user;
-    struct lease_view view;
-    note_skew(w, response);
-    bool is_conflict = response->code == ERR_CONFLICT;
-    if (!is_conflict && (response->code != 0 || adopt_answer(w, response, &view, NULL) != 0)) {
+    if (is_late && event.code != 0 && event.code != ERR_CONFLICT) {
         return;
     }
-    const struct renewer_event event = {.kind = RENEWER_LATE,
-                                        .now = response->received_at,
-                                        .code = response->code,
-                                        .http_status = response->http_status,
-                                        .lease = is_conflict ? NULL : &view};
-    uint64_t before = w->stats.renewals;
+    if (!is_late) {
+        count_answer(w, response, event.code);
+    }
     step_renewer(w, &event);
-    if (w->stats.renewals != before) {
-        metrics_histogram_observe(&w->stats.durations,
-                                  mono_since(response->received_at, response->sent_at));
+    if (is_late && w->stats.renewals != before) {
+        observe_duration(w, response);
     }
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* Our renewal, or `report` where that is not NULL. */
-static int edit_lease(struct lease_writer *w, json_t *lease, const struct renewer_update *report,
-                      struct err *e)
+/* Our renewal, or `report` where that is not NULL, on a lease that was signed. */
+static void edit_lease(struct lease_writer *w, json_t *lease, const struct renewer_update *report)
 {
-    const struct renewer_config *c = &w->renewer.config;
-    const struct lease_agent agent = {
-        .boot_id = c->boot_id, .version = c->version, .has_no_probe = c->has_no_probe};
     struct wall now = clock_wall_now();
-    int rc = report ? lease_set_health(lease, report->health, report->message, now, e)
-                    : lease_set_renewal(lease, now, c->holder, e);
-    if (rc != 0 || (rc = lease_set_agent(lease, &agent, e)) != 0) {
-        return rc;
-    }
+    int rc = report ? lease_set_health(lease, report->health, report->message, now, NULL)
+                    : lease_set_renewal(lease, now, w->renewer.config.holder, NULL);
+    assert(rc == 0);
     const char *stamp = json_text_get(json_object_get(lease, "spec"), "renewTime");
     text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp && !report ? stamp : "");
-    return 0;
 }
 
-static void on_made(void *user, const struct kube_response *response)
-{
-    struct lease_writer *w = user;
-    w->making = NULL;
-    on_answer(w, response);
-}
-
-static int make_lease(struct lease_writer *w, const char *node_uid, struct err *e)
+static void make_lease(struct lease_writer *w, const char *node_uid)
 {
     const struct renewer_config *c = &w->renewer.config;
     const struct lease_owner owner = {.node_name = c->node_name, .node_uid = node_uid};
@@ -242,10 +225,9 @@ static int make_lease(struct lease_writer *w, const char *node_uid, struct err *
     CLEANUP(json)
     json_t *lease = lease_new(c->lease_ns, c->lease_name, c->holder,
                               (uint32_t)(c->duration_ns / NS_PER_SEC), owner);
-    int rc = edit_lease(w, lease, NULL, e);
-    if (rc != 0) {
-        return rc;
-    }
+    int rc = sign_lease(w, lease, NULL);
+    assert(rc == 0);
+    edit_lease(w, lease, NULL);
     text_format(path, sizeof(path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
                 c->lease_ns);
     const struct kube_request request = {.method = KUBE_POST,
@@ -253,40 +235,39 @@ static int make_lease(struct lease_writer *w, const char *node_uid, struct err *
                                          .path = path,
                                          .body = lease,
                                          .deadline_ms = w->making_ms};
-    return kube_client_start(w->client, &request, on_made, w, &w->making, e);
+    w->call = kube_client_start(w->client, &request, on_answer, w);
 }
 
 static void on_node(void *user, const struct kube_response *response)
 {
     struct lease_writer *w = user;
     struct kube_response failed = *response;
-    struct err e = ERR_INIT;
     const char *uid = kube_object_uid(response->body);
-    w->making = NULL;
+    if (response->code == 0 && uid) {
+        make_lease(w, uid);
+        return;
+    }
     if (response->code == 0) {
-        failed.code = uid ? make_lease(w, uid, &e)
-                          : err_set(&e, ERR_PARSE, "the answer shows no Node with a UID");
-        text_format(failed.message, sizeof(failed.message), "%s", e.msg); /* may be cut */
+        failed.code = ERR_PARSE;
+        text_format(failed.message, sizeof(failed.message), "the answer shows no Node with a UID");
     }
-    if (failed.code != 0) {
-        on_answer(w, &failed);
-    }
+    on_answer(w, &failed);
 }
 
 /* Makes the lease as upstream's DPU side does: a GET of the Node for its UID, which the owner
  * reference needs, then a POST with a first renewal. Without the UID none is made: it would outlive
  * its Node. */
-static int start_making(struct lease_writer *w, uint32_t deadline_ms, struct err *e)
+static void start_making(struct lease_writer *w, uint32_t deadline_ms)
 {
     char path[PATH_BYTES];
     w->making_ms = deadline_ms / 2 > 0 ? deadline_ms / 2 : 1; /* each of both */
     text_format(path, sizeof(path), KUBE_NODES "/%s", w->renewer.config.node_name);
     const struct kube_request request = {
         .method = KUBE_GET, .channel = KUBE_CONTROL, .path = path, .deadline_ms = w->making_ms};
-    return kube_client_start(w->client, &request, on_node, w, &w->making, e);
+    w->call = kube_client_start(w->client, &request, on_node, w);
 }
 
-static int send_request(struct lease_writer *w, const struct renewer_update *update, struct err *e)
+static void send_request(struct lease_writer *w, const struct renewer_update *update)
 {
     CLEANUP(json) json_t *lease = NULL;
     struct kube_request request = {
@@ -295,43 +276,36 @@ static int send_request(struct lease_writer *w, const struct renewer_update *upd
         .priority = KUBE_URGENT,
         .path = w->path,
         .deadline_ms = update->lasts_ms,
+        .awaited_ms = update->deadline_ms,
+        .late = &w->late,
     };
     w->sent_stamp[0] = '\0';
     w->stats.retries += w->has_failed;
     if (update->action == RENEWER_CREATE) {
-        return start_making(w, update->deadline_ms, e);
+        start_making(w, update->deadline_ms);
+        return;
     }
     if (request.method == KUBE_PUT) {
         /* A copy: what a request that failed would have changed must not ride along with the next
          * one. A report after a lost renewal would renew the lease. */
         lease = json_deep_copy(w->tree);
-        int rc = edit_lease(w, lease, update->action == RENEWER_PUT_HEALTH ? update : NULL, e);
-        if (rc != 0) {
-            return rc;
-        }
+        edit_lease(w, lease, update->action == RENEWER_PUT_HEALTH ? update : NULL);
         request.body = lease;
     }
-    return kube_question_ask(&w->question, &request, update->deadline_ms, e);
+    w->call = kube_client_start(w->client, &request, on_answer, w);
 }
 
-static void log_notes(const struct renewer_update *update)
-{
-    static const enum log_level levels[] = {
-        [RENEWER_INFO] = LOG_INFO, [RENEWER_WARN] = LOG_WARN, [RENEWER_ERROR] = LOG_ERROR};
-    for (size_t i = 0; i < update->note_count; i++) {
-        log_write(levels[update->notes[i].severity], MOD, "%s", update->notes[i].text);
-    }
-}
-
-/* Performs one update. Returns the request's error if it could not even be started. */
-static int perform_update(struct lease_writer *w, struct err *e)
+static void step_renewer(struct lease_writer *w, const struct renewer_event *event)
 {
     const struct renewer_update *update = &w->update;
+    renewer_step(&w->renewer, event, &w->update);
     if (update->cancel) {
-        kube_question_drop(&w->question);
-        kube_call_cancel(TAKE(w->making));
+        kube_call_cancel(TAKE(w->call));
+        kube_call_cancel(w->late);
     }
-    log_notes(update);
+    for (size_t i = 0; i < update->note_count; i++) {
+        log_write(update->notes[i].level, MOD, "%s", update->notes[i].text);
+    }
     boot_timer_arm(w->timer, update->wake_at);
     if (update->renewed) {
         w->stats.renewals++;
@@ -340,26 +314,10 @@ static int perform_update(struct lease_writer *w, struct err *e)
                   json_text_get(json_object_get(w->tree, "metadata"), "resourceVersion"));
         w->handlers.renewed(w->handlers.user);
     }
-    return update->action == RENEWER_NONE ? 0 : send_request(w, update, e);
-}
-
-static void step_renewer(struct lease_writer *w, const struct renewer_event *event)
-{
-    struct err e = ERR_INIT;
-    renewer_step(&w->renewer, event, &w->update);
-    int rc = perform_update(w, &e);
-    while (rc != 0) {
-        /* The renewer backs off after this, so the loop ends. */
-        struct err failed = e;
-        struct renewer_event unsent = {.kind = RENEWER_ANSWER,
-                                       .now = event->now,
-                                       .code = rc,
-                                       .retry_after_ms = -1,
-                                       .message = failed.msg};
-        renewer_step(&w->renewer, &unsent, &w->update);
-        rc = perform_update(w, &e);
+    if (update->action != RENEWER_NONE) {
+        send_request(w, update);
     }
-    if (w->update.stopped) {
+    if (update->stopped) {
         w->handlers.stopped(w->handlers.user);
     }
 }
@@ -380,7 +338,6 @@ struct lease_writer *lease_writer_new(struct ev_loop *loop, struct kube_client *
     w->handlers = *handlers;
     w->stats.interval_ns = config->interval_ns;
     renewer_init(&w->renewer, config);
-    kube_question_init(&w->question, loop, client, on_answer, on_late, w);
     w->client = client;
     text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
                 config->lease_ns, config->lease_name);
@@ -391,8 +348,8 @@ struct lease_writer *lease_writer_new(struct ev_loop *loop, struct kube_client *
 void lease_writer_free(struct lease_writer *w)
 {
     if (w) {
-        kube_question_drop(&w->question);
-        kube_call_cancel(TAKE(w->making));
+        kube_call_cancel(w->call);
+        kube_call_cancel(w->late);
         boot_timer_free(w->timer);
         json_decref(w->tree);
         free(w);

@@ -9,7 +9,6 @@
 #include "dpu-agent/lease_writer.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
-#include "probe/ovs_rpc.h"
 #include "probe/probe_set.h"
 
 #include <ev.h>
@@ -25,10 +24,8 @@ extern char **environ;
 
 _Static_assert((int)NAMES_BOOT_ID_BYTES == (int)CLOCK_BOOT_ID_BYTES, "one bound for a boot's id");
 
-#define NODE_NAME_SOURCE     "external_ids:host-k8s-nodename of OVS"
-#define NODE_NAME_PERIOD_NS  (5 * NS_PER_SEC)
-#define NODE_NAME_TIMEOUT_NS (2 * NS_PER_SEC)
-#define LOG_UNKNOWN_NS       (60 * NS_PER_SEC)
+#define NODE_NAME_SOURCE "external_ids:host-k8s-nodename of OVS"
+#define LOG_UNKNOWN_NS   (60 * NS_PER_SEC)
 
 /* Longer than the renewer takes to announce a shutdown. */
 enum { GRACE_MS = 3000, EXIT_USAGE = 2, STATUS_BYTES = 600, NODE_AWAITED_BYTES = 400 };
@@ -38,8 +35,7 @@ struct agent {
     struct daemon *daemon;
     struct kube_client *client;
     struct probe_set *probes;
-    struct ovsdb_ask *node_name;      /* NULL: an option names the node */
-    ev_timer next_ask;                /* of its name */
+    struct probe *node_name;          /* asks OVS for it; NULL: an option names the node */
     char awaited[NODE_AWAITED_BYTES]; /* why it is not known; "" once it is */
     struct log_repeat complaints;     /* of the same */
     struct lease_writer *writer; /* NULL: the health check is disabled, or the node is not known */
@@ -194,38 +190,19 @@ static void follow_name(struct agent *a, const char *name)
     start_writer(a);
 }
 
-static void on_name(void *user, enum probe_outcome outcome, const char *text)
+static void on_name(void *user, const struct probe_result *result)
 {
     struct agent *a = user;
     if (a->is_stopping) {
         return;
     }
-    if (outcome != PROBE_PASSED) {
-        complain_of_name(a, text);
-    } else if (text[0] == '\0') {
+    if (result->outcome != PROBE_PASSED) {
+        complain_of_name(a, result->reason);
+    } else if (result->reason[0] == '\0') {
         complain_of_name(a, NODE_NAME_SOURCE " is not set; set it, or give --node-name");
     } else {
-        follow_name(a, text);
+        follow_name(a, result->reason);
     }
-    ev_timer_again(daemon_loop(a->daemon), &a->next_ask);
-}
-
-static void on_next_ask(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    struct agent *a = timer->data;
-    (void)events;
-    ev_timer_stop(loop, timer); /* until there is an answer */
-    ovsdb_ask_start(a->node_name);
-}
-
-static int make_name_ask(struct agent *a, struct err *e)
-{
-    char socket[PATH_MAX];
-    ev_timer_init(&a->next_ask, on_next_ask, 0., (double)NODE_NAME_PERIOD_NS / (double)NS_PER_SEC);
-    a->next_ask.data = a;
-    text_format(socket, sizeof(socket), "%s/db.sock", a->config.ovs_rundir);
-    return ovsdb_ask_new(daemon_loop(a->daemon), socket, NODE_NAME_TIMEOUT_NS, on_name, a,
-                         &a->node_name, e);
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -239,7 +216,8 @@ static int make_heartbeat(struct agent *a, struct err *e)
     }
     log_info(MOD, "using %s", kube_client_describe(a->client));
     if (text_is_empty(a->config.agent.node_name)) {
-        return make_name_ask(a, e);
+        const struct probe_spec spec = probe_spec_of_node_name(a->config.ovs_rundir);
+        return probe_new(daemon_loop(a->daemon), &spec, 0, on_name, a, &a->node_name, e);
     }
     make_writer(a);
     return 0;
@@ -285,11 +263,8 @@ static int make_page(struct agent *a, struct err *e)
 
 static int set_up(struct agent *a, struct err *e)
 {
-    int rc = daemon_new(GRACE_MS, on_stop, a, &a->daemon, e);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = make_health(a, e);
+    a->daemon = daemon_new(GRACE_MS, on_stop, a);
+    int rc = make_health(a, e);
     if (rc == 0 && !a->config.agent.disabled_by) {
         rc = make_heartbeat(a, e);
     }
@@ -320,7 +295,7 @@ static void begin(struct agent *a)
     }
     daemon_feed_while(a->daemon, is_renewing);
     if (a->node_name) {
-        ovsdb_ask_start(a->node_name);
+        probe_start(a->node_name);
     } else {
         start_writer(a);
     }
@@ -330,10 +305,7 @@ static void begin(struct agent *a)
 static void tear_down(struct agent *a)
 {
     agent_page_stop(a->page.page);
-    if (a->node_name) {
-        ev_timer_stop(daemon_loop(a->daemon), &a->next_ask);
-        ovsdb_ask_free(a->node_name);
-    }
+    probe_free(a->node_name);
     probe_set_free(a->probes);
     lease_writer_free(a->writer);
     kube_client_free(a->client);

@@ -57,69 +57,62 @@ struct step {
 
 /* ---- notes ---------------------------------------------------------------------------------- */
 
-/* The others are information, and said each time. */
+/* note_write() has what stands for the words in braces. */
+/* clang-format off */
 static const struct {
-    enum renewer_severity severity;
+    const char *text;
+    const char *as_companion; /* NULL: the same */
+    enum log_level level;
     bool repeats; /* then at most once per LOG_AGAIN_NS */
 } note_kinds[RENEWER_NOTE_KINDS] = {
-    [RENEWER_NOTE_NOT_RENEWED] = {RENEWER_WARN, true},
-    [RENEWER_NOTE_MISSING] = {RENEWER_WARN, true},
-    [RENEWER_NOTE_CREATED] = {RENEWER_WARN, false},
-    [RENEWER_NOTE_FAILED] = {RENEWER_WARN, true},
-    [RENEWER_NOTE_FOREIGN] = {RENEWER_ERROR, true},
-    [RENEWER_NOTE_SECOND_AGENT] = {RENEWER_WARN, false},
-    [RENEWER_NOTE_MISMATCH] = {RENEWER_WARN, false},
-    [RENEWER_NOTE_UNHEALTHY] = {RENEWER_WARN, false},
-    [RENEWER_NOTE_LATE] = {RENEWER_WARN, true},
-    [RENEWER_NOTE_UNANNOUNCED] = {RENEWER_WARN, false},
+    [RENEWER_NOTE_RENEWING] = {.level = LOG_INFO,
+     .text = "renewing lease {lease} as '{holder}' every {interval}; it lasts {duration}",
+     .as_companion = "lease {lease} is renewed by another as '{holder}', and lasts {duration}: "
+                     "adding what our probes say"},
+    [RENEWER_NOTE_NOT_RENEWED] = {.level = LOG_WARN, .repeats = true,
+     .text = "nobody renews lease {lease}, for {renewed}: as a companion we do not; is "
+             "ovn-kubernetes' own health check on here, and ovnkube alive? (heartbeat=own renews "
+             "it)"},
+    [RENEWER_NOTE_MISSING] = {.level = LOG_WARN, .repeats = true,
+     .text = "lease {lease} does not exist: the host side has not created it; is dpu-host-agent "
+             "running there, with this node name and namespace? waiting for it"},
+    [RENEWER_NOTE_CREATED] = {.level = LOG_WARN,
+     .text = "created lease {lease}, which was missing for {missing}: no host side made it"},
+    [RENEWER_NOTE_NOT_CREATED] = {.level = LOG_INFO,
+     .text = "lease {lease} cannot be made by us either: {why}; waiting for the host side "
+             "(rbac/dpu-create gives the right to make it, where that runs no dpu-host-agent)"},
+    [RENEWER_NOTE_FAILED] = {.level = LOG_WARN, .repeats = true,
+     .text = "{doing} lease {lease} failed: {why}{hint}, will retry; last renewed {last}{ago}"},
+    [RENEWER_NOTE_RECOVERED] = {.level = LOG_INFO,
+     .text = "lease {lease} can be reached again after {failing}"},
+    [RENEWER_NOTE_FOREIGN] = {.level = LOG_ERROR, .repeats = true,
+     .text = "lease {lease} is held by '{other}' and not by '{holder}': not renewing it"},
+    [RENEWER_NOTE_OURS_AGAIN] = {.level = LOG_INFO,
+     .text = "lease {lease} is no longer held by another"},
+    [RENEWER_NOTE_SECOND_AGENT] = {.level = LOG_WARN,
+     .text = "somebody else renews lease {lease} as '{holder}', too (renewTime '{stamp}' is not "
+             "ours): right if it is ovn-kubernetes' own health check on this DPU; wrong if it is "
+             "an old agent, or another DPU with the same node name"},
+    [RENEWER_NOTE_RECREATED] = {.level = LOG_INFO,
+     .text = "lease {lease} was created anew, uid '{uid}'"},
+    [RENEWER_NOTE_MISMATCH] = {.level = LOG_WARN,
+     .text = "configuration mismatch: lease {lease} lasts {duration}, but this agent renews it "
+             "only every {interval}; compare dpu-node-lease-renew-interval and "
+             "dpu-node-lease-duration of both sides"},
+    [RENEWER_NOTE_UNHEALTHY] = {.level = LOG_WARN,
+     .text = "DPU is unhealthy, not renewing its lease: {message}",
+     .as_companion = "DPU is unhealthy, reporting it on its lease: {message}"},
+    [RENEWER_NOTE_HEALTHY] = {.level = LOG_INFO,
+     .text = "all probes pass, renewing the lease again",
+     .as_companion = "all probes pass, taking the report back"},
+    [RENEWER_NOTE_LATE] = {.level = LOG_WARN, .repeats = true,
+     .text = "a renewal is {late} late: this machine was suspended, stopped or starved"},
+    [RENEWER_NOTE_SHUTDOWN] = {.level = LOG_INFO,
+     .text = "announced the shutdown on lease {lease}"},
+    [RENEWER_NOTE_UNANNOUNCED] = {.level = LOG_WARN,
+     .text = "stopping unannounced: lease {lease} could not be written{: }{said}"},
 };
-
-/* note_write() has what stands for the words in braces. */
-static const char *const notes[RENEWER_NOTE_KINDS] = {
-    [RENEWER_NOTE_RENEWING] =
-        "renewing lease {lease} as '{holder}' every {interval}; it lasts {duration}",
-    [RENEWER_NOTE_NOT_RENEWED] =
-        "nobody renews lease {lease}, for {renewed}: as a companion we do not; is ovn-kubernetes' "
-        "own health check on here, and ovnkube alive? (heartbeat=own renews it)",
-    [RENEWER_NOTE_MISSING] =
-        "lease {lease} does not exist: the host side has not created it; is dpu-host-agent running "
-        "there, with this node name and namespace? waiting for it",
-    [RENEWER_NOTE_CREATED] =
-        "created lease {lease}, which was missing for {missing}: no host side made it",
-    [RENEWER_NOTE_NOT_CREATED] =
-        "lease {lease} cannot be made by us either: {why}; waiting for the host side "
-        "(rbac/dpu-create gives the right to make it, where that runs no dpu-host-agent)",
-    [RENEWER_NOTE_FAILED] =
-        "{doing} lease {lease} failed: {why}{hint}, will retry; last renewed {last}{ago}",
-    [RENEWER_NOTE_RECOVERED] = "lease {lease} can be reached again after {failing}",
-    [RENEWER_NOTE_FOREIGN] =
-        "lease {lease} is held by '{other}' and not by '{holder}': not renewing it",
-    [RENEWER_NOTE_OURS_AGAIN] = "lease {lease} is no longer held by another",
-    [RENEWER_NOTE_SECOND_AGENT] =
-        "somebody else renews lease {lease} as '{holder}', too (renewTime '{stamp}' is not ours): "
-        "right if it is ovn-kubernetes' own health check on this DPU; wrong if it is an old agent, "
-        "or another DPU with the same node name",
-    [RENEWER_NOTE_RECREATED] = "lease {lease} was created anew, uid '{uid}'",
-    [RENEWER_NOTE_MISMATCH] =
-        "configuration mismatch: lease {lease} lasts {duration}, but this agent renews it only "
-        "every {interval}; compare dpu-node-lease-renew-interval and dpu-node-lease-duration of "
-        "both sides",
-    [RENEWER_NOTE_UNHEALTHY] = "DPU is unhealthy, not renewing its lease: {message}",
-    [RENEWER_NOTE_HEALTHY] = "all probes pass, renewing the lease again",
-    [RENEWER_NOTE_LATE] =
-        "a renewal is {late} late: this machine was suspended, stopped or starved",
-    [RENEWER_NOTE_SHUTDOWN] = "announced the shutdown on lease {lease}",
-    [RENEWER_NOTE_UNANNOUNCED] =
-        "stopping unannounced: lease {lease} could not be written{: }{said}",
-};
-
-/* Where a companion says something else. */
-static const char *const companion_notes[RENEWER_NOTE_KINDS] = {
-    [RENEWER_NOTE_RENEWING] = ("lease {lease} is renewed by another as '{holder}', and lasts "
-                               "{duration}: adding what our probes say"),
-    [RENEWER_NOTE_UNHEALTHY] = "DPU is unhealthy, reporting it on its lease: {message}",
-    [RENEWER_NOTE_HEALTHY] = "all probes pass, taking the report back",
-};
+/* clang-format on */
 
 /* What an administrator can do about a refusal. */
 static const char *refusal_hint(const struct renewer *r, int http_status)
@@ -207,8 +200,8 @@ static void note_write(const struct renewer *r, enum renewer_note_kind kind,
         {"{said}", why},
         {"{hint}", refusal_hint(r, event->http_status)},
     };
-    const char *other = c->is_companion ? companion_notes[kind] : NULL;
-    note_fill(other ? other : notes[kind], words, ARRAY_LEN(words), out, out_bytes);
+    const char *other = c->is_companion ? note_kinds[kind].as_companion : NULL;
+    note_fill(other ? other : note_kinds[kind].text, words, ARRAY_LEN(words), out, out_bytes);
 }
 
 /* Adds a note to `out`, unless one of its kind was said less than its period ago. */
@@ -223,17 +216,11 @@ static void note_add(struct renewer *r, enum renewer_note_kind kind, const struc
     }
     struct renewer_note *note = &s->out->notes[s->out->note_count++];
     note->kind = kind;
-    note->severity = note_kinds[kind].severity;
+    note->level = note_kinds[kind].level;
     note_write(r, kind, s->event, note->text, sizeof(note->text));
     size_t len = strlen(note->text);
     text_format(note->text + len, sizeof(note->text) - len, "%s",
                 repeat->more); /* a cut note has no room for it */
-}
-
-/* The next note of this kind is due at once. */
-static void note_reset(struct renewer *r, enum renewer_note_kind kind)
-{
-    log_repeat_reset(&r->repeats[kind]);
 }
 
 /* ---- pace -----------------------------------------------------------------------------------
@@ -262,14 +249,21 @@ int64_t renewer_budget_ns(const struct renewer *r)
     return duration_ns > interval_ns ? duration_ns - interval_ns : duration_ns;
 }
 
+/* Before try `count`: the first span, doubled each time, up to the cap. */
+static int64_t doubled_ns(int64_t first_ns, uint32_t count, int64_t cap_ns)
+{
+    int64_t span_ns = first_ns;
+    for (uint32_t i = 1; i < count && span_ns < cap_ns; i++) {
+        span_ns = mono_ns_mul(span_ns, 2);
+    }
+    return min_ns(span_ns, cap_ns);
+}
+
 int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
 {
-    int64_t cap_ns = min_ns(lease_pace_pause_ns(r->config.interval_ns), RENEWER_BACKOFF_MAX_NS);
+    int64_t cap_ns = min_ns(r->config.interval_ns, RENEWER_BACKOFF_MAX_NS);
     int64_t wait_ns = min_ns(RENEWER_BACKOFF_MIN_NS, renewer_budget_ns(r) / 15);
-    for (uint32_t i = 1; i < failures && wait_ns < cap_ns; i++) {
-        wait_ns = mono_ns_mul(wait_ns, 2);
-    }
-    return min_ns(wait_ns, cap_ns);
+    return doubled_ns(wait_ns, failures, cap_ns);
 }
 
 /* The deadline while all is well. */
@@ -299,8 +293,7 @@ int64_t renewer_lasting_ns(const struct renewer *r)
 static struct mono next_slot(struct renewer *r, struct mono now)
 {
     int64_t interval_ns = r->config.interval_ns;
-    if (!r->cadence_set) {
-        r->cadence_set = true;
+    if (r->anchor.ns == 0) {
         r->anchor = mono_add(now, -prng_next(&r->random, interval_ns / 10));
     }
     int64_t passed = mono_since(now, r->anchor) / interval_ns;
@@ -328,16 +321,21 @@ static struct mono arrived_since(const struct renewer *r, const struct lease_vie
     return is_news ? sent_since(r, lease->renew_stamp) : MONO_NEVER;
 }
 
+static bool is_foreign(const struct renewer *r)
+{
+    return r->lease_holder[0] != '\0' && !text_equal(r->lease_holder, r->config.holder);
+}
+
 /* A renewTime that neither we sent nor stood there before: somebody else renews our lease. */
 static void look_for_foreign_renewal(struct renewer *r, const struct step *s)
 {
     const struct lease_view *lease = s->event->lease;
-    bool is_foreign = !r->config.is_companion && !r->foreign && !text_is_empty(r->lease_uid) &&
-                      !text_is_empty(lease->renew_stamp) &&
-                      !text_equal(r->lease_stamp, lease->renew_stamp) &&
-                      mono_is_never(sent_since(r, lease->renew_stamp));
+    bool is_theirs = !r->config.is_companion && !is_foreign(r) && !text_is_empty(r->lease_uid) &&
+                     !text_is_empty(lease->renew_stamp) &&
+                     !text_equal(r->lease_stamp, lease->renew_stamp) &&
+                     mono_is_never(sent_since(r, lease->renew_stamp));
     text_format(r->lease_stamp, sizeof(r->lease_stamp), "%s", lease->renew_stamp);
-    if (!is_foreign) {
+    if (!is_theirs) {
         return;
     }
     r->foreign_renewals++;
@@ -358,7 +356,7 @@ static void look_for_renewal(struct renewer *r, const struct step *s)
         return;
     }
     r->renewed_at = s->event->now;
-    note_reset(r, RENEWER_NOTE_NOT_RENEWED);
+    log_repeat_reset(&r->repeats[RENEWER_NOTE_NOT_RENEWED]);
     s->out->renewed = !is_first;
     if (s->out->renewed && !r->ever_renewed) {
         r->ever_renewed = true;
@@ -370,27 +368,23 @@ static void look_for_mismatch(struct renewer *r, const struct step *s)
 {
     bool changed = r->lease_duration_s != s->event->lease->duration_s;
     r->lease_duration_s = s->event->lease->duration_s;
-    bool mismatch = r->lease_duration_s > 0 &&
-                    mono_ns_mul(NS_PER_SEC, r->lease_duration_s) <= r->config.interval_ns;
-    if (mismatch && (changed || !r->mismatch)) {
+    if (changed && r->lease_duration_s > 0 &&
+        mono_ns_mul(NS_PER_SEC, r->lease_duration_s) <= r->config.interval_ns) {
         note_add(r, RENEWER_NOTE_MISMATCH, s);
     }
-    r->mismatch = mismatch;
 }
 
 static void look_at_holder(struct renewer *r, const struct step *s)
 {
-    bool foreign = !text_is_empty(s->event->lease->holder) &&
-                   !text_equal(s->event->lease->holder, r->config.holder);
+    bool was_foreign = is_foreign(r);
     text_format(r->lease_holder, sizeof(r->lease_holder), "%s", s->event->lease->holder);
-    if (foreign) {
-        r->read_at = mono_add(s->event->now, r->config.interval_ns);
+    if (is_foreign(r)) {
+        r->next_at = mono_add(s->event->now, r->config.interval_ns);
         note_add(r, RENEWER_NOTE_FOREIGN, s);
-    } else if (r->foreign) {
-        note_reset(r, RENEWER_NOTE_FOREIGN);
+    } else if (was_foreign) {
+        log_repeat_reset(&r->repeats[RENEWER_NOTE_FOREIGN]);
         note_add(r, RENEWER_NOTE_OURS_AGAIN, s);
     }
-    r->foreign = foreign;
 }
 
 /* Takes over the lease that a successful answer shows: its tree is the one to edit from now on. */
@@ -414,7 +408,7 @@ static void lease_adopt(struct renewer *r, const struct step *s)
     r->missing_since = (struct mono){0};
     r->create_refused = false;
     r->create_denials = 0;
-    note_reset(r, RENEWER_NOTE_MISSING);
+    log_repeat_reset(&r->repeats[RENEWER_NOTE_MISSING]);
 }
 
 /* A 404. Decides whether we make the lease; overrules the backoff then. */
@@ -434,11 +428,7 @@ static void lease_miss(struct renewer *r, const struct step *s)
 /* An API server that has just started denies everything until it has read its rules. */
 static int64_t denied_pause_ns(const struct renewer *r)
 {
-    int64_t pause_ns = r->config.interval_ns;
-    for (uint32_t i = 1; i < r->create_denials && pause_ns < RENEWER_CREATE_DENIED_NS; i++) {
-        pause_ns = mono_ns_mul(pause_ns, 2);
-    }
-    return pause_ns < RENEWER_CREATE_DENIED_NS ? pause_ns : RENEWER_CREATE_DENIED_NS;
+    return doubled_ns(r->config.interval_ns, r->create_denials, RENEWER_CREATE_DENIED_NS);
 }
 
 static void creation_failed(struct renewer *r, const struct step *s)
@@ -473,14 +463,19 @@ static void change_phase(struct renewer *r, enum renewer_phase to)
     }
 }
 
+static bool is_ending(const struct renewer *r)
+{
+    return r->phase == RENEWER_STOPPING || r->phase == RENEWER_STOPPED;
+}
+
 /* The phase that verdict and holder ask for. */
 static void settle_phase(struct renewer *r)
 {
-    if (r->stopping) {
+    if (is_ending(r)) {
         return;
     }
     enum renewer_phase former = r->phase;
-    if (r->foreign) {
+    if (is_foreign(r)) {
         change_phase(r, RENEWER_YIELDING);
     } else if (r->verdict == PROBE_HEALTH_UNKNOWN) {
         change_phase(r, RENEWER_STARTING);
@@ -497,9 +492,8 @@ static void settle_phase(struct renewer *r)
     }
     r->flipped = true;
     r->owed = false;
-    r->report_at = r->flip_at;
-    if (r->phase == RENEWER_ACCOMPANYING) {
-        r->read_at = r->flip_at;
+    if (r->phase != RENEWER_YIELDING) {
+        r->next_at = r->flip_at;
     }
 }
 
@@ -524,11 +518,10 @@ static struct mono due_at(const struct renewer *r)
     case RENEWER_RENEWING:
         return mono_max(r->owed ? (struct mono){0} : r->slot, r->retry_at);
     case RENEWER_REPORTING:
-        return mono_max(r->report_at, r->retry_at);
     case RENEWER_YIELDING:
-        return mono_max(r->read_at, r->retry_at);
+        return mono_max(r->next_at, r->retry_at);
     case RENEWER_ACCOMPANYING:
-        return mono_max(r->owed ? (struct mono){0} : r->read_at, r->retry_at);
+        return mono_max(r->owed ? (struct mono){0} : r->next_at, r->retry_at);
     case RENEWER_STOPPING:
         return r->retry_at;
     case RENEWER_STOPPED:
@@ -635,7 +628,7 @@ static void note_recovery(struct renewer *r, const struct step *s)
 {
     if (r->failures > 0) {
         note_add(r, RENEWER_NOTE_RECOVERED, s);
-        note_reset(r, RENEWER_NOTE_FAILED);
+        log_repeat_reset(&r->repeats[RENEWER_NOTE_FAILED]);
     }
     r->failures = 0;
     r->conflicts = 0;
@@ -656,20 +649,20 @@ static void renewal_succeeded(struct renewer *r, struct mono sent_at, const stru
 }
 
 /* What the lease says beside the renewals that are not ours: once an interval it is looked at. */
-static void look_as_companion(struct renewer *r, enum renewer_action action,
-                              const struct renewer_event *event)
+static void look_as_companion(struct renewer *r, const struct renewer_event *event)
 {
     const struct renewer_config *c = &r->config;
     const struct lease_view *lease = event->lease;
     bool is_right = lease->health == LEASE_HEALTH_NONE && lease->has_no_probe == c->has_no_probe &&
                     (c->boot_id[0] == '\0' || text_equal(lease->boot_id, c->boot_id)) &&
                     (c->version[0] == '\0' || text_equal(lease->agent_version, c->version));
-    r->owed = action == RENEWER_GET && !is_right;
-    r->read_at = next_slot(r, event->now);
+    r->owed = r->sent_action == RENEWER_GET && !is_right;
+    r->next_at = next_slot(r, event->now);
 }
 
-static void answer_succeeded(struct renewer *r, enum renewer_action action, const struct step *s)
+static void answer_succeeded(struct renewer *r, const struct step *s)
 {
+    enum renewer_action action = r->sent_action;
     bool put = action != RENEWER_GET;
     bool is_announced = s->event->lease->health == LEASE_HEALTH_SHUTDOWN;
     struct mono arrived = put ? MONO_NEVER : arrived_since(r, s->event->lease);
@@ -682,7 +675,7 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action, cons
     } else if (r->phase == RENEWER_STOPPING && (put || is_announced)) {
         note_add(r, RENEWER_NOTE_SHUTDOWN, s);
     } else if (action == RENEWER_PUT_HEALTH) {
-        r->report_at = mono_add(r->sent_at, r->config.interval_ns);
+        r->next_at = mono_add(r->sent_at, r->config.interval_ns);
     }
     settle_phase(r);
     if (r->phase == RENEWER_RENEWING && r->owed && !mono_is_never(arrived) &&
@@ -691,21 +684,21 @@ static void answer_succeeded(struct renewer *r, enum renewer_action action, cons
         note_recovery(r, s);
     }
     if (r->phase == RENEWER_ACCOMPANYING) {
-        look_as_companion(r, action, s->event);
+        look_as_companion(r, s->event);
     }
     /* A read that comes before a write proves nothing about the write. */
     if (put || r->phase == RENEWER_STARTING || r->phase == RENEWER_YIELDING ||
         (r->phase == RENEWER_ACCOMPANYING && !r->owed)) {
         note_recovery(r, s);
     }
-    if (r->phase == RENEWER_STOPPING && (put || r->foreign || is_announced)) {
+    if (r->phase == RENEWER_STOPPING && (put || is_foreign(r) || is_announced)) {
         stop_renewing(r, s->out);
     }
 }
 
 static void set_backoff(struct renewer *r, const struct renewer_event *event)
 {
-    int64_t longest_ns = lease_pace_pause_ns(r->config.interval_ns);
+    int64_t longest_ns = r->config.interval_ns;
     /* A conflict is an answer: it waits for other writers, not for the API server. */
     bool conflict = event->code == ERR_CONFLICT;
     uint32_t count = conflict ? r->conflicts - 1 : r->failures;
@@ -720,7 +713,7 @@ static void set_backoff(struct renewer *r, const struct renewer_event *event)
     r->retry_at = mono_add(event->now, wait_ns);
 }
 
-static void answer_failed(struct renewer *r, enum renewer_action action, const struct step *s)
+static void answer_failed(struct renewer *r, const struct step *s)
 {
     bool missing = s->event->http_status == HTTP_NOT_FOUND;
     if (r->failures == 0) {
@@ -746,7 +739,7 @@ static void answer_failed(struct renewer *r, enum renewer_action action, const s
         hope_to_create(r, s->event);
     }
     set_backoff(r, s->event);
-    if (action == RENEWER_CREATE) {
+    if (r->sent_action == RENEWER_CREATE) {
         creation_failed(r, s);
     } else if (missing) {
         lease_miss(r, s);
@@ -793,9 +786,9 @@ static void handle_answer(struct renewer *r, const struct step *s)
         wrong.message = "the answer shows another lease";
     }
     if (wrong.code == 0) {
-        answer_succeeded(r, action, s);
+        answer_succeeded(r, s);
     } else {
-        answer_failed(r, action, &failed);
+        answer_failed(r, &failed);
     }
 }
 
@@ -831,7 +824,7 @@ static void handle_late(struct renewer *r, const struct step *s)
 
 static void handle_verdict(struct renewer *r, const struct renewer_event *event)
 {
-    if (r->stopping || event->verdict == PROBE_HEALTH_UNKNOWN) {
+    if (is_ending(r) || event->verdict == PROBE_HEALTH_UNKNOWN) {
         return;
     }
     r->verdict = event->verdict;
@@ -841,11 +834,10 @@ static void handle_verdict(struct renewer *r, const struct renewer_event *event)
 
 static void handle_stop(struct renewer *r, const struct step *s)
 {
-    if (r->stopping) {
+    if (is_ending(r)) {
         return;
     }
-    r->stopping = true;
-    if (!r->config.announce_shutdown || r->foreign) {
+    if (!r->config.announce_shutdown || is_foreign(r)) {
         stop_renewing(r, s->out);
         return;
     }

@@ -40,6 +40,7 @@
 #ifndef DPU_AGENT_RENEWER_H
 #define DPU_AGENT_RENEWER_H
 
+#include "base/log.h"
 #include "base/time.h"
 #include "contract/lease.h"
 #include "probe/probe_state.h"
@@ -58,7 +59,7 @@ enum {
 };
 
 #define RENEWER_BACKOFF_MIN_NS   (200 * NS_PER_MS)  /* before the first retry, at most */
-#define RENEWER_BACKOFF_MAX_NS   (5 * NS_PER_SEC)   /* or lease_pace_pause_ns if that is shorter */
+#define RENEWER_BACKOFF_MAX_NS   (5 * NS_PER_SEC)   /* or an interval if that is shorter */
 #define RENEWER_LASTING_MIN_NS   (10 * NS_PER_SEC)  /* an answer is welcome at least so long */
 #define RENEWER_LASTING_SLOW_NS  (30 * NS_PER_SEC)  /* once the tries that had to fit have failed */
 #define RENEWER_LASTING_MAX_NS   (60 * NS_PER_SEC)  /* an API server ends a request by then */
@@ -133,11 +134,9 @@ enum renewer_note_kind {
     RENEWER_NOTE_KINDS
 };
 
-enum renewer_severity { RENEWER_INFO, RENEWER_WARN, RENEWER_ERROR };
-
 struct renewer_note {
     enum renewer_note_kind kind;
-    enum renewer_severity severity;
+    enum log_level level;
     char text[RENEWER_NOTE_BYTES]; /* one sentence for the log */
 };
 
@@ -174,11 +173,9 @@ struct renewer {
 
     enum probe_health verdict;
     char message[NAMES_MESSAGE_BYTES]; /* why unhealthy */
-    bool stopping;
 
     /* The lease as last read or written. */
     bool lease_current; /* the shell's tree can be PUT */
-    bool foreign;       /* another, non-empty holder */
     char lease_uid[NAMES_UID_BYTES];
     char lease_holder[NAMES_HOLDER_BYTES];
     char lease_stamp[NAMES_STAMP_BYTES];
@@ -188,7 +185,6 @@ struct renewer {
     uint32_t sent_next;
     uint32_t foreign_renewals; /* unknown renewTimes met */
     uint32_t clean_rounds;     /* writes without a conflict since the last of them */
-    bool mismatch;
     bool create_due;           /* it has just been missed again, and long enough */
     bool create_refused;       /* that was said */
     uint32_t create_denials;   /* 403 in a row */
@@ -198,13 +194,12 @@ struct renewer {
     enum renewer_action under_way;
     enum renewer_action sent_action; /* the last one, also after it has ended */
     bool owed; /* a renewal, as companion another write, is due and has not succeeded yet */
-    bool cadence_set;
     bool ever_renewed;
     bool fresh;           /* the connection is not to be trusted */
     bool is_slow;         /* the last renewal took longer than the tries that have to fit */
-    struct mono anchor;   /* renewals are due at anchor + n intervals */
+    struct mono anchor;   /* renewals are due at anchor + n intervals; 0: not yet */
     struct mono slot;     /* the next of them */
-    struct mono read_at;  /* YIELDING, ACCOMPANYING: the next look */
+    struct mono next_at;  /* REPORTING: the next report; YIELDING, ACCOMPANYING: the next look */
     struct mono retry_at; /* not before, after a failure; 0: at once */
     uint32_t failures;    /* in a row */
     uint32_t conflicts;   /* in a row */
@@ -212,8 +207,6 @@ struct renewer {
     struct mono renewed_at; /* start of the PUT that last succeeded; as companion: last seen */
     struct mono sent_at;
     struct mono answered_at;
-
-    struct mono report_at; /* REPORTING: the next report */
 
     enum probe_health told; /* the log's last word on the verdict */
     bool flipped;           /* the phase has changed since the last request */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one reader of the API server: a few requests at once, waited for, and one look at the whole
- * cluster. Reads; the only thing it ever posts is a question (an access review).
+ * The one reader of the API server: a few requests at once, waited for. Reads; the only thing it
+ * ever posts is a question (an access review).
  */
 #ifndef DPUCTL_API_H
 #define DPUCTL_API_H
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "dpuctl/fleet.h"
 #include "dpuctl/options.h"
 #include "kube/kube_client.h"
 
@@ -17,10 +16,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Of mem_format. */
+#define API_LEASE_PATH "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s"
+#define API_SLICE_PATH "/apis/resource.k8s.io/v1/resourceslices/%s-%s"
+
 struct api_answer {
     int code;                         /* enum err_code of what failed, or 0 */
     int http_status;                  /* 0: no answer */
-    bool is_late;                     /* none within the command's time */
     char message[KUBE_MESSAGE_BYTES]; /* what failed; "" on success */
     json_t *body;                     /* owned by the reader; NULL on failure */
     bool has_date;
@@ -56,48 +58,5 @@ void api_wait(struct api *api);
 
 /* Frees all answers, which have to be there. */
 void api_forget(struct api *api);
-
-/* ---- the whole cluster ----------------------------------------------------------------------- */
-
-enum {
-    FLEET_ROWS_MAX = 50000, /* ten times what a cluster is made for */
-    FLEET_NOTES_MAX = 4,    /* one for each list */
-    FLEET_NOTE_BYTES = 320,
-};
-
-/* Rows of Nodes with a DPU, judged, what is broken first. */
-struct fleet {
-    struct fleet_row *rows; /* owned */
-    size_t count;
-    struct wall now;                               /* the API server's clock at the last answer */
-    char notes[FLEET_NOTES_MAX][FLEET_NOTE_BYTES]; /* what could not be looked at, and why */
-    size_t note_count;
-};
-
-/* Lists leases, Nodes, ResourceSlices and the agents' pods in pages, all at once, each page dropped
- * when its rows are filled. A reader's rights (rbac/viewer.yaml) are enough, and all but those to
- * the leases may be missing. Forgets earlier answers. Errors: the leases cannot be listed;
- * ERR_LIMIT. `out` is filled on success only: free with fleet_fini. */
-NODISCARD int fleet_read(struct api *api, struct fleet *out, struct err *e);
-void fleet_fini(struct fleet *fleet);
-
-/* Whose row an object belongs to: the node's name, or NULL for an object that is none of ours.
- * Borrowed from the object. */
-const char *fleet_node_of_lease(const json_t *lease); /* of "ovn-dpu-NODE" */
-const char *fleet_node_of_bound(const json_t *slice_or_pod);
-
-/* Has a Node one of the labels of a DPU's host? */
-bool fleet_node_is_marked(const json_t *node);
-
-/* A member of a list of objects, by its "type"; NULL if there is none. */
-const json_t *fleet_find_type(const json_t *list, const char *type);
-
-/* Lays what an object tells into its row; what cannot be read tells nothing. */
-typedef void fleet_take_fn(struct fleet_row *row, const json_t *object);
-
-void fleet_take_lease(struct fleet_row *row, const json_t *lease);
-void fleet_take_node(struct fleet_row *row, const json_t *node);
-void fleet_take_slice(struct fleet_row *row, const json_t *slice);
-void fleet_take_pod(struct fleet_row *row, const json_t *pod); /* of dpu-host-agent */
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "contract/lease.h"
 #include "dpuctl/api.h"
+#include "dpuctl/fleet.h"
 #include "dpuctl/print.h"
 
 #include <stdarg.h>
@@ -16,266 +17,226 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SLACK_NS        (1 * NS_PER_SEC) /* a renewal's way to us, and a busy machine */
-#define SKEW_NOTABLE_NS (5 * NS_PER_SEC)
+#define SLACK_NS (1 * NS_PER_SEC) /* a renewal's way to us, and a busy machine */
+
+#define SET_CLOCK(whose) "set the " whose " clock: certificates and tokens depend on it"
 
 /* Of the whole chain; also the exit status. */
 enum doctor_answer { WHOLE, BROKEN, UNCLEAR };
 
-static const struct {
-    const char *name; /* in JSON */
-    const char *text;
-    enum print_color color;
-} outcomes[] = {
-    [CHECK_PASS] = {"pass", "pass", PRINT_GOOD},
-    [CHECK_WARN] = {"warn", "warn", PRINT_DOUBT},
-    [CHECK_FAIL] = {"fail", "FAIL", PRINT_BAD},
-    [CHECK_SKIP] = {"skip", "skip", PRINT_FAINT},
-};
+/* By enum check_outcome. */
+static const char *const outcomes[] = {"pass", "warn", "fail", "skip"};
 
 void check_add(struct doctor *d, enum check_outcome outcome, const char *link, const char *mend,
                const char *found_format, ...)
 {
-    char found[2 * CHECK_TEXT_BYTES];
+    char found[PRINT_TEXT_BYTES];
     va_list args;
-    struct check_result *last = &d->results[CHECK_MAX - 1];
-    if (d->count == CHECK_MAX && (outcome != CHECK_FAIL || last->outcome == CHECK_FAIL)) {
-        return; /* more than anybody reads, but it has to be told that something is broken */
-    }
-    d->count -= d->count == CHECK_MAX;
-    struct check_result *result = &d->results[d->count++];
-    *result = (struct check_result){.outcome = outcome, .link = link};
     va_start(args, found_format);
-    text_vformat(found, sizeof(found), found_format, args); /* cut again by the next */
+    text_vformat(found, sizeof(found), found_format, args);
     va_end(args);
-    print_clean(result->found, sizeof(result->found), found);
-    print_clean(result->mend, sizeof(result->mend), mend);
+    (void)json_array_append_new(
+        d->checks, json_pack("{s:s, s:s, s:o, s:o}", "link", link, "outcome", outcomes[outcome],
+                             "found", print_json_text(found), "mend", print_json_text(mend)));
+}
+
+void check_rows(struct doctor *d, const json_t *doc, const struct check_row *rows, size_t count)
+{
+    char found[PRINT_TEXT_BYTES];
+    char mend[PRINT_TEXT_BYTES];
+    for (size_t i = 0; i < count; i++) {
+        if (print_holds(doc, rows[i].when)) {
+            print_fill(doc, rows[i].found, found, sizeof(found));
+            print_fill(doc, rows[i].mend, mend, sizeof(mend));
+            check_add(d, rows[i].outcome, rows[i].link, mend, "%s", found);
+        }
+    }
 }
 
 /* ---- the lease, and the DPU that renews it --------------------------------------------------- */
 
-/* "the DPU's" or "the API server's" clock against ours. */
-static void check_clock(struct doctor *d, const char *whose, int64_t skew_ns, const char *mend)
-{
-    char span[PRINT_SPAN_BYTES];
-    if (skew_ns > SKEW_NOTABLE_NS || skew_ns < -SKEW_NOTABLE_NS) {
-        check_add(d, CHECK_WARN, "clocks", mend, "%s clock is %s %s of this host's", whose,
-                  print_span(skew_ns, span), skew_ns > 0 ? "ahead" : "behind");
-    }
-}
+#define LEASE    "{lease.namespace}/{lease.name}"
+#define REPAIRED "the host agent repairs that if it may update the lease"
+#define ALIKE    "give dpu-agent, dpu-host-agent and dpuctl the same --dpu-node-lease-"
 
-static void check_owner(struct doctor *d, const json_t *lease, const json_t *node)
+static const struct check_row of_lease[] = {
+    {"lease", CHECK_SKIP, "lease.isForbidden", LEASE ": {lease.problem}", ""},
+    {"lease", CHECK_FAIL, "lease.isMissing", LEASE ": it does not exist",
+     "start dpu-host-agent, which creates it, with this node name and namespace"},
+    {"lease", CHECK_FAIL, "!lease.found !lease.isForbidden !lease.isMissing",
+     LEASE ": {lease.problem}", ""},
+    {"lease", CHECK_FAIL, "lease.found !lease.holderExpected",
+     LEASE " is held by '{lease.holder}', not by '{here.holder}'",
+     "find out who that is: only renewals of --holder-identity count"},
+    {"lease", CHECK_PASS, "lease.holderExpected",
+     LEASE " is held by {lease.holder}, for {lease.durationSeconds} s", ""},
+    {"lease", CHECK_WARN, "lease.owner=other",
+     "it belongs to an earlier Node of that name, and is deleted with it", REPAIRED},
+    {"lease", CHECK_WARN, "lease.owner=none", "it does not belong to its Node, and outlives it",
+     REPAIRED},
+    {"lease", CHECK_FAIL, "lease.found !lease.durationSeconds", "it has no duration", REPAIRED},
+    {"lease", CHECK_WARN, "lease.isTooShort",
+     "it lasts {lease.durationSeconds} s, but dpuctl expects a renewal each {here.interval}",
+     ALIKE "renew-interval"},
+    {"lease", CHECK_WARN, "lease.isOfOtherDuration",
+     "it lasts {lease.durationSeconds} s, but dpuctl's duration is {here.durationSeconds} s",
+     ALIKE "duration"},
+    /* As ovn-kubernetes' own check does on the host at each of its starts. */
+    {"lease", CHECK_WARN, "lease.isRenewedByHost",
+     "this host ('{here.host}') wrote its renewTime last: that is no sign of life of the DPU",
+     "turn off ovn-kubernetes' own health check on the host, or give the DPU a name of its own"},
+    {"DPU", CHECK_FAIL, "lease.health=" NAMES_HEALTH_SHUTDOWN,
+     "it says on the lease that it shuts down: {lease.healthMessage}", "start the DPU again"},
+    {"DPU", CHECK_FAIL, "lease.health=" NAMES_HEALTH_UNHEALTHY,
+     "it says on the lease that it is unhealthy: {lease.healthMessage}",
+     "repair what its probes found: run 'journalctl -u dpu-agent' there"},
+    {"DPU", CHECK_FAIL, "lease.found !lease.renewTime", "it has never renewed the lease",
+     "start dpu-agent there with this node's name and its kubeconfig (deploy/dpu-kubeconfig)"},
+    {"DPU", CHECK_FAIL, "lease.age lease.isLate",
+     "it renewed the lease {lease.age} ago; the lease lasts {lease.durationSeconds} s",
+     "look at the DPU: power, network, 'systemctl status dpu-agent' there"},
+    {"DPU", CHECK_PASS, "lease.age !lease.isLate",
+     "it renewed the lease {lease.age} ago; the lease lasts {lease.durationSeconds} s", ""},
+    {"DPU", CHECK_WARN, "lease.age !lease.isLate lease.isSlow",
+     "it renewed the lease {lease.age} ago, but dpuctl expects a renewal each {here.interval}",
+     ALIKE "renew-interval; then look for retries in dpu-agent's log"},
+    {"clocks", CHECK_WARN, "lease.clockSkew>5",
+     "the DPU's clock is {lease.clockSkew} ahead of this host's", SET_CLOCK("DPU's")},
+    {"clocks", CHECK_WARN, "lease.clockSkew<-5",
+     "the DPU's clock is {lease.clockSkew} behind this host's", SET_CLOCK("DPU's")},
+    {"DPU", CHECK_WARN, "lease.hasNoProbe",
+     "dpu-agent probes no service there: a renewal proves only that dpu-agent runs",
+     "set --probe=ovn-kubernetes there, or probes of your own"},
+};
+
+/* "other": the first Node among the owners is not this one; "none": there is none. */
+static const char *owner_of(const json_t *lease, const json_t *node)
 {
     const json_t *owners = json_object_get(json_object_get(lease, "metadata"), "ownerReferences");
     const char *uid = json_text_get(json_object_get(node, "metadata"), "uid");
-    const char *owner_uid = NULL; /* of the first Node among them */
-    for (size_t i = 0; !owner_uid && i < json_array_size(owners); i++) {
-        const json_t *owner = json_array_get(owners, i);
+    size_t i;
+    const json_t *owner;
+    json_array_foreach(owners, i, owner)
+    {
         if (text_equal(json_text_get(owner, "kind"), "Node")) {
-            owner_uid = json_text_get(owner, "uid");
+            return !uid || text_equal(json_text_get(owner, "uid"), uid) ? NULL : "other";
         }
     }
-    if (uid && !text_equal(owner_uid, uid)) {
-        check_add(d, CHECK_WARN, "lease", "the agent repairs that within moments if it may update",
-                  owner_uid
-                      ? "it belongs to an earlier Node of that name, and will be deleted with it"
-                      : "it does not belong to its Node: nobody removes it with the Node");
-    }
+    return uid ? "none" : NULL;
 }
 
-static void check_timers(struct doctor *d, const struct lease_view *lease)
-{
-    const struct agent_config *a = &d->config.agent;
-    char interval[PRINT_SPAN_BYTES];
-    int64_t ours_s = a->lease_duration_ns / NS_PER_SEC;
-    if (lease->duration_s == 0) {
-        check_add(d, CHECK_FAIL, "lease", "the agent repairs that if it may update",
-                  "it has no duration");
-        return;
-    }
-    if (a->renew_interval_ns == 0) {
-        return; /* the health check is off here */
-    }
-    if ((int64_t)lease->duration_s * NS_PER_SEC <= a->renew_interval_ns) {
-        text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
-        check_add(d, CHECK_WARN, "lease",
-                  "set --dpu-node-lease-renew-interval alike on both sides and for dpuctl",
-                  "it lasts %u s, but here a renewal is expected each %s", lease->duration_s,
-                  interval);
-    }
-    if (lease->duration_s != ours_s) {
-        check_add(d, CHECK_WARN, "lease",
-                  "set --dpu-node-lease-duration alike on both sides and for dpuctl",
-                  "it lasts %u s, but --dpu-node-lease-duration here is %lld s", lease->duration_s,
-                  (long long)ours_s);
-    }
-}
-
-/* Without the record's observation there is but the DPU's own clock, which may be off. */
-static void check_stamp(struct doctor *d, const struct lease_view *lease)
-{
-    char span[PRINT_SPAN_BYTES];
-    int64_t age_ns = lease->renew_time_valid ? wall_since(d->seen.wall, lease->renew_time) : 0;
-    if (age_ns > (int64_t)lease->duration_s * NS_PER_SEC) {
-        check_add(d, CHECK_WARN, "DPU", "look at the DPU: power, network, clock",
-                  "it renewed the lease at %s by its own clock: %s ago, but it lasts %u s",
-                  lease->renew_stamp, print_span(age_ns, span), lease->duration_s);
-    } else {
-        check_add(d, CHECK_PASS, "DPU", "", "it renewed the lease at %s by its own clock",
-                  lease->renew_stamp);
-    }
-}
-
-/* By the record's observation. Only a renewal that is overdue for our interval shows that the DPU
- * keeps another one. */
-static void check_age(struct doctor *d, const struct lease_view *lease, int64_t age_ns)
-{
-    char span[PRINT_SPAN_BYTES];
-    char interval[PRINT_SPAN_BYTES];
-    int64_t interval_ns = d->config.agent.renew_interval_ns;
-    bool is_late = age_ns > (int64_t)lease->duration_s * NS_PER_SEC;
-    check_add(d, is_late ? CHECK_FAIL : CHECK_PASS, "DPU",
-              is_late ? "look at the DPU: power, network, 'systemctl status dpu-agent' there" : "",
-              "it renewed the lease %s ago; it lasts %u s", print_span(age_ns, span),
-              lease->duration_s);
-    if (!is_late && interval_ns != 0 && age_ns > interval_ns + interval_ns / 2 + SLACK_NS) {
-        text_from_duration(interval_ns, interval, sizeof(interval));
-        check_add(d, CHECK_WARN, "DPU",
-                  "set --dpu-node-lease-renew-interval alike on both sides; if it is, look for "
-                  "retries in dpu-agent's log and metrics",
-                  "it renewed the lease %s ago, but here a renewal is expected each %s", span,
-                  interval);
-    }
-}
-
-/* As ovn-kubernetes' own check does on the host at each of its starts. */
-static bool check_writer(struct doctor *d, const json_t *lease)
+static json_t *here_json(const struct agent_config *a)
 {
     char host[256] = "";
-    if (gethostname(host, sizeof(host) - 1) != 0 || !text_equal(lease_renewed_by(lease), host)) {
-        return false;
-    }
-    check_add(
-        d, CHECK_WARN, "lease",
-        "turn off ovn-kubernetes' own health check on the host "
-        "(dpu-node-lease-renew-interval=0); where the DPU has the host's name, give it another",
-        "'%s', which is this host's name, wrote its renewTime last: a start of ovn-kubernetes' "
-        "own health check is no sign of life of the DPU",
-        host);
-    return true;
+    char interval[PRINT_SPAN_BYTES];
+    (void)gethostname(host, sizeof(host) - 1); /* without one nobody has its name */
+    text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
+    return json_pack("{s:o, s:s, s:s, s:I}", "host", print_json_text(host), "holder",
+                     a->holder_identity, "interval", interval, "durationSeconds",
+                     (json_int_t)(a->lease_duration_ns / NS_PER_SEC));
 }
 
-static void check_renewal(struct doctor *d, const struct lease_view *lease, bool is_by_host)
+/* When the DPU renewed, by the record's observation. Where the host wrote the stamp, that is of the
+ * renewal before. */
+static void add_renewal(struct doctor *d, json_t *tree, const struct lease_view *lease,
+                        bool is_by_host)
 {
     const struct node_snapshot *seen = &d->seen;
     const struct readiness *v = &seen->record.verdict;
+    int64_t interval_ns = d->config.agent.renew_interval_ns;
+    int64_t age_ns = mono_since(seen->now, v->observed);
     int64_t skew_ns;
-    bool is_seen = seen->has_record && seen->gate.reason != REASON_RECORD_INVALID &&
-                   v->observed.ns > 0 &&
-                   (is_by_host || text_equal(v->lease.renew_stamp, lease->renew_stamp));
-    if (lease->health != LEASE_HEALTH_NONE) {
-        check_add(d, CHECK_FAIL, "DPU",
-                  "mend what its probes found; 'journalctl -u dpu-agent' there",
-                  "it says on the lease that it is %s: %s",
-                  lease->health == LEASE_HEALTH_SHUTDOWN ? "shutting down" : "unhealthy",
-                  lease->health_message);
+    if (!seen->has_record || seen->gate.reason == REASON_RECORD_INVALID || v->observed.ns <= 0 ||
+        (!is_by_host && !text_equal(v->lease.renew_stamp, lease->renew_stamp))) {
+        return;
     }
-    if (lease->renew_stamp[0] == '\0') {
-        check_add(d, CHECK_FAIL, "DPU",
-                  "start dpu-agent on the DPU, with this node's name and its credential "
-                  "(deploy/dpu-kubeconfig makes one)",
-                  "it has never renewed the lease");
-    } else if (is_seen) {
-        check_age(d, lease, mono_since(seen->now, v->observed));
-    } else if (!is_by_host) {
-        check_stamp(d, lease);
-    }
-    if (is_seen && !is_by_host && lease->renew_time_valid && node_dpu_skew(seen, &skew_ns)) {
-        check_clock(d, "the DPU's", skew_ns,
-                    "set the DPU's clock: the readiness does not mind, but certificates and "
-                    "tokens do");
+    print_json_put(tree, "age", print_json_seconds(age_ns));
+    print_json_put(tree, "isLate", json_boolean(age_ns > (int64_t)lease->duration_s * NS_PER_SEC));
+    /* Only a renewal that is overdue for our interval shows that the DPU keeps another one. */
+    print_json_put(
+        tree, "isSlow",
+        json_boolean(interval_ns != 0 && age_ns > interval_ns + interval_ns / 2 + SLACK_NS));
+    if (!is_by_host && lease->renew_time_valid && node_dpu_skew(seen, &skew_ns)) {
+        print_json_put(tree, "clockSkew", print_json_seconds(skew_ns));
     }
 }
 
 static void check_lease(struct doctor *d, const struct api_answer *answer, const json_t *node)
 {
     const struct agent_config *a = &d->config.agent;
-    struct lease_view lease;
-    struct err e = ERR_INIT;
-    if (!answer->body || lease_read(answer->body, &lease, &e) != 0) {
-        check_add(d, answer->http_status == 403 ? CHECK_SKIP : CHECK_FAIL, "lease",
-                  answer->http_status == 404
-                      ? "the host's agent makes it: is it running, with this "
-                        "node name and namespace?"
-                      : "",
-                  "%s/%s: %s", a->lease_namespace, a->lease_name,
-                  answer->http_status == 404 ? "it does not exist"
-                  : answer->body             ? e.msg
-                                             : answer->message);
-        return;
+    struct lease_view lease = {.duration_s = 0};
+    json_t *tree = node_lease_json(a, &d->seen, answer);
+    json_t *here = here_json(a);
+    bool is_found = answer->body && lease_read(answer->body, &lease, NULL) == 0;
+    print_json_put(d->doc, "here", here);
+    print_json_put(d->doc, "lease", tree);
+    if (is_found) {
+        const char *writer = lease_renewed_by(answer->body);
+        bool is_by_host = text_equal(writer, json_text_get(here, "host"));
+        int64_t lasts_ns = (int64_t)lease.duration_s * NS_PER_SEC;
+        bool is_checked = lease.duration_s > 0 && a->renew_interval_ns > 0;
+        const char *owner = owner_of(answer->body, node);
+        print_json_put(tree, "owner", print_json_text(owner));
+        print_json_put(tree, "isRenewedByHost", json_boolean(is_by_host));
+        print_json_put(tree, "isTooShort",
+                       json_boolean(is_checked && lasts_ns <= a->renew_interval_ns));
+        print_json_put(tree, "isOfOtherDuration",
+                       json_boolean(is_checked && lasts_ns != a->lease_duration_ns));
+        print_json_put(tree, "hasNoProbe", json_boolean(lease.has_no_probe));
+        if (lease.renew_stamp[0] != '\0') {
+            add_renewal(d, tree, &lease, is_by_host);
+        }
     }
-    if (!text_equal(lease.holder, a->holder_identity)) {
-        check_add(d, CHECK_FAIL, "lease",
-                  "find out who that is; only renewals of the expected holder count "
-                  "(--holder-identity)",
-                  "%s/%s is held by '%s', not by '%s'", a->lease_namespace, a->lease_name,
-                  lease.holder, a->holder_identity);
-    } else {
-        check_add(d, CHECK_PASS, "lease", "", "%s/%s is held by %s, for %u s", a->lease_namespace,
-                  a->lease_name, lease.holder, lease.duration_s);
-    }
-    check_owner(d, answer->body, node);
-    check_timers(d, &lease);
-    check_renewal(d, &lease, check_writer(d, answer->body));
-    if (lease.has_no_probe) {
-        check_add(d, CHECK_WARN, "DPU", "set --probe=ovn-kubernetes there, or probes of your own",
-                  "its dpu-agent asks no service: each renewal proves only that dpu-agent runs");
-    }
+    print_json_put(tree, "isForbidden", json_boolean(answer->http_status == 403));
+    print_json_put(tree, "isMissing", json_boolean(answer->http_status == 404));
+    check_rows(d, d->doc, of_lease, ARRAY_LEN(of_lease));
 }
 
 /* ---- the API server -------------------------------------------------------------------------- */
 
-#define HOST_AGENT "rbac/host-agent.yaml"
-#define CONDITION  "rbac/host-agent-node-condition.yaml"
-#define DRA        "rbac/host-agent-dra.yaml"
-#define EVENTS     "rbac/host-agent-events.yaml"
+#define HOST_AGENT "host-agent"
+#define DRA        "host-agent-dra"
+#define PODS       "host-agent-pods"
 #define LEASES     "coordination.k8s.io", "leases", NULL
 #define SLICES     "resource.k8s.io", "resourceslices", ""
+#define CLAIMS     "resource.k8s.io", "resourceclaims", ""
+#define EVENTS     "events.k8s.io", "events"
+#define RESTART    "on-lost-network=restart"
 
-/* What the host's agent asks for, and the file that grants it. */
+/* What dpu-host-agent asks for, and what is lost without it. */
 static const struct right {
     const char *verb;
     const char *group;
     const char *resource;
     const char *ns; /* NULL: the lease's; "": the whole cluster */
     enum check_outcome without;
-    const char *file;
+    const char *file;   /* that grants it, in rbac/ */
+    const char *option; /* that needs it; "": the agent itself */
     const char *effect;
 } rights[] = {
-    {"get", LEASES, CHECK_FAIL, HOST_AGENT, "no proof can be had that the DPU is dead"},
-    {"create", LEASES, CHECK_FAIL, HOST_AGENT, "the lease cannot be made"},
-    {"update", LEASES, CHECK_WARN, HOST_AGENT, "a changed lease is not repaired"},
-    {"list", LEASES, CHECK_WARN, HOST_AGENT, "the lease is polled, later and at a higher price"},
-    {"watch", LEASES, CHECK_WARN, HOST_AGENT, "the lease is polled, later and at a higher price"},
-    {"patch", LEASES, CHECK_WARN, HOST_AGENT,
-     "a living DPU is called dead while the API server answers reads but takes no writes"},
-    {"get", "", "nodes", "", CHECK_FAIL, HOST_AGENT,
-     "the lease cannot be made, nor tied to its Node"},
-    {"create", SLICES, CHECK_WARN, DRA, "with --dra=on, the DPU is no DRA device"},
-    {"get", SLICES, CHECK_WARN, DRA, "with --dra=on, nobody sees that someone changed the slice"},
-    {"list", SLICES, CHECK_WARN, DRA, "with --dra=on, slices of an earlier Node of that name stay"},
-    {"watch", SLICES, CHECK_WARN, DRA,
-     "with --dra=on, a slice that the kubelet removed is back a minute later"},
-    {"update", SLICES, CHECK_WARN, DRA,
-     "with --dra=on, the scheduler does not hear of an unhealthy DPU"},
-    {"delete", SLICES, CHECK_WARN, DRA,
-     "with --dra=on, slices of an earlier Node of that name stay"},
-    {"get", "resource.k8s.io", "resourceclaims", "", CHECK_WARN, DRA,
-     "with --dra=on, claims of the DPU cannot be prepared"},
-    {"create", "events.k8s.io", "events", "default", CHECK_WARN, EVENTS,
-     "with --events=on, changes are not told as Events of the Node"},
-    {"patch", "", "nodes/status", "", CHECK_WARN, CONDITION,
-     "with --node-condition, the Node has no condition DPUReady"},
+    {"get", LEASES, CHECK_FAIL, HOST_AGENT, "", "nothing can prove that the DPU is dead"},
+    {"create", LEASES, CHECK_FAIL, HOST_AGENT, "", "the lease cannot be created"},
+    {"list", LEASES, CHECK_WARN, HOST_AGENT, "",
+     "the lease is polled, later and at a higher price"},
+    {"watch", LEASES, CHECK_WARN, HOST_AGENT, "",
+     "the lease is polled, later and at a higher price"},
+    {"patch", LEASES, CHECK_WARN, HOST_AGENT, "",
+     "a changed lease is not repaired, and a DPU counts as dead while writes fail"},
+    {"get", "", "nodes", "", CHECK_FAIL, HOST_AGENT, "", "the lease cannot be tied to its Node"},
+    {"create", SLICES, CHECK_WARN, DRA, "dra=on", "the DPU is no DRA device"},
+    {"get", SLICES, CHECK_WARN, DRA, "dra=on", "a changed slice is not noticed"},
+    {"list", SLICES, CHECK_WARN, DRA, "dra=on", "slices of an earlier Node stay"},
+    {"watch", SLICES, CHECK_WARN, DRA, "dra=on", "a removed slice is back a minute later"},
+    {"update", SLICES, CHECK_WARN, DRA, "dra=on",
+     "the scheduler does not learn that the DPU fails"},
+    {"delete", SLICES, CHECK_WARN, DRA, "dra=on", "slices of an earlier Node stay"},
+    {"get", CLAIMS, CHECK_WARN, DRA, "dra=on", "claims of the DPU cannot be prepared"},
+    {"create", EVENTS, "default", CHECK_WARN, "host-agent-events", "events=on",
+     "the Node gets no Events"},
+    {"create", EVENTS, "", CHECK_WARN, PODS, "cri-socket", "pods get no Events"},
+    {"list", "", "pods", "", CHECK_WARN, PODS, RESTART, "no pod is restarted"},
+    {"patch", "", "nodes/status", "", CHECK_WARN, "host-agent-node-condition", "node-condition",
+     "the Node has no condition DPUReady"},
 };
 
 struct questions {
@@ -285,6 +246,15 @@ struct questions {
     const struct api_answer *bindings; /* of another node only; else its rights */
     const struct api_answer *rights[ARRAY_LEN(rights)];
 };
+
+/* Of the options that dpuctl has, too. */
+static bool is_needed(const struct admin_config *config, const struct right *r)
+{
+    bool is_restart = text_equal(r->option, RESTART);
+    return (!is_restart && !text_equal(r->option, "cri-socket")) ||
+           (!text_is_empty(config->cri_socket) &&
+            (!is_restart || config->on_lost_network == LOST_NETWORK_RESTART));
+}
 
 static const struct api_answer *ask_right(struct api *api, const struct right *r,
                                           const struct agent_config *a)
@@ -314,9 +284,7 @@ static void ask_questions(struct doctor *d, struct api *api, struct questions *q
     json_t *who = json_pack("{s:s, s:s}", "apiVersion", "authentication.k8s.io/v1", "kind",
                             "SelfSubjectReview");
     q->whoami = api_ask(api, who, mem_strdup("/apis/authentication.k8s.io/v1/selfsubjectreviews"));
-    q->lease = api_ask(api, NULL,
-                       mem_format("/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
-                                  a->lease_namespace, a->lease_name));
+    q->lease = api_ask(api, NULL, mem_format(API_LEASE_PATH, a->lease_namespace, a->lease_name));
     q->node = api_ask(api, NULL, mem_format("/api/v1/nodes/%s", a->node_name));
     if (d->config.node) {
         q->bindings =
@@ -325,88 +293,105 @@ static void ask_questions(struct doctor *d, struct api *api, struct questions *q
                                a->lease_namespace));
     }
     for (size_t i = 0; i < ARRAY_LEN(rights) && !d->config.node && !api->is_kubectls; i++) {
-        q->rights[i] = ask_right(api, &rights[i], a);
+        q->rights[i] = is_needed(&d->config, &rights[i]) ? ask_right(api, &rights[i], a) : NULL;
     }
     api_wait(api);
 }
 
-static void check_expiry(struct doctor *d, const struct api *api)
-{
-    struct kube_expiry expiry;
-    char span[PRINT_SPAN_BYTES];
-    struct wall now = d->seen.wall;
-    if (!kube_client_expiry(api->client, &expiry) || !kube_expiry_is_near(&expiry, now)) {
-        return;
-    }
-    int64_t left_ns = wall_since(expiry.until, now);
-    bool is_over = left_ns <= 0;
-    check_add(d, is_over ? CHECK_FAIL : CHECK_WARN, "API",
-              "renew the token or certificate; a pod's is the kubelet's to renew",
-              "%s: the credential %s %s%s, by this host's clock", kube_client_describe(api->client),
-              is_over ? "ran out" : "runs out in", print_span(left_ns, span),
-              is_over ? " ago" : "");
-}
+#define GIVE_KUBECONFIG "give --kubeconfig: the agent's own shows its rights, too"
+#define RENEW           "renew the token or certificate; in a pod, the kubelet does"
 
+static const struct check_row of_api[] = {
+    {"API", CHECK_SKIP, "api.isNone", "{api.problem}", GIVE_KUBECONFIG},
+    {"API", CHECK_FAIL, "!api.server !api.isNone", "{api.problem}", GIVE_KUBECONFIG},
+    {"API", CHECK_FAIL, "api.credential !api.credential>0",
+     "{api.server}: the credential expired {api.credential} ago, by this host's clock", RENEW},
+    {"API", CHECK_WARN, "api.credential>0",
+     "{api.server}: the credential expires in {api.credential}, by this host's clock", RENEW},
+    {"API", CHECK_FAIL, "api.server !api.reached", "{api.server}: {api.problem}",
+     "check the kubeconfig's address and CA; the route must not lead through the DPU's network"},
+    {"API", CHECK_FAIL, "api.refusal", "{api.server} rejects dpuctl: {api.refusal}",
+     "renew the credential: it has expired or is revoked"},
+    {"API", CHECK_PASS, "api.isOpen api.user", "{api.server} answers user {api.user}", ""},
+    {"API", CHECK_PASS, "api.isOpen !api.user", "{api.server} answers", ""},
+    {"clocks", CHECK_WARN, "api.isOpen api.clockSkewSeconds>5",
+     "the API server's clock is {api.clockSkewSeconds} ahead of this host's", SET_CLOCK("wrong")},
+    {"clocks", CHECK_WARN, "api.isOpen api.clockSkewSeconds<-5",
+     "the API server's clock is {api.clockSkewSeconds} behind this host's", SET_CLOCK("wrong")},
+    {"lease", CHECK_SKIP, "!api.isOpen", "it cannot be read without the API server", ""},
+};
+
+/* Returns whether the API server lets us in. */
 static bool check_reach(struct doctor *d, const struct api *api, const struct questions *q)
 {
-    const char *server = kube_client_describe(api->client);
+    struct kube_expiry expiry;
+    struct wall now = d->seen.wall;
     const struct api_answer *lease = q->lease;
     const json_t *review = json_object_get(q->whoami->body, "status");
     const char *user = json_text_get(json_object_get(review, "userInfo"), "username");
-    check_expiry(d, api);
-    if (lease->http_status == 0) {
-        check_add(d, CHECK_FAIL, "API",
-                  "check address, network and certificate authority of that kubeconfig; the way "
-                  "may lead through the DPU's own network, which it must not",
-                  "%s: %s", server, lease->message);
-        return false;
+    json_t *tree = node_api_json(api, lease);
+    bool is_refused = lease->http_status == 401;
+    bool is_open = lease->http_status != 0 && !is_refused;
+    print_json_put(d->doc, "api", tree);
+    if (kube_client_expiry(api->client, &expiry) && kube_expiry_is_near(&expiry, now)) {
+        print_json_put(tree, "credential", print_json_seconds(wall_since(expiry.until, now)));
     }
-    if (lease->http_status == 401) {
-        check_add(d, CHECK_FAIL, "API", "renew the credential: it has run out, or is revoked",
-                  "%s does not know us: %s", server, lease->message);
-        return false;
-    }
-    check_add(d, CHECK_PASS, "API", "", "%s answers%s%s", server, user ? ", we are " : "",
-              user ? user : "");
-    if (lease->has_date) {
-        check_clock(d, "the API server's", lease->skew_ns,
-                    "set the clock (chrony, systemd-timesyncd): the readiness does not mind, but "
-                    "certificates and tokens do");
-    }
-    return true;
+    print_json_put(tree, "refusal", print_json_text(is_refused ? lease->message : NULL));
+    print_json_put(tree, "user", print_json_text(user));
+    print_json_put(tree, "isOpen", json_boolean(is_open));
+    check_rows(d, d->doc, of_api, ARRAY_LEN(of_api));
+    return is_open;
+}
+
+static void check_right(struct doctor *d, const struct right *r)
+{
+    const char *ns = r->ns ? r->ns : d->config.agent.lease_namespace;
+    char mend[128];
+    text_format(mend, sizeof(mend), "kubectl apply -f rbac/%s.yaml", r->file);
+    check_add(d, r->without, "rights", mend, "we may not %s %s%s%s%s%s: %s%s%s%s", r->verb,
+              r->resource, r->group[0] ? "." : "", r->group, ns[0] ? " in " : "", ns,
+              r->option[0] ? "with --" : "", r->option, r->option[0] ? ", " : "", r->effect);
 }
 
 static void check_rights(struct doctor *d, const struct questions *q)
 {
+    size_t asked = 0;
     size_t allowed = 0;
-    size_t unanswered = 0;
+    const struct api_answer *unanswered = NULL;
     for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
-        const struct right *r = &rights[i];
         const struct api_answer *answer = q->rights[i];
-        if (!answer) {
-            continue;
-        }
-        const json_t *status = json_object_get(answer->body, "status");
-        char mend[128];
-        text_format(mend, sizeof(mend), "kubectl apply -f %s", r->file);
-        if (!answer->body && unanswered++ > 0) {
-            continue; /* most likely for the same reason: said once */
-        }
-        if (!answer->body) {
-            check_add(d, CHECK_SKIP, "rights", "", "%s %s: %s", r->verb, r->resource,
-                      answer->message);
-        } else if (json_is_true(json_object_get(status, "allowed"))) {
-            allowed++;
-        } else {
-            check_add(d, r->without, "rights", mend, "we may not %s %s%s%s%s%s: %s", r->verb,
-                      r->resource, r->group[0] != '\0' ? "." : "", r->group,
-                      text_is_empty(r->ns) ? "" : " in ", r->ns ? r->ns : "", r->effect);
+        const json_t *status = json_object_get(answer ? answer->body : NULL, "status");
+        bool is_allowed = json_is_true(json_object_get(status, "allowed"));
+        asked += answer != NULL;
+        allowed += is_allowed;
+        if (answer && !answer->body) {
+            unanswered = answer; /* most likely all for the same reason: said once */
+        } else if (answer && !is_allowed) {
+            check_right(d, &rights[i]);
         }
     }
-    if (allowed == ARRAY_LEN(rights)) {
-        check_add(d, CHECK_PASS, "rights", "", "all %zu that the host's agent asks for", allowed);
+    if (unanswered) {
+        check_add(d, CHECK_SKIP, "rights", "", "%s", unanswered->message);
+    } else if (allowed == asked) {
+        check_add(d, CHECK_PASS, "rights", "", "dpu-host-agent has all %zu that it needs", allowed);
     }
 }
+
+static const struct check_row of_node[] = {
+    {"node", CHECK_FAIL, "kube.isMissing", "Node '{node}' does not exist",
+     "give --node-name, to dpuctl and to both agents"},
+    {"node", CHECK_SKIP, "!kube.found !kube.isMissing", "Node '{node}': {kube.problem}", ""},
+    {"node", CHECK_WARN, "kube.found !kube.isMarked", "the Node has no label k8s.ovn.org/dpu-host",
+     "kubectl label node {node} k8s.ovn.org/dpu-host= (the DaemonSet selects it)"},
+    {"node", CHECK_SKIP, "kube.found !kube.ready", "the Node has no condition Ready",
+     "start its kubelet"},
+    {"node", CHECK_PASS, "kube.ready=True", "the Node is Ready", ""},
+    {"node", CHECK_WARN, "kube.ready !kube.ready=True kube.isByGate",
+     "the Node is not Ready: {kube.message}", "repair the DPU: see the links above"},
+    {"node", CHECK_FAIL, "kube.ready !kube.ready=True !kube.isByGate",
+     "the Node is not Ready, and not because of the DPU: {kube.message}",
+     "run 'kubectl describe node {node}'"},
+};
 
 static void check_node(struct doctor *d, const struct api_answer *answer)
 {
@@ -414,39 +399,24 @@ static void check_node(struct doctor *d, const struct api_answer *answer)
     const json_t *info = json_object_get(status, "nodeInfo");
     const json_t *ready = fleet_find_type(json_object_get(status, "conditions"), "Ready");
     const char *message = json_text_get(ready, "message");
-    if (!answer->body) {
-        bool is_gone = answer->http_status == 404;
-        check_add(d, is_gone ? CHECK_FAIL : CHECK_SKIP, "node",
-                  is_gone ? "give --node-name, to dpuctl and to both agents" : "", "Node '%s': %s",
-                  d->config.agent.node_name, is_gone ? "it does not exist" : answer->message);
-        return;
-    }
     print_clean(d->runtime_version, sizeof(d->runtime_version),
                 json_text_get(info, "containerRuntimeVersion"));
     print_clean(d->kubelet_version, sizeof(d->kubelet_version),
                 json_text_get(info, "kubeletVersion"));
-    if (!fleet_node_is_marked(answer->body)) {
-        check_add(d, CHECK_WARN, "node",
-                  "kubectl label node NODE k8s.ovn.org/dpu-host= (the DaemonSet looks for it)",
-                  "the Node has no label k8s.ovn.org/dpu-host");
-    }
-    if (!ready) {
-        check_add(d, CHECK_SKIP, "node", "start its kubelet",
-                  "the Node does not say whether it is Ready");
-    } else if (text_equal(json_text_get(ready, "status"), "True")) {
-        check_add(d, CHECK_PASS, "node", "", "the Node is Ready");
-    } else if (message && strstr(message, NAMES_NOT_READY_PREFIX)) {
-        check_add(d, CHECK_WARN, "node", "that follows from the DPU: mend the links before",
-                  "the Node is not Ready: %s", message);
-    } else {
-        check_add(d, CHECK_FAIL, "node", "'kubectl describe node' has more",
-                  "the Node is not Ready, and not because of the DPU: %s",
-                  message ? message : "it does not say why");
-    }
+    print_json_put(d->doc, "kube",
+                   json_pack("{s:b, s:b, s:o, s:b, s:o, s:b, s:o}", "found", answer->body != NULL,
+                             "isMissing", answer->http_status == 404, "problem",
+                             print_json_text(answer->message), "isMarked",
+                             fleet_node_is_marked(answer->body), "ready",
+                             print_json_text(json_text_get(ready, "status")), "isByGate",
+                             message && strstr(message, NAMES_NOT_READY_PREFIX), "message",
+                             print_json_text(message ? message : "it does not say why")));
+    check_rows(d, d->doc, of_node, ARRAY_LEN(of_node));
 }
 
-/* The account that a binding gives the Role of DPUs to, if it is not one DPU's own; else NULL. */
-static const json_t *shared_account(const json_t *binding)
+/* The admission policy ties a DPU to its lease by its user, so it cannot where DPUs share one. What
+ * may not be listed is not told. */
+static void check_binding(struct doctor *d, const json_t *binding)
 {
     const char *role = json_text_get(json_object_get(binding, "roleRef"), "name");
     size_t len = role ? strlen(role) : 0;
@@ -457,31 +427,17 @@ static const json_t *shared_account(const json_t *binding)
     json_array_foreach(json_object_get(binding, "subjects"), i, subject)
     {
         const char *name = json_text_get(subject, "name");
+        const char *ns = json_text_get(subject, "namespace");
         bool is_account = text_equal(json_text_get(subject, "kind"), "ServiceAccount");
         if (is_dpus && is_account && name && strncmp(name, "dpu-agent-", 10) != 0) {
-            return subject;
-        }
-    }
-    return NULL;
-}
-
-/* The admission policy ties a DPU to its lease by its user, so it cannot where they have one. Who
- * may not look is not told. */
-static void check_accounts(struct doctor *d, const struct api_answer *bindings)
-{
-    size_t i;
-    const json_t *binding;
-    json_array_foreach(json_object_get(bindings ? bindings->body : NULL, "items"), i, binding)
-    {
-        const json_t *account = shared_account(binding);
-        const char *ns = json_text_get(account, "namespace");
-        if (account) {
-            check_add(d, CHECK_WARN, "rights",
-                      "deploy/dpu-kubeconfig makes one for each DPU; where the platform hands out "
-                      "the same to all, trust them all alike (docs/security.md)",
-                      "DPUs share the account '%s/%s': no policy keeps one from renewing the "
-                      "lease of another",
-                      ns ? ns : "", json_text_get(account, "name"));
+            check_add(
+                d, CHECK_WARN, "rights",
+                "give each DPU its own (deploy/dpu-kubeconfig), or trust all alike "
+                "(docs/security.md)",
+                "DPUs share the account '%s/%s': no policy keeps one from renewing the lease of "
+                "another",
+                ns ? ns : "", name);
+            return;
         }
     }
 }
@@ -490,87 +446,80 @@ static void check_accounts(struct doctor *d, const struct api_answer *bindings)
 static void check_api(struct doctor *d, struct api *api, int rc, const struct err *e)
 {
     struct questions q = {.whoami = NULL};
+    size_t i;
+    const json_t *binding;
     if (!api) {
         bool is_none = rc == ERR_NOTFOUND && text_is_empty(d->config.agent.kubeconfig);
-        check_add(d, is_none ? CHECK_SKIP : CHECK_FAIL, "API",
-                  "give --kubeconfig: the agent's own shows what the agent may do", "%s", e->msg);
-        check_add(d, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
+        json_t *tree = node_api_error_json(&d->config, rc, e);
+        print_json_put(tree, "isNone", json_boolean(is_none));
+        print_json_put(d->doc, "api", tree);
+        check_rows(d, d->doc, of_api, ARRAY_LEN(of_api));
         return;
     }
     ask_questions(d, api, &q);
-    if (!check_reach(d, api, &q)) {
-        check_add(d, CHECK_SKIP, "lease", "", "it cannot be read without the API server");
-    } else {
+    if (check_reach(d, api, &q)) {
         if (!d->config.node && api->is_kubectls) {
             check_add(d, CHECK_SKIP, "rights", "give --kubeconfig=FILE, the agent's own",
-                      "not asked: this kubeconfig is kubectl's, not the agent's");
+                      "not asked: this is kubectl's kubeconfig, not the agent's");
         } else if (!d->config.node) {
             check_rights(d, &q);
         }
         check_lease(d, q.lease, q.node->body);
         check_node(d, q.node);
     }
-    if (d->config.node) {
-        check_accounts(d, q.bindings);
+    json_array_foreach(json_object_get(q.bindings ? q.bindings->body : NULL, "items"), i, binding)
+    {
+        check_binding(d, binding);
     }
 }
 
 /* ---- another node ---------------------------------------------------------------------------- */
 
-/* The same judgement as in the table of `dpuctl nodes`. Returns whether the agent's pod gives its
- * sockets names for a rolling update. */
-static bool check_verdict_from_afar(struct doctor *d, struct api *api, struct err *e)
+static const struct check_row of_verdict[] = {
+    {"verdict", CHECK_SKIP, "problem", "{problem}", ""},
+    {"verdict", CHECK_FAIL, "isNone",
+     "Node '{node}' has neither a lease nor the label of a DPU's host",
+     "kubectl label node NODE k8s.ovn.org/dpu-host= and start dpu-host-agent there"},
+    {"verdict", CHECK_PASS, "state=Ready", "{state} ({reason}): {message}", ""},
+    {"verdict", CHECK_FAIL, "state=NotReady", "{state} ({reason}): {message}", "{advice}"},
+    {"verdict", CHECK_WARN, "state=Unknown", "{state} ({reason}): {message}", "{advice}"},
+};
+
+/* The same judgement as in the table of `dpuctl nodes`. */
+static void check_verdict_from_afar(struct doctor *d, struct api *api, struct err *e)
 {
-    bool has_rolling_names = false;
-    struct fleet fleet;
-    if (!api || fleet_read(api, &fleet, e) != 0) {
-        check_add(d, CHECK_SKIP, "verdict", "", "%s", e->msg);
-        return false;
+    CLEANUP(json) json_t *fleet = NULL;
+    CLEANUP(json)
+    json_t *none = json_pack("{s:s, s:b}", "node", d->config.agent.node_name, "isNone", 1);
+    bool is_read = api && fleet_read(api, &fleet, e) == 0;
+    const json_t *row = json_array_get(json_object_get(fleet, "nodes"), 0);
+    if (!is_read) {
+        print_json_put(none, "isNone", json_false());
+        print_json_put(none, "problem", print_json_text(e->msg));
     }
-    if (fleet.count == 0) {
-        check_add(d, CHECK_FAIL, "verdict",
-                  "kubectl label node NODE k8s.ovn.org/dpu-host= and start dpu-host-agent there",
-                  "Node '%s' has neither a lease nor the label of a DPU's host",
-                  d->config.agent.node_name);
-    } else {
-        const struct fleet_row *row = fleet.rows;
-        bool is_ready = row->state == READINESS_READY;
-        has_rolling_names = row->has_rolling_names;
-        check_add(d,
-                  is_ready                            ? CHECK_PASS
-                  : row->state == READINESS_NOT_READY ? CHECK_FAIL
-                                                      : CHECK_WARN,
-                  "verdict", is_ready ? "" : readiness_reason_fix(row->reason), "%s (%s): %s",
-                  readiness_state_name(row->state), row->reason, row->message);
-    }
-    fleet_fini(&fleet);
-    return has_rolling_names;
+    check_rows(d, row ? row : none, of_verdict, ARRAY_LEN(of_verdict));
 }
 
 /* All that can be said of another node. */
 static void examine_from_afar(struct doctor *d)
 {
-    char command[CHECK_TEXT_BYTES];
+    static const struct check_row of_host[] = {
+        {"host", CHECK_SKIP, "",
+         "record, agent, CNI, runtime and kubelet are seen on the node only",
+         "kubectl debug node/{node} -it --image=dpu-heartbeat-host:" DPU_VERSION
+         " --profile=sysadmin -- dpuctl doctor --root=/host"}};
     struct api *api = NULL;
     struct err e = ERR_INIT;
     d->seen.wall = clock_wall_now();
+    d->doc = json_pack("{s:s}", "node", d->config.agent.node_name);
     int rc = api_open(&d->config, &api, &e);
-    bool has_rolling_names = check_verdict_from_afar(d, api, &e);
+    check_verdict_from_afar(d, api, &e);
     check_api(d, api, rc, &e);
     api_close(api);
-    if (has_rolling_names) {
-        check_rolling_names(d);
-    }
     if (d->runtime_version[0]) {
         check_judge_runtime(d, d->runtime_version, NULL);
     }
-    text_format(command, sizeof(command),
-                "kubectl debug node/%.100s -it --image=dpu-heartbeat-host:%s --profile=sysadmin "
-                "-- dpuctl doctor --root=/host",
-                d->config.agent.node_name, DPU_VERSION);
-    check_add(d, CHECK_SKIP, "host", command,
-              "record, agent, CNI, the runtime's settings and the kubelet's sockets are seen on "
-              "the node only");
+    check_rows(d, d->doc, of_host, 1);
 }
 
 /* ---- this node, and the command -------------------------------------------------------------- */
@@ -583,26 +532,26 @@ static void examine(struct doctor *d)
     struct api *api = NULL;
     struct err e = ERR_INIT;
     node_snapshot_take(&d->config, &d->seen);
-    if (geteuid() != 0) {
-        check_add(d, CHECK_SKIP, "user", "run it as root",
-                  "not root: some of the files below may not be readable");
-    }
+    d->doc = node_document(&d->config, &d->seen);
     check_record(d);
     d->config.asks_runtime = pods_find_runtime(&d->config, path);
     int rc = api_open(&d->config, &api, &e);
     check_api(d, api, rc, &e);
     api_close(api);
-    cni_scan_directory(admin_path(&d->config, d->config.cni_conf_dir, path, sizeof(path)), &d->cni);
+    d->cni = cni_scan_json(admin_path(&d->config, d->config.cni_conf_dir, path, sizeof(path)));
     for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
         checks[i](d);
     }
 }
 
-static size_t count_of(const struct doctor *d, enum check_outcome outcome)
+static int count_of(const struct doctor *d, enum check_outcome outcome)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < d->count; i++) {
-        count += d->results[i].outcome == outcome;
+    int count = 0;
+    size_t i;
+    const json_t *check;
+    json_array_foreach(d->checks, i, check)
+    {
+        count += text_equal(json_text_get(check, "outcome"), outcomes[outcome]);
     }
     return count;
 }
@@ -612,59 +561,52 @@ static enum doctor_answer answer_of(const struct doctor *d)
     return count_of(d, CHECK_FAIL) > 0 ? BROKEN : count_of(d, CHECK_SKIP) > 0 ? UNCLEAR : WHOLE;
 }
 
-/* The links are in the order of the chain, so the first broken one explains later ones. */
-static void print_end(const struct doctor *d)
-{
-    size_t warned = count_of(d, CHECK_WARN);
-    size_t skipped = count_of(d, CHECK_SKIP);
-    for (size_t i = 0; i < d->count; i++) {
-        if (d->results[i].outcome == CHECK_FAIL) {
-            (void)printf("\n%zu broken; begin with the first, %s: %s\n", count_of(d, CHECK_FAIL),
-                         d->results[i].link, d->results[i].found);
-            return;
-        }
-    }
-    (void)printf("\nnothing is broken");
-    if (warned + skipped > 0) {
-        (void)printf("; %zu to think about, %zu not looked at", warned, skipped);
-    }
-    (void)putchar('\n');
-}
-
 static void print_text(const struct doctor *d)
 {
+    static const struct {
+        const char *outcome;
+        const char *word;
+        enum print_color color;
+    } words[] = {{"outcome=pass", "pass", PRINT_GOOD},
+                 {"outcome=warn", "warn", PRINT_DOUBT},
+                 {"outcome=fail", "FAIL", PRINT_BAD},
+                 {"outcome=skip", "skip", PRINT_FAINT}};
+    static const struct print_row rest[] = {
+        {"", "", "{found}"}, {"\n               -> ", "mend", "{mend}"}, {"\n", "", ""}};
     bool has_color = print_has_color(d->config.color);
-    for (size_t i = 0; i < d->count; i++) {
-        const struct check_result *r = &d->results[i];
-        (void)printf("%s%s%s  %-8s %s\n", print_on(has_color, outcomes[r->outcome].color),
-                     outcomes[r->outcome].text, print_off(has_color), r->link, r->found);
-        if (r->mend[0] != '\0') {
-            (void)printf("               %s-> %s%s\n", print_on(has_color, PRINT_HEAD), r->mend,
-                         print_off(has_color));
+    const json_t *first =
+        NULL; /* the links are in the order of the chain: it explains later ones */
+    size_t i;
+    const json_t *check;
+    json_array_foreach(d->checks, i, check)
+    {
+        for (size_t k = 0; k < ARRAY_LEN(words); k++) {
+            if (print_holds(check, words[k].outcome)) {
+                (void)printf("%s%s%s  %-8s ", print_on(has_color, words[k].color), words[k].word,
+                             print_off(has_color), json_text_get(check, "link"));
+            }
         }
+        print_rows(check, rest, ARRAY_LEN(rest), has_color);
+        first = !first && print_holds(check, "outcome=fail") ? check : first;
     }
-    print_end(d);
-}
-
-static json_t *doctor_json(const struct doctor *d)
-{
-    static const char *const answers[] = {
-        [WHOLE] = "Whole", [BROKEN] = "Broken", [UNCLEAR] = "Unknown"};
-    json_t *checks = json_array();
-    for (size_t i = 0; i < d->count; i++) {
-        const struct check_result *r = &d->results[i];
-        (void)json_array_append_new(checks, json_pack("{s:s, s:s, s:s, s:s}", "link", r->link,
-                                                      "outcome", outcomes[r->outcome].name, "found",
-                                                      r->found, "mend", r->mend));
+    if (first) {
+        (void)printf("\n%d broken; begin with the first, %s: %s\n", count_of(d, CHECK_FAIL),
+                     json_text_get(first, "link"), json_text_get(first, "found"));
+    } else {
+        (void)printf("\nnothing is broken; %d warnings, %d not checked\n", count_of(d, CHECK_WARN),
+                     count_of(d, CHECK_SKIP));
     }
-    return json_pack("{s:s, s:s, s:s, s:o}", "node", d->config.agent.node_name, "version",
-                     DPU_VERSION, "answer", answers[answer_of(d)], "checks", checks);
 }
 
 static bool print_results(const struct doctor *d)
 {
+    static const char *const answers[] = {
+        [WHOLE] = "Whole", [BROKEN] = "Broken", [UNCLEAR] = "Unknown"};
     if (d->config.output != ADMIN_TEXT) {
-        return print_json(doctor_json(d), d->config.output == ADMIN_YAML, stdout);
+        return print_json(json_pack("{s:s, s:s, s:s, s:O}", "node", d->config.agent.node_name,
+                                    "version", DPU_VERSION, "answer", answers[answer_of(d)],
+                                    "checks", d->checks),
+                          d->config.output == ADMIN_YAML, stdout);
     }
     print_text(d);
     return fflush(stdout) == 0;
@@ -672,12 +614,15 @@ static bool print_results(const struct doctor *d)
 
 int doctor_run(struct admin_config *config)
 {
-    CLEANUP(free) struct doctor *d = MEM_NEW(struct doctor); /* large */
-    d->config = *config;
+    struct doctor d = {.config = *config, .checks = json_array()};
     if (config->node) {
-        examine_from_afar(d);
+        examine_from_afar(&d);
     } else {
-        examine(d);
+        examine(&d);
     }
-    return print_results(d) ? (int)answer_of(d) : UNCLEAR;
+    int status = print_results(&d) ? (int)answer_of(&d) : UNCLEAR;
+    json_decref(d.doc);
+    json_decref(d.cni);
+    json_decref(d.checks);
+    return status;
 }

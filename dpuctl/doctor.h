@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links of the chain from the DPU to a pod, each with what was found and how to mend it. */
+/* The links from the DPU to a Pod, each with what was found and how to repair it. */
 #ifndef DPUCTL_DOCTOR_H
 #define DPUCTL_DOCTOR_H
 
@@ -10,37 +10,38 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CHECK_MAX = 128, CHECK_TEXT_BYTES = 320 };
-
 enum check_outcome {
     CHECK_PASS,
-    CHECK_WARN, /* works, but not as well as it could, or not by everybody's settings */
+    CHECK_WARN, /* works, but not as well as it could, or settings differ */
     CHECK_FAIL,
     CHECK_SKIP, /* could not be looked at */
 };
 
-struct check_result {
-    enum check_outcome outcome;
-    const char *link; /* static: "record", "lease" ... */
-    char found[CHECK_TEXT_BYTES];
-    char mend[CHECK_TEXT_BYTES]; /* "" where there is nothing to do */
-};
-
-/* What was looked at, and what was found. Large. */
+/* What was looked at, and what was found. */
 struct doctor {
     struct admin_config config;
     struct node_snapshot seen;
-    struct cni_scan cni;
+    json_t *doc;              /* owned: the node's document, and what only the checks need */
+    json_t *cni;              /* owned: of cni_scan_json */
     char runtime_version[64]; /* as the Node reports it: "containerd://2.1.4"; "": unknown */
     char kubelet_version[64]; /* "v1.36.3" */
-    size_t count;
-    struct check_result results[CHECK_MAX];
+    json_t *checks;           /* owned: what was found; each has link, outcome, found and mend */
 };
 
-/* Appends; beyond the bound only a failure is kept, in the place of another result. Texts are
- * sanitized, since much of them comes from outside. */
+/* Appends a check. Texts are sanitized, since much of them comes from outside. */
 void check_add(struct doctor *d, enum check_outcome outcome, const char *link, const char *mend,
                const char *found_format, ...) PRINTF_LIKE(5, 6);
+
+/* A check: if `when` holds of the document, this was found. Texts are filled (dpuctl/print.h). */
+struct check_row {
+    const char *link;
+    enum check_outcome outcome;
+    const char *when;
+    const char *found;
+    const char *mend;
+};
+
+void check_rows(struct doctor *d, const json_t *doc, const struct check_row *rows, size_t count);
 
 /* ---- on the node itself, in the order of the chain ------------------------------------------- */
 
@@ -49,8 +50,6 @@ void check_cni(struct doctor *d);
 void check_cri(struct doctor *d); /* gives the runtime's version, where the Node did not */
 void check_runtime(struct doctor *d);
 void check_kubelet(struct doctor *d);
-/* Sockets with names for a rolling update, which not every kubelet knows. */
-void check_rolling_names(struct doctor *d);
 
 /* ---- judgements on texts from outside, pure -------------------------------------------------- */
 

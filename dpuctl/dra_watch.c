@@ -25,7 +25,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,8 +309,8 @@ static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 }
 
 /* Follows the stream to its end. Returns 0 when it has ended, which was told. Errors: ERR_GONE when
- * interrupted, or with --once after the first report; as grpc_unary_start. */
-static int follow_stream(struct watch *w, struct err *e)
+ * interrupted, or with --once after the first report. */
+static int follow_stream(struct watch *w)
 {
     char method[96];
     ev_timer tick;
@@ -324,17 +323,14 @@ static int follow_stream(struct watch *w, struct err *e)
     text_format(method, sizeof(method), "/%s.DRAResourceHealth/NodeWatchResources",
                 w->plugin.service);
     w->has_report = false;
-    int rc = grpc_unary_start(w->loop, &plan, &w->stream, e);
-    if (rc != 0) {
-        return rc;
-    }
+    w->stream = grpc_unary_start(w->loop, &plan);
     ev_timer_init(&tick, on_tick, 1., 1.);
     tick.data = w;
     ev_now_update(w->loop);
     ev_timer_start(w->loop, &tick);
     (void)ev_run(w->loop, 0); /* the callbacks tell */
     ev_timer_stop(w->loop, &tick);
-    rc = w->stream ? ERR_GONE : 0;
+    int rc = w->stream ? ERR_GONE : 0;
     grpc_unary_cancel(w->stream);
     return rc;
 }
@@ -345,13 +341,13 @@ static int attend_plugin(struct watch *w, struct err *e)
     if (w->options->dra_socket) {
         w->plugin.service = "v1";
         text_format(w->plugin.endpoint, sizeof(w->plugin.endpoint), "%s", w->options->dra_socket);
-        return follow_stream(w, e);
+        return follow_stream(w);
     }
     int rc = find_plugin(w, e);
     if (rc == 0 && w->options->registers) {
         rc = accept_plugin(w, e);
     }
-    return rc != 0 ? rc : follow_stream(w, e);
+    return rc != 0 ? rc : follow_stream(w);
 }
 
 static void forget_devices(struct watch *w)
@@ -379,7 +375,6 @@ static int exit_status(const struct watch *w)
 
 static int watch_plugin(struct watch *w)
 {
-    struct pollfd stop = {.fd = w->stop_fd, .events = POLLIN};
     do {
         struct err e = ERR_INIT;
         int rc = attend_plugin(w, &e);
@@ -393,7 +388,7 @@ static int watch_plugin(struct watch *w)
             return EXIT_FAILURE;
         }
         forget_devices(w);
-    } while (poll(&stop, 1, (int)(RETRY_NS / NS_PER_MS)) == 0);
+    } while (admin_wait(w->stop_fd, RETRY_NS));
     return EXIT_SUCCESS;
 }
 

@@ -1,128 +1,581 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/fleet.h"
 
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "contract/lease.h"
+#include "contract/readiness.h"
+#include "dpuctl/api.h"
+#include "dpuctl/print.h"
 
+#include <curl/curl.h>
+
+#include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_HOLDER_BYTES = 81 };
+/* ---- a row ----------------------------------------------------------------------------------- */
 
-void fleet_hear(struct fleet_row *row, const struct fleet_word *word)
+json_t *fleet_row_new(const char *ns, const char *node)
 {
-    if (word->teller > row->word.teller) {
-        row->word = *word;
+    static const char *const unknown[] = {"since",        "sinceSeconds",      "holder",
+                                          "renewTime",    "renewalAgeSeconds", "health",
+                                          "dpuBootId",    "healthMessage",     "dpuAgentVersion",
+                                          "hostAgentPod", "hostAgentVersion",  "advice"};
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:i, s:b, s:b}",
+                            "node", node, "nodeName", node, "namespace", ns, "state",
+                            readiness_state_name(READINESS_UNKNOWN), "reason", "", "message", "",
+                            "toldBy", "lease", "hasLease", 0, "hasNode", 0, "hasLabel", 0,
+                            "durationSeconds", 0, "hostAgentReady", 0, "gateIn", 0);
+    for (size_t i = 0; i < ARRAY_LEN(unknown); i++) {
+        print_json_put(row, unknown[i], json_null());
+    }
+    return row;
+}
+
+static bool is(const json_t *row, const char *key)
+{
+    return json_is_true(json_object_get(row, key));
+}
+
+static const json_t *meta_of(const json_t *object)
+{
+    return json_object_get(object, "metadata");
+}
+
+static struct wall time_of(const json_t *object, const char *key)
+{
+    const char *text = json_text_get(object, key);
+    struct wall at = {0};
+    if (text && rfc3339_parse(text, strlen(text), &at, NULL) != 0) {
+        return (struct wall){0};
+    }
+    return at;
+}
+
+const json_t *fleet_find_type(const json_t *list, const char *type)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach(list, i, item)
+    {
+        if (text_equal(json_text_get(item, "type"), type)) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+const char *fleet_node_of_lease(const json_t *lease)
+{
+    const char *name = json_text_get(meta_of(lease), "name");
+    size_t len = strlen(NAMES_LEASE_PREFIX);
+    return name && strncmp(name, NAMES_LEASE_PREFIX, len) == 0 ? name + len : NULL;
+}
+
+static const char *node_of_node(const json_t *node)
+{
+    return json_text_get(meta_of(node), "name");
+}
+
+const char *fleet_node_of_bound(const json_t *slice_or_pod)
+{
+    return json_text_get(json_object_get(slice_or_pod, "spec"), "nodeName");
+}
+
+void fleet_take_lease(json_t *row, const json_t *lease, struct wall now)
+{
+    static const char *const health[] = {[LEASE_HEALTH_NONE] = NULL,
+                                         [LEASE_HEALTH_UNHEALTHY] = NAMES_HEALTH_UNHEALTHY,
+                                         [LEASE_HEALTH_SHUTDOWN] = NAMES_HEALTH_SHUTDOWN};
+    const json_t *notes = json_object_get(meta_of(lease), "annotations");
+    struct lease_view seen;
+    if (lease_read(lease, &seen, NULL) != 0) {
+        return;
+    }
+    print_json_put(row, "hasLease", json_true());
+    print_json_put(row, "holder", print_json_text(seen.holder));
+    print_json_put(row, "durationSeconds", json_integer(seen.duration_s));
+    print_json_put(row, "renewTime", print_json_text(seen.renew_stamp));
+    print_json_put(row, "health", print_json_text(health[seen.health]));
+    print_json_put(row, "healthMessage", print_json_text(seen.health_message));
+    print_json_put(row, "dpuBootId",
+                   print_json_text(json_text_get(notes, NAMES_ANNOTATION_BOOT_ID)));
+    print_json_put(row, "dpuAgentVersion", print_json_text(seen.agent_version));
+    if (seen.renew_time_valid && now.ns != 0) {
+        print_json_put(row, "renewalAgeSeconds",
+                       print_json_seconds(wall_since(now, seen.renew_time)));
     }
 }
 
-bool fleet_renewal_age(const struct fleet_row *row, int64_t *out_ns)
+/* ---- what its host says ---------------------------------------------------------------------- */
+
+/* Keeps it if none that is more telling has spoken. */
+static void hear(json_t *row, const char *teller, enum readiness_state state, const char *reason,
+                 const char *message, struct wall since)
 {
-    if (!row->has_lease || !row->lease.renew_time_valid || row->now.ns == 0) {
-        return false;
+    static const char *const rising[] = {"lease", "taint", "condition", "gate"};
+    for (size_t i = ARRAY_LEN(rising); i-- > 0 && !text_equal(rising[i], teller);) {
+        if (text_equal(rising[i], json_text_get(row, "toldBy"))) {
+            return;
+        }
     }
-    *out_ns = wall_since(row->now, row->lease.renew_time);
-    return true;
+    print_json_put(row, "toldBy", json_string(teller));
+    print_json_put(row, "state", json_string(readiness_state_name(state)));
+    print_json_put(row, "reason", print_json_text(reason));
+    print_json_put(row, "message", print_json_text(message));
+    print_json_put(row, "since", print_json_stamp(since));
 }
 
-static void set(struct fleet_row *row, enum readiness_state state, enum readiness_reason reason)
+/* A refusal is no proof that the DPU is down: some reasons say that nobody knows. */
+static enum readiness_state state_of_refusal(const char *reason)
 {
-    row->state = state;
-    row->since = (struct wall){0};
-    text_format(row->reason, sizeof(row->reason), "%s", readiness_reason_name(reason));
+    enum readiness_reason known;
+    bool is_doubt = readiness_reason_from_name(reason ? reason : "", &known) &&
+                    readiness_reason_traits(known)->state == READINESS_UNKNOWN;
+    return is_doubt ? READINESS_UNKNOWN : READINESS_NOT_READY;
 }
 
-/* Of what the lease alone shows, a silence apart. Returns false if there is nothing of the kind. */
-static bool judge_lease(struct fleet_row *row, const char *holder)
+/* The word behind "reason " in a refusal of dpu-gate, if it is one of ours. */
+static const char *reason_in(const char *message)
 {
-    const struct lease_view *lease = &row->lease;
-    char held_by[SHOWN_HOLDER_BYTES];
-    char expected[SHOWN_HOLDER_BYTES];
-    if (lease->holder[0] != '\0' && !text_equal(lease->holder, holder)) {
-        set(row, READINESS_NOT_READY, REASON_LEASE_INVALID);
-        text_format(held_by, sizeof(held_by), "%s", lease->holder); /* cut between characters */
-        text_format(expected, sizeof(expected), "%s", holder);
-        text_format(row->message, sizeof(row->message),
-                    "the lease is held by '%s'; only renewals of '%s' count", held_by, expected);
-        return true;
+    static const char before[] = "reason ";
+    for (const char *at = strstr(message, before); at; at = strstr(at, before)) {
+        char word[64];
+        enum readiness_reason reason;
+        at += sizeof(before) - 1;
+        text_format(word, sizeof(word), "%.*s", (int)strcspn(at, ", ;"), at);
+        if (readiness_reason_from_name(word, &reason)) {
+            return readiness_reason_name(reason);
+        }
     }
-    if (lease->health != LEASE_HEALTH_NONE) {
-        set(row, READINESS_NOT_READY,
-            lease->health == LEASE_HEALTH_SHUTDOWN ? REASON_DPU_SHUTDOWN
-                                                   : REASON_DPU_REPORTED_UNHEALTHY);
-        text_format(row->message, sizeof(row->message), "the DPU says so on the lease: %s",
-                    lease->health_message);
-        return true;
-    }
-    return false;
+    return "Refused";
 }
 
-static void take_word(struct fleet_row *row)
+/* The runtime asks dpu-gate, the kubelet repeats the answer: nothing is nearer to the pods. */
+static void hear_gate(json_t *row, const json_t *condition)
 {
-    row->state = row->word.state;
-    row->since = row->word.since;
-    text_format(row->reason, sizeof(row->reason), "%s", row->word.reason);
-    text_format(row->message, sizeof(row->message), "%s", row->word.message);
+    const char *message = json_text_get(condition, "message");
+    const char *said = message ? strstr(message, NAMES_NOT_READY_PREFIX) : NULL;
+    if (said && !text_equal(json_text_get(condition, "status"), "True")) {
+        const char *reason = reason_in(said);
+        print_json_put(row, "gateIn", json_true());
+        hear(row, "gate", state_of_refusal(reason), reason, said + strlen(NAMES_NOT_READY_PREFIX),
+             time_of(condition, "lastTransitionTime"));
+    }
+}
+
+static void hear_condition(json_t *row, const json_t *condition)
+{
+    const char *status = json_text_get(condition, "status");
+    enum readiness_state state = text_equal(status, "True")    ? READINESS_READY
+                                 : text_equal(status, "False") ? READINESS_NOT_READY
+                                                               : READINESS_UNKNOWN;
+    if (condition) {
+        hear(row, "condition", state, json_text_get(condition, "reason"),
+             json_text_get(condition, "message"), time_of(condition, "lastTransitionTime"));
+    }
+}
+
+bool fleet_node_is_marked(const json_t *node)
+{
+    const json_t *labels = json_object_get(meta_of(node), "labels");
+    return json_object_get(labels, "k8s.ovn.org/dpu-host") ||
+           json_object_get(labels, "network.operator.openshift.io/dpu-host");
+}
+
+void fleet_take_node(json_t *row, const json_t *node, struct wall now)
+{
+    const json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
+    (void)now;
+    print_json_put(row, "hasNode", json_true());
+    print_json_put(row, "hasLabel", json_boolean(fleet_node_is_marked(node)));
+    hear_gate(row, fleet_find_type(conditions, "Ready"));
+    hear_condition(row, fleet_find_type(conditions, "DPUReady"));
+}
+
+void fleet_take_slice(json_t *row, const json_t *slice, struct wall now)
+{
+    const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
+    size_t i;
+    const json_t *taint;
+    (void)now;
+    json_array_foreach(json_object_get(json_array_get(devices, 0), "taints"), i, taint)
+    {
+        const char *key = json_text_get(taint, "key");
+        const char *reason = json_text_get(taint, "value");
+        if (text_equal(key ? strrchr(key, '/') : NULL, "/unhealthy")) { /* behind the driver */
+            hear(row, "taint", state_of_refusal(reason), reason,
+                 "the ResourceSlice carries the taint", time_of(taint, "timeAdded"));
+        }
+    }
+}
+
+/* "registry:5000/name:1.2@sha256:..." has the tag 1.2. */
+static json_t *tag_of(const char *image)
+{
+    char tag[64];
+    const char *slash = image ? strrchr(image, '/') : NULL;
+    const char *name = slash ? slash + 1 : image;
+    size_t len = name ? strcspn(name, "@") : 0;
+    const char *colon = name ? memchr(name, ':', len) : NULL;
+    text_format(tag, sizeof(tag), "%.*s", colon ? (int)(name + len - colon - 1) : 0,
+                colon ? colon + 1 : "");
+    return print_json_text(tag);
+}
+
+void fleet_take_pod(json_t *row, const json_t *pod, struct wall now)
+{
+    const json_t *spec = json_object_get(pod, "spec");
+    const json_t *ready =
+        fleet_find_type(json_object_get(json_object_get(pod, "status"), "conditions"), "Ready");
+    const json_t *container = json_array_get(json_object_get(spec, "containers"), 0);
+    size_t i;
+    const json_t *init;
+    (void)now;
+    if (is(row, "hostAgentReady")) {
+        return; /* two of them in a rolling update */
+    }
+    print_json_put(row, "hostAgentReady",
+                   json_boolean(text_equal(json_text_get(ready, "status"), "True")));
+    print_json_put(row, "hostAgentPod", print_json_text(json_text_get(meta_of(pod), "name")));
+    print_json_put(row, "hostAgentVersion", tag_of(json_text_get(container, "image")));
+    json_array_foreach(json_object_get(spec, "initContainers"), i, init)
+    {
+        const json_t *word = json_array_get(json_object_get(init, "args"), 0);
+        if (text_equal(json_string_value(word), "install-cni")) {
+            print_json_put(row, "gateIn", json_true());
+        }
+    }
+}
+
+/* ---- the judgement --------------------------------------------------------------------------- */
+
+static void judge(json_t *row, enum readiness_state state, enum readiness_reason reason,
+                  const char *message)
+{
+    char text[PRINT_TEXT_BYTES];
+    print_fill(row, message, text, sizeof(text));
+    print_json_put(row, "state", json_string(readiness_state_name(state)));
+    print_json_put(row, "reason", json_string(readiness_reason_name(reason)));
+    print_json_put(row, "message", json_string(text));
 }
 
 /* Nothing but the stamp of the last renewal is left to go by. */
-static void judge_silence(struct fleet_row *row)
+static void judge_silence(json_t *row, bool host_says_ready)
 {
-    const struct lease_view *lease = &row->lease;
-    int64_t lasts_ns = (int64_t)lease->duration_s * NS_PER_SEC;
-    int64_t age_ns;
-    bool says_ready = row->word.teller != FLEET_NOBODY && row->word.state == READINESS_READY;
-    if (!fleet_renewal_age(row, &age_ns)) {
-        set(row, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL);
-        text_format(row->message, sizeof(row->message), "%s",
-                    lease->renew_stamp[0] == '\0' ? "the DPU has never renewed the lease"
-                                                  : "the stamp of its renewal cannot be judged");
-    } else if (age_ns <= lasts_ns) {
-        set(row, READINESS_READY, REASON_LEASE_RENEWED);
-        row->since = says_ready ? row->word.since : (struct wall){0};
-        text_format(row->message, sizeof(row->message), "the DPU renews its lease");
-    } else if (says_ready) { /* its host may see renewals with a clock that is behind, or be dead */
-        set(row, READINESS_UNKNOWN, REASON_LEASE_EXPIRED);
-        text_format(row->message, sizeof(row->message),
-                    "the last renewal is stamped %s and lasts %u s, but the host says Ready: a "
-                    "clock is wrong, or the host's agent is gone",
-                    lease->renew_stamp, lease->duration_s);
+    const json_t *age = json_object_get(row, "renewalAgeSeconds");
+    json_int_t lasts_s = json_integer_value(json_object_get(row, "durationSeconds"));
+    struct wall renewed = time_of(row, "renewTime");
+    if (!json_is_real(age)) {
+        judge(row, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL,
+              json_text_get(row, "renewTime") ? "the age of its last renewal is unknown"
+                                              : "the DPU has never renewed the lease");
+    } else if (json_real_value(age) <= (double)lasts_s) {
+        judge(row, READINESS_READY, REASON_LEASE_RENEWED, "the DPU renews its lease");
+    } else if (host_says_ready) { /* which sees renewals with a clock that is behind, or is dead */
+        judge(row, READINESS_UNKNOWN, REASON_LEASE_EXPIRED,
+              "the last renewal is stamped {renewTime} and lasts {durationSeconds} s, but the host "
+              "says Ready: a clock is wrong, or dpu-host-agent is dead");
+        print_json_put(row, "since", json_null());
     } else {
-        set(row, READINESS_NOT_READY, REASON_LEASE_EXPIRED);
-        row->since = (struct wall){mono_ns_add(lease->renew_time.ns, lasts_ns)};
-        text_format(row->message, sizeof(row->message),
-                    "the last renewal is stamped %s and lasts %u s", lease->renew_stamp,
-                    lease->duration_s);
+        judge(row, READINESS_NOT_READY, REASON_LEASE_EXPIRED,
+              "the last renewal is stamped {renewTime} and lasts {durationSeconds} s");
+        print_json_put(row, "since",
+                       print_json_stamp((struct wall){
+                           mono_ns_add(renewed.ns, mono_ns_mul(lasts_s, NS_PER_SEC))}));
     }
 }
 
-void fleet_judge(struct fleet_row *row, const char *holder)
+static void judge_lease(json_t *row, const char *holder, bool host_says_ready)
 {
-    const struct fleet_word *word = &row->word;
-    bool is_off = text_equal(word->reason, readiness_reason_name(REASON_HEALTH_CHECK_DISABLED));
-    if (word->teller != FLEET_NOBODY && (word->state != READINESS_READY || is_off)) {
-        take_word(row);
-    } else if (!row->has_lease) {
-        set(row, READINESS_UNKNOWN, REASON_LEASE_NOT_FOUND);
-        text_format(row->message, sizeof(row->message),
-                    "the Node is marked as a DPU's host, but has no lease");
-    } else if (!judge_lease(row, holder)) {
-        judge_silence(row);
+    char message[PRINT_TEXT_BYTES];
+    const char *held_by = json_text_get(row, "holder");
+    const char *health = json_text_get(row, "health");
+    bool is_foreign = held_by && !text_equal(held_by, holder);
+    if (is_foreign) {
+        text_format(message, sizeof(message),
+                    "the lease is held by '{holder}'; only renewals of '%s' count", holder);
+        judge(row, READINESS_NOT_READY, REASON_LEASE_INVALID, message);
+    } else if (health) {
+        judge(row, READINESS_NOT_READY,
+              text_equal(health, NAMES_HEALTH_SHUTDOWN) ? REASON_DPU_SHUTDOWN
+                                                        : REASON_DPU_REPORTED_UNHEALTHY,
+              "the DPU reports on the lease: {healthMessage}");
+    } else {
+        judge_silence(row, host_says_ready);
+        return;
     }
+    print_json_put(row, "since", json_null());
 }
 
-/* NotReady, Unknown, Ready. */
-static int rank_of(const struct fleet_row *row)
+void fleet_judge(json_t *row, const char *holder, struct wall now)
 {
-    return row->state == READINESS_NOT_READY ? 0 : row->state == READINESS_UNKNOWN ? 1 : 2;
+    bool is_told = !text_equal(json_text_get(row, "toldBy"), "lease");
+    bool is_ready = text_equal(json_text_get(row, "state"), "Ready");
+    bool is_off = print_holds(row, "reason=HealthCheckDisabled");
+    if (!is_told || (is_ready && !is_off)) { /* else the host's word stands */
+        if (is(row, "hasLease")) {
+            judge_lease(row, holder, is_told);
+        } else {
+            judge(row, READINESS_UNKNOWN, REASON_LEASE_NOT_FOUND,
+                  "the Node has the label of a DPU's host, but no lease");
+            print_json_put(row, "since", json_null());
+        }
+    }
+    struct wall since = time_of(row, "since");
+    if (since.ns > 0 && now.ns > 0) {
+        print_json_put(row, "sinceSeconds", print_json_seconds(wall_since(now, since)));
+    }
+    if (!print_holds(row, "state=Ready")) {
+        const char *reason = json_text_get(row, "reason");
+        print_json_put(row, "advice", json_string(readiness_reason_fix(reason ? reason : "")));
+    }
 }
 
 int fleet_compare(const void *a, const void *b)
 {
-    const struct fleet_row *left = a;
-    const struct fleet_row *right = b;
-    int by_rank = rank_of(left) - rank_of(right);
-    if (by_rank != 0) {
-        return by_rank;
+    static const char *const keys[] = {"state", "reason", "node"};
+    int order = 0;
+    for (size_t i = 0; order == 0 && i < ARRAY_LEN(keys); i++) {
+        const char *left = json_text_get(*(json_t *const *)a, keys[i]);
+        const char *right = json_text_get(*(json_t *const *)b, keys[i]);
+        order = strcmp(left ? left : "", right ? right : "");
+        if (i == 0 && order != 0) { /* "Ready" is last, else by the letter */
+            order = text_equal(left, "Ready") ? 1 : text_equal(right, "Ready") ? -1 : order;
+        }
     }
-    int by_reason = strcmp(left->reason, right->reason);
-    return by_reason != 0 ? by_reason : strcmp(left->node, right->node);
+    return order;
+}
+
+/* ---- the whole cluster ----------------------------------------------------------------------- */
+
+enum { LEASES, NODES, SLICES, PODS, LIST_COUNT };
+
+static const struct list_kind {
+    const char *what;
+    const char *path; /* up to the namespace, where there is one; then */
+    const char *tail;
+    const char *labels; /* that restrict it */
+    const char *field;  /* that names the only node to look at */
+    int page;           /* objects: a Lease has 1 KB, a Node with its images up to 40 */
+    const char *(*node_of)(const json_t *object);
+    fleet_take_fn *take;
+} kinds[LIST_COUNT] = {
+    [LEASES] = {"leases", "/apis/coordination.k8s.io/v1/namespaces/", "/leases", "",
+                "metadata.name=" NAMES_LEASE_PREFIX, 500, fleet_node_of_lease, fleet_take_lease},
+    [NODES] = {"nodes", "/api/v1/nodes", NULL, "", "metadata.name=", 250, node_of_node,
+               fleet_take_node},
+    [SLICES] = {"resourceslices", "/apis/resource.k8s.io/v1/resourceslices", NULL, "",
+                "spec.nodeName=", 500, fleet_node_of_bound, fleet_take_slice},
+    [PODS] = {"pods", "/api/v1/namespaces/", "/pods", "app.kubernetes.io/name=dpu-host-agent",
+              "spec.nodeName=", 250, fleet_node_of_bound, fleet_take_pod},
+};
+
+struct list {
+    const struct list_kind *kind;
+    const struct api_answer *page; /* asked for; NULL: it is over */
+    char *from;                    /* where the next page begins; owned */
+    int code;                      /* enum err_code of its failure, or 0 */
+    char problem[320];
+};
+
+struct reader {
+    struct api *api;
+    const struct admin_config *config;
+    struct list lists[LIST_COUNT];
+    json_t *rows;    /* by node */
+    struct wall now; /* the API server's clock at the last answer */
+};
+
+/* The row of a node, new where there is none; NULL: too many. */
+static json_t *row_of(const struct reader *r, const char *node)
+{
+    json_t *row = json_object_get(r->rows, node);
+    if (!row && json_object_size(r->rows) < FLEET_ROWS_MAX) {
+        row = fleet_row_new(r->config->agent.lease_namespace, node);
+        print_json_put(r->rows, node, row);
+    }
+    return row;
+}
+
+static void end_list(struct list *l, int code, const char *problem)
+{
+    text_format(l->problem, sizeof(l->problem), "%s", problem);
+    l->page = NULL;
+    l->code = code;
+}
+
+static void take_items(struct reader *r, struct list *l, const json_t *items)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach(items, i, item)
+    {
+        const char *node = l->kind->node_of(item);
+        if (!text_is_dns1123_subdomain(node ? node : "")) {
+            continue;
+        }
+        json_t *row = row_of(r, node);
+        if (!row) {
+            end_list(l, ERR_LIMIT, "there are too many nodes: give --selector");
+            return;
+        }
+        l->kind->take(row, item, r->now);
+    }
+}
+
+static void add_query(char **path, const char *key, const char *value)
+{
+    if (value[0] != '\0') {
+        CLEANUP(free) char *before = *path;
+        char *encoded = curl_easy_escape(NULL, value, 0);
+        *path = mem_format("%s&%s=%s", before, key, encoded ? encoded : "");
+        curl_free(encoded);
+    }
+}
+
+static void ask_page(struct reader *r, struct list *l)
+{
+    const struct admin_config *c = r->config;
+    const struct list_kind *kind = l->kind;
+    char fields[2 * NAMES_K8S_NAME_BYTES + 64] = "";
+    char *path =
+        mem_format("%s%s%s?limit=%d", kind->path, kind->tail ? c->agent.lease_namespace : "",
+                   kind->tail ? kind->tail : "", kind->page);
+    const char *only = r->api->config->scope == ADMIN_CLUSTER ? c->node : c->agent.node_name;
+    text_format(fields, sizeof(fields), "%s%s%s%s%s", kind == &kinds[SLICES] ? "spec.driver=" : "",
+                kind == &kinds[SLICES] ? c->driver : "", kind == &kinds[SLICES] && only ? "," : "",
+                only ? kind->field : "", only ? only : "");
+    add_query(&path, "fieldSelector", fields);
+    add_query(&path, "labelSelector",
+              kind == &kinds[NODES] && c->selector ? c->selector : kind->labels);
+    add_query(&path, "continue", l->from ? l->from : "");
+    l->page = api_ask(r->api, NULL, path);
+}
+
+static void take_page(struct reader *r, struct list *l)
+{
+    const struct api_answer *page = l->page;
+    const char *from = json_text_get(meta_of(page->body), "continue");
+    free(TAKE(l->from));
+    if (!page->body) {
+        CLEANUP(free) char *problem = mem_format("listing %s: %s", l->kind->what, page->message);
+        end_list(l, page->code, problem);
+    } else {
+        r->now = page->has_date ? page->date : r->now;
+        l->page = NULL;
+        l->from = text_is_empty(from) ? NULL : mem_strdup(from);
+        take_items(r, l, json_object_get(page->body, "items"));
+    }
+}
+
+/* Page by page of all lists, until each is over. */
+static void read_lists(struct reader *r)
+{
+    bool is_open = true;
+    for (size_t i = 0; i < LIST_COUNT; i++) {
+        r->lists[i].kind = &kinds[i];
+        ask_page(r, &r->lists[i]);
+    }
+    while (is_open) {
+        is_open = false;
+        api_wait(r->api);
+        for (size_t i = 0; i < LIST_COUNT; i++) {
+            if (r->lists[i].page) {
+                take_page(r, &r->lists[i]);
+            }
+        }
+        api_forget(r->api);
+        for (size_t i = 0; i < LIST_COUNT; i++) {
+            if (r->lists[i].from && r->lists[i].code == 0) {
+                ask_page(r, &r->lists[i]);
+                is_open = true;
+            }
+        }
+    }
+}
+
+/* The Node of a further DPU is the one of the first. */
+static void find_node(const struct reader *r, json_t *row)
+{
+    char node[NAMES_K8S_NAME_BYTES];
+    const char *name = json_text_get(row, "node");
+    const char *dashes = strstr(name, "--");
+    for (; !is(row, "hasNode") && dashes; dashes = strstr(dashes + 1, "--")) {
+        text_format(node, sizeof(node), "%.*s", (int)(dashes - name), name);
+        if (print_holds(json_object_get(r->rows, node), "hasNode nodeName")) {
+            print_json_put(row, "hasNode", json_true());
+            print_json_put(row, "nodeName", json_string(node));
+        }
+    }
+}
+
+/* Rows of DPUs, and among those that were asked for, in order. */
+static json_t *judged_rows(const struct reader *r)
+{
+    json_t *wanted = json_array();
+    CLEANUP(free) json_t **order = mem_calloc(json_object_size(r->rows) + 1, sizeof(json_t *));
+    size_t count = 0;
+    const char *node;
+    json_t *row;
+    json_object_foreach(r->rows, node, row)
+    {
+        find_node(r, row);
+        if ((is(row, "hasLease") || is(row, "hasLabel")) &&
+            (is(row, "hasNode") || text_is_empty(r->config->selector))) {
+            fleet_judge(row, r->config->agent.holder_identity, r->now);
+            order[count++] = row;
+        }
+    }
+    qsort(order, count, sizeof(json_t *), fleet_compare);
+    for (size_t i = 0; i < count; i++) {
+        (void)json_array_append(wanted, order[i]);
+    }
+    return wanted;
+}
+
+static int judge_lists(const struct reader *r, json_t **out, struct err *e)
+{
+    const struct list *leases = &r->lists[LEASES];
+    const struct list *nodes = &r->lists[NODES];
+    size_t i;
+    const json_t *row;
+    if (leases->code != 0) {
+        return err_set(e, leases->code, "%s", leases->problem);
+    }
+    if (nodes->code != 0 && !text_is_empty(r->config->selector)) {
+        return err_set(e, nodes->code, "--selector: %s", nodes->problem);
+    }
+    json_t *rows = judged_rows(r);
+    json_t *notes = json_array();
+    for (i = NODES; i < LIST_COUNT; i++) {
+        if (r->lists[i].code != 0) {
+            (void)json_array_append_new(notes, print_json_text(r->lists[i].problem));
+        }
+    }
+    json_t *counts = json_pack("{s:i, s:i, s:i}", "NotReady", 0, "Unknown", 0, "Ready", 0);
+    json_array_foreach(rows, i, row)
+    {
+        const char *state = json_text_get(row, "state");
+        json_int_t count = json_integer_value(json_object_get(counts, state));
+        print_json_put(counts, state, json_integer(count + 1));
+    }
+    *out = json_pack("{s:s, s:o, s:i, s:o, s:o, s:o}", "version", DPU_VERSION, "time",
+                     print_json_stamp(r->now), "total", (int)json_array_size(rows), "counts",
+                     counts, "notes", notes, "nodes", rows);
+    return 0;
+}
+
+int fleet_read(struct api *api, json_t **out, struct err *e)
+{
+    struct reader r = {.api = api, .config = api->config, .rows = json_object()};
+    api_forget(api);
+    read_lists(&r);
+    int rc = judge_lists(&r, out, e);
+    json_decref(r.rows);
+    for (size_t i = 0; i < LIST_COUNT; i++) {
+        free(r.lists[i].from);
+    }
+    return rc;
 }

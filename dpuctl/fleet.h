@@ -1,68 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be said of a node's DPU from outside, by the API server's objects alone. Pure.
+ * What can be said of DPUs from outside, by the API server's objects alone: a row, which is a JSON
+ * object, for each DPU. deploy/man/dpuctl.h2m describes its members; members are only ever added.
  *
- * Nobody out here observes renewals: the stamp of the last one, which is the DPU's clock, is held
- * against the Date of the answer that brought it, which is the API server's. What the host itself
- * has said (dpu-gate's refusal in the Node's condition Ready, the condition DPUReady, the taint of
- * the ResourceSlice) counts more than that, except that it cannot make a silent DPU Ready.
+ * dpuctl cannot observe renewals from outside the node. It holds the stamp of the last one, which
+ * is the DPU's clock, against the Date of the answer that brought it, which is the API server's.
+ * What the host itself has said (dpu-gate's refusal in the Node's condition Ready, the condition
+ * DPUReady, the taint of the ResourceSlice) counts more than that, except that it cannot make a
+ * silent DPU Ready.
  */
 #ifndef DPUCTL_FLEET_H
 #define DPUCTL_FLEET_H
 
-#include "contract/lease.h"
-#include "contract/readiness.h"
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/time.h"
 
+#include <jansson.h>
 #include <stdbool.h>
-#include <stddef.h>
 
-enum { FLEET_WORD_BYTES = 64, FLEET_MESSAGE_BYTES = 256 };
+enum { FLEET_ROWS_MAX = 50000 }; /* ten times what a cluster is made for */
 
-/* Who speaks for the host, the more telling last. */
-enum fleet_teller { FLEET_NOBODY, FLEET_TAINT, FLEET_CONDITION, FLEET_GATE };
+struct api;
 
-struct fleet_word {
-    enum fleet_teller teller;
-    enum readiness_state state;
-    char reason[FLEET_WORD_BYTES]; /* sanitized, as all texts here */
-    char message[FLEET_MESSAGE_BYTES];
-    struct wall since; /* 0: not said */
-};
+/* Lists leases, Nodes, ResourceSlices and the agents' pods in pages, all at once, each page dropped
+ * when its rows are filled. A reader's rights (rbac/viewer.yaml) are enough, and all but those to
+ * the leases may be missing. Forgets earlier answers. Gives a document with the rows in "nodes",
+ * what is broken first. Errors: the leases cannot be listed; ERR_LIMIT. Returns owned. */
+NODISCARD int fleet_read(struct api *api, json_t **out, struct err *e);
 
-struct fleet_row {
-    char node[NAMES_K8S_NAME_BYTES]; /* of a further DPU of a Node: NODE--DPU, as in its lease */
-    size_t node_bytes;               /* of the Node's name in it */
-    struct wall now; /* the API server's clock when it answered; 0: it gave no Date */
-    bool has_lease;
-    struct lease_view lease;
-    char boot_id[FLEET_WORD_BYTES]; /* of the DPU; "": not said; as is lease.agent_version */
-    bool has_node;
-    bool is_marked; /* the Node has the label of a host with a DPU */
-    struct fleet_word word;
-    bool has_gate;                        /* the agent's pod has put dpu-gate in; or it refuses */
-    char agent_pod[NAMES_K8S_NAME_BYTES]; /* of dpu-host-agent; "": none was seen */
-    char agent_version[FLEET_WORD_BYTES]; /* the tag of its image */
-    bool is_agent_ready;                  /* that pod is */
-    bool has_rolling_names;               /* it serves DRA by sockets with names of its own */
+/* ---- one row; all texts that it takes are sanitized ------------------------------------------ */
 
-    /* The judgement. */
-    enum readiness_state state;
-    char reason[FLEET_WORD_BYTES];
-    char message[FLEET_MESSAGE_BYTES];
-    struct wall since; /* 0: cannot be known from here */
-};
+/* Of a DPU of whom nothing is known yet. Returns owned. */
+json_t *fleet_row_new(const char *ns, const char *node);
 
-/* Keeps the more telling of both words. */
-void fleet_hear(struct fleet_row *row, const struct fleet_word *word);
+/* Lays what an object tells into its row; what cannot be read tells nothing. `now` is the API
+ * server's clock when it answered; 0: it gave no Date. */
+typedef void fleet_take_fn(json_t *row, const json_t *object, struct wall now);
 
-/* Fills the judgement. `holder`: whose renewals count. */
-void fleet_judge(struct fleet_row *row, const char *holder);
+fleet_take_fn fleet_take_lease;
+fleet_take_fn fleet_take_node;
+fleet_take_fn fleet_take_slice;
+fleet_take_fn fleet_take_pod; /* of dpu-host-agent */
 
-/* How long ago the last renewal is stamped; negative where the DPU's clock is ahead of the API
- * server's. False if there is none, or no Date to compare with. */
-bool fleet_renewal_age(const struct fleet_row *row, int64_t *out_ns);
+/* Completes the judgement. `holder`: whose renewals count. */
+void fleet_judge(json_t *row, const char *holder, struct wall now);
 
-/* NotReady, Unknown, Ready; of the same state by reason, then by name. For qsort. */
+/* NotReady, Unknown, Ready; of the same state by reason, then by name. For qsort of json_t *. */
 int fleet_compare(const void *a, const void *b);
+
+/* Whose row an object belongs to: the node's name, or NULL for an object that is none of ours.
+ * Borrowed from the object. */
+const char *fleet_node_of_lease(const json_t *lease); /* of "ovn-dpu-NODE" */
+const char *fleet_node_of_bound(const json_t *slice_or_pod);
+
+/* Has a Node one of the labels of a DPU's host? */
+bool fleet_node_is_marked(const json_t *node);
+
+/* A member of a list of objects, by its "type"; NULL if there is none. */
+const json_t *fleet_find_type(const json_t *list, const char *type);
 
 #endif

@@ -22,41 +22,36 @@ static const struct command {
     const char *summary;
 } commands[] = {
     {{"nodes", NULL}, ADMIN_CLUSTER, nodes_run, "every DPU of the cluster, what is broken first",
-     "Every DPU of the cluster in one table, what is broken first, by what the API server can tell: "
-     "leases, Nodes, ResourceSlices and pods. Ages are counted on the API server's clock from the "
-     "DPU's own stamps. Exit status: 0 all shown are Ready, 1 at least one is NotReady, 2 at least "
-     "one is Unknown or the cluster could not be read, 64 wrong usage."},
-    {{"status", NULL}, ADMIN_THIS_NODE, status_run,
-     "is the DPU of this node ready, and how is that known?",
-     "Is the DPU of this node ready, and how is that known? Looks at the readiness record, at what "
-     "CNI makes of it and, with a kubeconfig, at the lease. Needs no agent to be alive. 'dpuctl "
-     "status NODE' asks the API server about another node. Exit status: 0 ready, 1 not ready, 2 "
-     "unknown, 64 wrong usage."},
+     "Lists every DPU of the cluster, what is broken first. Asks the API server only: leases, Nodes, "
+     "ResourceSlices and Pods. Counts ages from the DPU's own stamps, by the API server's clock. Exit "
+     "status: 0 all shown are Ready, 1 one is NotReady, 2 one is Unknown or the list failed, 64 wrong "
+     "usage."},
+    {{"status", NULL}, ADMIN_THIS_NODE, status_run, "whether the DPU of this node is ready, and why",
+     "Shows whether the DPU of this node is ready, and why. Reads the readiness record and the CNI "
+     "configuration and, with a kubeconfig, the lease. Needs no running agent. 'dpuctl status NODE' "
+     "asks the API server about another node. Exit status: 0 ready, 1 not ready, 2 unknown, 64 wrong "
+     "usage."},
     {{"watch", NULL}, ADMIN_THIS_NODE, watch_run, "each change of the readiness, live",
-     "Shows each change of this node's readiness as dpu-gate sees it, at the moment it takes "
-     "effect: a line per change. Needs no agent to be alive."},
-    {{"doctor", NULL}, ADMIN_THIS_NODE, doctor_run,
-     "which link of the chain is broken, and how to mend it",
-     "Checks the whole chain from the DPU to a pod, link by link, and says how to mend what is "
-     "broken. 'dpuctl doctor NODE' does that for another node, as far as the API server knows. "
-     "Changes nothing, and needs no agent to be alive. Run it as root on the node, with the "
-     "agent's own kubeconfig. Exit status: 0 whole (warnings are allowed), 1 broken, 2 unknown "
-     "(nothing is broken, but not everything could be looked at), 64 wrong usage."},
-    {{"pods", NULL}, ADMIN_THIS_NODE, pods_run, "which pods of this node have lost their network",
-     "The pods of this node, oldest first: when each was made, whether its network is there or lost "
-     "(as when the DPU was reset), and what follows by --on-lost-network. Asks the container "
-     "runtime and the kernel, and no agent. Run it as root on the node. Exit status: 0 none has "
-     "lost it, 1 some have, 2 unknown (also of one pod only), 64 wrong usage."},
-    {{"dra", "watch"}, ADMIN_DRA, dra_watch_run,
-     "what a kubelet would know of the DPU as a DRA device",
-     "Shows what a kubelet would know of a DRA plugin's devices: lines, or on a terminal a table."},
+     "Prints a line for each change of this node's readiness, as dpu-gate sees it. Needs no running "
+     "agent."},
+    {{"doctor", NULL}, ADMIN_THIS_NODE, doctor_run, "which link is broken, and how to repair it",
+     "Checks each link from the DPU to a Pod, and says how to repair what is broken. Changes nothing, "
+     "and needs no running agent. Run it as root on the node, with the agent's own kubeconfig. "
+     "'dpuctl doctor NODE' checks what the API server knows of another node. Exit status: 0 whole "
+     "(with or without warnings), 1 broken, 2 not everything could be checked, 64 wrong usage."},
+    {{"pods", NULL}, ADMIN_THIS_NODE, pods_run, "which Pods of this node have lost their network",
+     "Lists the Pods of this node, oldest first, and whether each has its network. Says what follows "
+     "by --on-lost-network. Asks the container runtime and the kernel; run it as root on the node. "
+     "Exit status: 0 no Pod has lost it, 1 some have, 2 unknown for one or all, 64 wrong usage."},
+    {{"dra", "watch"}, ADMIN_DRA, dra_watch_run, "what a kubelet sees of a DRA driver's devices",
+     "Shows what a kubelet sees of a DRA driver's devices: lines, or on a terminal a table."},
 };
 
 /* The same word, with the name of another node. */
 static const struct command status_of_node = {
     {"status", NULL}, ADMIN_CLUSTER, status_of_node_run, NULL,
-    "One node's DPU as the API server tells of it, and the command that tells the rest from the "
-    "node itself. Exit status: 0 Ready, 1 NotReady, 2 Unknown, 64 wrong usage."};
+    "Shows what the API server knows of one node's DPU, and the command that shows the rest on the "
+    "node. Exit status: 0 Ready, 1 NotReady, 2 Unknown, 64 wrong usage."};
 /* clang-format on */
 
 /* By its other name it is a plugin of kubectl's. */
@@ -75,9 +70,10 @@ static void print_usage(const char *name, FILE *out)
                            c->words[1] ? c->words[1] : "");
         (void)fprintf(out, "%*s%s\n", 14 - used, "", c->help);
     }
-    (void)fputs("\nstatus and doctor of a NODE ask the API server; without one they look at this "
-                "node.\nEach command has --help.\n",
-                out);
+    (void)fputs(
+        "\nWith a NODE, status and doctor ask the API server; without, they check this node.\n"
+        "Each command has --help.\n",
+        out);
 }
 
 static int run_command(const struct command *c, int argc, char **argv)

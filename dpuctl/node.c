@@ -7,7 +7,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "contract/lease.h"
 #include "contract/names.h"
+#include "dpuctl/api.h"
 #include "dpuctl/print.h"
 #include "grpc/grpc_unary.h"
 
@@ -70,28 +72,14 @@ static struct mono holds_since(const struct node_snapshot *seen)
     return age_ns < 0 ? seen->now : mono_max(mono_add(seen->now, -age_ns), after_boot);
 }
 
-static struct mono next_flip(const struct node_snapshot *seen)
-{
-    const struct mono turns[] = {seen->record.writer_until, seen->record.hold_until};
-    struct mono next = MONO_NEVER;
-    for (size_t i = 0; i < ARRAY_LEN(turns); i++) {
-        if (mono_before(seen->now, turns[i])) {
-            next = mono_min(next, turns[i]);
-        }
-    }
-    return seen->record.verdict.admit ? next : MONO_NEVER;
-}
-
 void node_snapshot_take(const struct admin_config *config, struct node_snapshot *out)
 {
     char boot_id[CLOCK_BOOT_ID_BYTES];
-    struct err e = config->record_problem;
-    int rc = config->record_rc;
-    *out = (struct node_snapshot){.wall = clock_wall_now(),
-                                  .has_record = rc == 0,
-                                  .record = config->record,
-                                  .flips_at = MONO_NEVER};
-    text_format(out->path, sizeof(out->path), "%s", config->record_path);
+    struct err e = ERR_INIT;
+    *out = (struct node_snapshot){.wall = clock_wall_now()};
+    admin_path(config, config->readiness_file, out->path, sizeof(out->path));
+    int rc = record_file_read(out->path, &out->record, &e);
+    out->has_record = rc == 0;
     if (rc == 0) {
         rc = clock_boot_id(boot_id, &e);
     }
@@ -103,7 +91,6 @@ void node_snapshot_take(const struct admin_config *config, struct node_snapshot 
     } else {
         gate_judge(&out->record, boot_id, out->now, out->path, &out->gate);
         out->writer_exists = is_host_agent(out->record.pid);
-        out->flips_at = next_flip(out);
         out->since = holds_since(out);
     }
     out->answer = answer_of(&out->gate);
@@ -139,94 +126,98 @@ const char *node_answer_name(enum node_answer answer)
 
 /* ---- CNI: one file --------------------------------------------------------------------------- */
 
-static void keep(char out[static CNI_SCAN_TEXT_BYTES], const char *text)
+/* The highest that is declared; NULL: none. */
+static const char *find_version(const json_t *conf, const json_t *versions, const char **problem)
 {
-    print_clean(out, CNI_SCAN_TEXT_BYTES, text);
+    const char *best = json_text_get(conf, "cniVersion");
+    size_t i;
+    const json_t *item;
+    if (versions && !json_is_array(versions)) {
+        *problem = "its cniVersions is no list";
+    }
+    json_array_foreach(versions, i, item)
+    {
+        const char *version = json_string_value(item);
+        if (!version) {
+            *problem = "its cniVersions holds more than texts";
+        }
+        best = version_reaches(version, version_reaches(best, "") ? best : "") ? version : best;
+    }
+    return best;
 }
 
-static void read_versions(const json_t *conf, struct cni_entry *out)
+/* Up to the first that has none. */
+static json_t *list_types(const json_t *plugins, const char **problem)
 {
-    /* libcni reads these in lists alone. */
-    const json_t *versions = out->is_list ? json_object_get(conf, "cniVersions") : NULL;
-    const char *best = json_text_get(conf, "cniVersion");
-    if (versions && !json_is_array(versions)) {
-        keep(out->problem, "its cniVersions is no list");
-    }
-    for (size_t i = 0; i < json_array_size(versions); i++) {
-        const char *version = json_string_value(json_array_get(versions, i));
-        if (!version) {
-            keep(out->problem, "its cniVersions holds more than texts");
+    json_t *types = json_array();
+    size_t i;
+    const json_t *plugin;
+    json_array_foreach(plugins, i, plugin)
+    {
+        const char *type = json_text_get(plugin, "type");
+        if (text_is_empty(type)) {
+            *problem = "a plugin has no type";
+            return types;
         }
-        if (version_number(version) > version_number(best)) {
-            best = version;
-        }
+        (void)json_array_append_new(types, print_json_text(type));
     }
-    print_clean(out->version, sizeof(out->version), best);
-    out->speaks_status = version_number(best) >= version_number("1.1.0");
+    *problem = json_array_size(plugins) == 0 ? "it has no plugins" : *problem;
+    return types;
 }
 
 /* What dpu-gate calls, and what Multus does. */
-static void read_calls(const json_t *first, const json_t *next, struct cni_entry *out)
+static void add_calls(json_t *entry, const json_t *first, const json_t *next)
 {
-    if (out->is_gated) {
-        const json_t *delegate = json_object_get(first, "delegate");
-        out->is_wrapping = delegate || json_object_get(first, "delegateConf");
-        keep(out->delegate_conf, json_text_get(first, "delegateConf"));
-        keep(out->readiness_file, json_text_get(first, "readinessFile"));
-        keep(out->delegate_type, json_text_get(delegate ? delegate : next, "type"));
+    const char *type = json_text_get(first, "type");
+    const json_t *delegate = json_object_get(first, "delegate");
+    bool is_gated = text_equal(type, "dpu-gate");
+    bool is_multus = type && strncmp(type, "multus", 6) == 0;
+    print_json_put(entry, "isGated", json_boolean(is_gated));
+    print_json_put(entry, "isMultus", json_boolean(is_multus));
+    if (is_gated) {
+        const char *conf = json_text_get(first, "delegateConf");
+        print_json_put(entry, "isWrapping", json_boolean(delegate || conf));
+        print_json_put(entry, "delegateConf", print_json_text(conf));
+        print_json_put(entry, "readinessFile",
+                       print_json_text(json_text_get(first, "readinessFile")));
+        print_json_put(entry, "delegateType",
+                       print_json_text(json_text_get(delegate ? delegate : next, "type")));
     }
-    if (out->is_multus) {
-        const json_t *delegate = json_array_get(json_object_get(first, "delegates"), 0);
-        const json_t *plugins = json_object_get(delegate, "plugins");
-        keep(out->cluster_network, json_text_get(first, "clusterNetwork"));
-        keep(out->first_delegate,
-             json_text_get(plugins ? json_array_get(plugins, 0) : delegate, "type"));
+    if (is_multus) {
+        const json_t *called = json_array_get(json_object_get(first, "delegates"), 0);
+        const json_t *theirs = json_object_get(called, "plugins");
+        print_json_put(entry, "clusterNetwork",
+                       print_json_text(json_text_get(first, "clusterNetwork")));
+        print_json_put(
+            entry, "firstDelegate",
+            print_json_text(json_text_get(theirs ? json_array_get(theirs, 0) : called, "type")));
     }
 }
 
-static void read_plugins(const json_t *conf, struct cni_entry *out)
-{
-    const json_t *plugins = json_object_get(conf, "plugins");
-    size_t count = plugins ? json_array_size(plugins) : 1;
-    const json_t *first = plugins ? json_array_get(plugins, 0) : conf;
-    const char *first_type = json_text_get(first, "type");
-    out->is_gated = text_equal(first_type, "dpu-gate"); /* problem or not: it matters whose */
-    for (size_t i = 0; i < count; i++) {
-        const char *type = json_text_get(plugins ? json_array_get(plugins, i) : conf, "type");
-        size_t used = strlen(out->types);
-        char shown[64];
-        if (text_is_empty(type)) {
-            keep(out->problem, "a plugin has no type");
-            return;
-        }
-        text_sanitize(shown, sizeof(shown), type, strlen(type));
-        text_format(out->types + used, sizeof(out->types) - used, "%s%s", used > 0 ? ", " : "",
-                    shown);
-    }
-    out->plugin_count = count;
-    if (count == 0) {
-        keep(out->problem, "it has no plugins");
-        return;
-    }
-    out->is_multus = strncmp(first_type, "multus", 6) == 0;
-    read_calls(first, plugins ? json_array_get(plugins, 1) : NULL, out);
-}
-
-void cni_entry_read(const char *text, size_t len, struct cni_entry *out)
+json_t *cni_entry_json(const char *text, size_t len)
 {
     struct err e = ERR_INIT;
+    const char *problem = NULL;
     CLEANUP(json) json_t *conf = json_text_parse(text, len, CNI_SCAN_FILE_MAX_BYTES, &e);
     if (!json_is_object(conf)) {
-        keep(out->problem, conf ? "it is not a JSON object" : e.msg);
-        return;
+        return json_pack("{s:o}", "problem",
+                         print_json_text(conf ? "it is not a JSON object" : e.msg));
     }
-    keep(out->network, json_text_get(conf, "name"));
-    if (text_is_empty(out->network)) {
-        keep(out->problem, "it names no network");
-    }
-    out->is_list = json_object_get(conf, "plugins") != NULL;
-    read_versions(conf, out);
-    read_plugins(conf, out);
+    const char *network = json_text_get(conf, "name");
+    const json_t *list = json_object_get(conf, "plugins");
+    CLEANUP(json) json_t *alone = json_pack("[O]", conf);
+    const json_t *plugins = list ? list : alone;
+    problem = text_is_empty(network) ? "it names no network" : NULL;
+    /* libcni reads several versions in lists alone. */
+    const char *version =
+        find_version(conf, list ? json_object_get(conf, "cniVersions") : NULL, &problem);
+    json_t *types = list_types(plugins, &problem);
+    json_t *entry =
+        json_pack("{s:o, s:o, s:o, s:o, s:b, s:b}", "problem", print_json_text(problem), "network",
+                  print_json_text(network), "types", types, "version", print_json_text(version),
+                  "speaksStatus", version_reaches(version, "1.1.0"), "isList", list != NULL);
+    add_calls(entry, json_array_get(plugins, 0), json_array_get(plugins, 1));
+    return entry;
 }
 
 /* ---- CNI: the directory ---------------------------------------------------------------------- */
@@ -241,69 +232,58 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name); /* bytes, as the runtimes sort */
 }
 
-static void read_entry(const char *dir, const char *name, struct cni_entry *out)
+static json_t *cni_file_json(const char *dir, const char *name)
 {
     char path[PATH_MAX];
     struct err e = ERR_INIT;
     CLEANUP(buf) struct buf text;
     buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
-    keep(out->file, name);
     text_format(path, sizeof(path), "%s/%s", dir, name);
     int rc = file_read(path, &text, &e);
-    if (rc != 0) {
-        out->is_forbidden = rc == ERR_AUTH;
-        keep(out->problem, e.msg);
-        return;
-    }
-    cni_entry_read(buf_text(&text), text.len, out);
+    json_t *entry = rc == 0 ? cni_entry_json(buf_text(&text), text.len)
+                            : json_pack("{s:o, s:b}", "problem", print_json_text(e.msg),
+                                        "isForbidden", rc == ERR_AUTH);
     /* Runtimes go by the name of the file. */
-    bool has_list_name = text_equal(strrchr(out->file, '.'), ".conflist");
-    if (text_is_empty(out->problem) && has_list_name != out->is_list) {
-        keep(out->problem, out->is_list ? "a list of plugins has to be in a .conflist"
-                                        : "a .conflist has to have a list of plugins");
+    bool has_list_name = text_equal(strrchr(name, '.'), ".conflist");
+    if (!print_holds(entry, "problem") && has_list_name != print_holds(entry, "isList")) {
+        print_json_put(entry, "problem",
+                       json_string(has_list_name ? "a .conflist has to have a list of plugins"
+                                                 : "a list of plugins has to be in a .conflist"));
     }
+    print_json_put(entry, "file", print_json_text(name));
+    return entry;
 }
 
-void cni_scan_directory(const char *dir, struct cni_scan *out)
+json_t *cni_scan_json(const char *dir)
 {
     struct dirent **found = NULL;
-    *out = (struct cni_scan){.count = 0};
+    json_t *files = json_array();
+    json_t *scan =
+        json_pack("{s:o, s:n, s:o}", "directory", print_json_text(dir), "problem", "files", files);
     int count = scandir(dir, &found, is_configuration, by_name);
     if (count < 0) {
-        text_format(out->problem, sizeof(out->problem), "reading '%.150s': %s", dir,
-                    strerrordesc_np(errno));
-        return;
+        CLEANUP(free)
+        char *problem = mem_format("reading '%.150s': %s", dir, strerrordesc_np(errno));
+        print_json_put(scan, "problem", print_json_text(problem));
+        return scan;
     }
     for (int i = 0; i < count; i++) {
-        if (out->count < CNI_SCAN_MAX) {
-            read_entry(dir, found[i]->d_name, &out->entries[out->count++]);
-        } else {
-            out->more++;
+        if (i < CNI_SCAN_MAX) {
+            json_t *entry = cni_file_json(dir, found[i]->d_name);
+            bool is_taken = !print_holds(entry, "problem");
+            (void)json_array_append_new(files, entry);
+            if (is_taken && !json_object_get(scan, "first")) {
+                (void)json_object_set(scan, "first", entry);
+            }
+            if (is_taken && print_holds(entry, "isGated") && !json_object_get(scan, "gate")) {
+                (void)json_object_set(scan, "gate", entry);
+            }
         }
         free(found[i]);
     }
     free(found);
-}
-
-static const struct cni_entry *find_usable(const struct cni_scan *scan, bool only_gated)
-{
-    for (size_t i = 0; i < scan->count; i++) {
-        const struct cni_entry *entry = &scan->entries[i];
-        if (text_is_empty(entry->problem) && (entry->is_gated || !only_gated)) {
-            return entry;
-        }
-    }
-    return NULL;
-}
-
-const struct cni_entry *cni_scan_first(const struct cni_scan *scan)
-{
-    return find_usable(scan, false);
-}
-
-const struct cni_entry *cni_scan_gated(const struct cni_scan *scan)
-{
-    return find_usable(scan, true);
+    print_json_put(scan, "more", json_integer(count > CNI_SCAN_MAX ? count - CNI_SCAN_MAX : 0));
+    return scan;
 }
 
 /* ---- CNI: a plugin is asked ------------------------------------------------------------------ */
@@ -320,7 +300,7 @@ int cni_probe_judge(const char *text, size_t len, struct err *e)
             return 0;
         }
     }
-    return err_set(e, ERR_NOTFOUND, "it does not speak CNI 1.1.0, so nobody asks it for STATUS");
+    return err_set(e, ERR_NOTFOUND, "it does not speak CNI 1.1.0, so no runtime calls STATUS");
 }
 
 /* 0 or an errno. */
@@ -411,7 +391,7 @@ static bool is_heard(int dir_fd, const char *name)
 }
 
 /* Counts the sockets in `dir` whose names begin with `prefix`. */
-static size_t count_sockets(const char *dir, const char *prefix, size_t *unheard, size_t *rolling)
+static size_t count_sockets(const char *dir, const char *prefix, size_t *unheard)
 {
     size_t count = 0;
     DIR *entries = opendir(dir);
@@ -419,7 +399,6 @@ static size_t count_sockets(const char *dir, const char *prefix, size_t *unheard
         if (strncmp(at->d_name, prefix, strlen(prefix)) == 0 && at->d_type == DT_SOCK) {
             count++;
             *unheard += !is_heard(dirfd(entries), at->d_name);
-            *rolling += strncmp(at->d_name, "dra-", 4) == 0;
         }
     }
     if (entries) {
@@ -433,15 +412,14 @@ const char *dra_sockets_find(const struct admin_config *config, char dir[static 
 {
     const char *root = config->root ? config->root : "";
     char prefix[256];
-    size_t ignored = 0;
     *out = (struct dra_sockets){0};
     text_format(dir, PATH_MAX, "%s%s/plugins/%s", root, config->kubelet_root, config->driver);
-    out->serving = count_sockets(dir, "dra", &out->unheard, &out->rolling);
+    out->serving = count_sockets(dir, "dra", &out->unheard);
     text_format(dir, PATH_MAX, "%s%s/plugins_registry", root, config->kubelet_root);
     text_format(prefix, sizeof(prefix), "%s-", config->driver);
-    out->offered = count_sockets(dir, prefix, &out->unheard, &ignored);
+    out->offered = count_sockets(dir, prefix, &out->unheard);
     if (out->offered == 0 && out->serving > 0) { /* named by a hash: may be ours */
-        out->offered = count_sockets(dir, "dra-", &out->unheard, &ignored);
+        out->offered = count_sockets(dir, "dra-", &out->unheard);
     }
     return dir;
 }
@@ -475,7 +453,7 @@ int pods_ask_runtime(const struct admin_config *config, const char *socket,
     if (!loop) {
         return err_set(e, ERR_IO, "making an event loop");
     }
-    buf_clear(answer);
+    buf_consume(answer, SIZE_MAX);
     int rc = grpc_unary_ask(loop, &plan, answer, e);
     ev_loop_destroy(loop);
     return rc;
@@ -566,4 +544,180 @@ int pods_snapshot_take(const struct admin_config *config, const char *socket,
 void pods_snapshot_fini(struct pods_snapshot *seen)
 {
     free(seen->pods);
+}
+
+/* ---- the document: deploy/man/dpuctl.h2m describes it; members are only ever added
+ * ------------------ */
+
+static json_t *seconds_if(bool is_known, int64_t ns)
+{
+    return is_known ? print_json_seconds(ns) : json_null();
+}
+
+/* From now until then, negative once it is over; null: never, or not known. */
+static json_t *seconds_until(struct mono until, struct mono now)
+{
+    return seconds_if(!mono_is_never(until) && until.ns != 0, mono_since(until, now));
+}
+
+static json_t *gate_json(const struct node_snapshot *seen)
+{
+    const struct gate_decision *g = &seen->gate;
+    return json_pack("{s:b, s:i, s:s, s:o, s:o, s:o}", "admitsPods", g->admit, "statusCode",
+                     gate_status_code(g), "reason", readiness_reason_name(g->reason), "message",
+                     print_json_text(g->message), "note", print_json_text(g->note), "forSeconds",
+                     seconds_if(seen->since.ns > 0, mono_since(seen->now, seen->since)));
+}
+
+static json_t *host_probes_json(const struct readiness_host_probes *probes)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < probes->count; i++) {
+        const struct readiness_host_probe *probe = &probes->each[i];
+        (void)json_array_append_new(all,
+                                    json_pack("{s:o, s:s}", "probe", print_json_text(probe->probe),
+                                              "says", host_probe_state_name(probe->says)));
+    }
+    return all;
+}
+
+static json_t *record_json(const struct node_snapshot *seen)
+{
+    const struct record *r = &seen->record;
+    const struct readiness *v = &r->verdict;
+    int64_t skew_ns = 0;
+    if (!seen->has_record) {
+        return json_pack("{s:o, s:o}", "file", print_json_text(seen->path), "problem",
+                         print_json_text(seen->problem));
+    }
+    bool has_skew = node_dpu_skew(seen, &skew_ns);
+    return json_pack("{s:o, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, "
+                     "s:b, s:o, s:o, s:o, s:o}",
+                     "file", print_json_text(seen->path), "problem", "node",
+                     print_json_text(r->node), "state", readiness_state_name(v->state), "admit",
+                     v->admit, "reason", readiness_reason_name(v->reason), "message",
+                     print_json_text(v->message), "transitionTime", print_json_stamp(v->transition),
+                     "lastRenewalAgeSeconds",
+                     seconds_if(v->observed.ns > 0, mono_since(seen->now, v->observed)),
+                     "validSeconds", seconds_until(v->lease_until, seen->now), "writerSeconds",
+                     seconds_until(r->writer_until, seen->now), "holdSeconds",
+                     seconds_until(r->hold_until, seen->now), "dpuClockSkewSeconds",
+                     seconds_if(has_skew, skew_ns), "writtenTime", print_json_stamp(r->written),
+                     "writerPid", (int)r->pid, "writerAlive", seen->writer_exists, "dpuBootId",
+                     print_json_text(v->dpu_boot_id), "dpuRebootTime",
+                     print_json_stamp(v->dpu_rebooted), "dpuRebootAgeSeconds",
+                     seconds_if(v->dpu_rebooted.ns > 0, wall_since(seen->wall, v->dpu_rebooted)),
+                     "hostProbes", host_probes_json(&v->host_probes));
+}
+
+static json_t *cni_json(const struct admin_config *config)
+{
+    char path[PATH_MAX];
+    CLEANUP(json)
+    json_t *scan = cni_scan_json(admin_path(config, config->cni_conf_dir, path, sizeof(path)));
+    const json_t *first = json_object_get(scan, "first");
+    char types[PRINT_TEXT_BYTES];
+    print_fill(first, "{types}", types, sizeof(types));
+    return json_pack(
+        "{s:O, s:O, s:o, s:o, s:o, s:o, s:b, s:b}", "directory", json_object_get(scan, "directory"),
+        "problem", json_object_get(scan, "problem"), "first",
+        print_json_text(json_text_get(first, "file")), "network",
+        print_json_text(json_text_get(first, "network")), "plugins", print_json_text(types), "gate",
+        print_json_text(json_text_get(json_object_get(scan, "gate"), "file")), "gated",
+        print_holds(first, "isGated"), "statusSupported", print_holds(first, "speaksStatus"));
+}
+
+static json_t *dra_json(const struct admin_config *config)
+{
+    char dir[PATH_MAX];
+    struct dra_sockets found;
+    (void)dra_sockets_find(config, dir, &found);
+    return json_pack("{s:o, s:b, s:b}", "driver", print_json_text(config->driver),
+                     "registrationSocket", found.offered > 0, "serviceSocket", found.serving > 0);
+}
+
+static const char *problem_of(const struct api_answer *answer)
+{
+    return answer->http_status == 404 ? "not found" : answer->message;
+}
+
+json_t *node_slice_json(const struct api_answer *answer)
+{
+    const json_t *devices = json_object_get(json_object_get(answer->body, "spec"), "devices");
+    const json_t *taints = json_object_get(json_array_get(devices, 0), "taints");
+    const json_t *taint = json_array_get(taints, 0);
+    const char *key = json_text_get(taint, "key");
+    const char *value = json_text_get(taint, "value");
+    const char *effect = json_text_get(taint, "effect");
+    char shown[NAMES_MESSAGE_BYTES] = "";
+    if (!answer->body) {
+        return json_pack("{s:b, s:o}", "found", 0, "problem", print_json_text(problem_of(answer)));
+    }
+    if (taint) {
+        text_format(shown, sizeof(shown), "%.200s%s%.200s:%.60s", key ? key : "", value ? "=" : "",
+                    value ? value : "", effect ? effect : "");
+    }
+    return json_pack("{s:b, s:n, s:I, s:b, s:o}", "found", 1, "problem", "devices",
+                     (json_int_t)json_array_size(devices), "tainted", taint != NULL, "taint",
+                     print_json_text(shown));
+}
+
+json_t *node_lease_json(const struct agent_config *a, const struct node_snapshot *seen,
+                        const struct api_answer *answer)
+{
+    static const char *const health[] = {[LEASE_HEALTH_NONE] = NULL,
+                                         [LEASE_HEALTH_UNHEALTHY] = NAMES_HEALTH_UNHEALTHY,
+                                         [LEASE_HEALTH_SHUTDOWN] = NAMES_HEALTH_SHUTDOWN};
+    struct lease_view l;
+    struct err e = ERR_INIT;
+    if (!answer->body || lease_read(answer->body, &l, &e) != 0) {
+        return json_pack("{s:s, s:s, s:b, s:o}", "namespace", a->lease_namespace, "name",
+                         a->lease_name, "found", 0, "problem",
+                         print_json_text(answer->body ? e.msg : problem_of(answer)));
+    }
+    return json_pack(
+        "{s:s, s:s, s:b, s:n, s:o, s:b, s:o, s:i, s:s?, s:o, s:o, s:o, s:b}", "namespace",
+        a->lease_namespace, "name", a->lease_name, "found", 1, "problem", "holder",
+        print_json_text(l.holder), "holderExpected", text_equal(l.holder, a->holder_identity),
+        "renewTime", print_json_text(l.renew_stamp), "durationSeconds", (int)l.duration_s, "health",
+        health[l.health], "healthMessage", print_json_text(l.health_message), "resourceVersion",
+        print_json_text(l.resource_version), "uid", print_json_text(l.uid), "uidOfRecord",
+        seen->has_record && text_equal(l.uid, seen->record.verdict.lease.uid));
+}
+
+json_t *node_api_error_json(const struct admin_config *config, int rc, const struct err *e)
+{
+    char problem[ERR_MSG_BYTES + 32];
+    text_format(problem, sizeof(problem), "%s%s", e->msg, api_hint(config, rc));
+    return json_pack("{s:n, s:b, s:o, s:n}", "server", "reached", 0, "problem",
+                     print_json_text(problem), "clockSkewSeconds");
+}
+
+json_t *node_api_json(const struct api *api, const struct api_answer *lease)
+{
+    bool is_reached = lease->http_status != 0;
+    return json_pack("{s:o, s:b, s:o, s:o}", "server",
+                     print_json_text(kube_client_describe(api->client)), "reached", is_reached,
+                     "problem", print_json_text(is_reached ? NULL : lease->message),
+                     "clockSkewSeconds", seconds_if(lease->has_date, lease->skew_ns));
+}
+
+json_t *node_pods_json(const struct admin_config *config, const char *socket)
+{
+    struct pods_snapshot seen = {.count = 0};
+    struct err e = ERR_INIT;
+    if (pods_snapshot_take(config, socket, &seen, &e) != 0) {
+        return json_pack("{s:o}", "problem", print_json_text(e.msg));
+    }
+    pods_snapshot_fini(&seen);
+    return json_pack("{s:i, s:i, s:i}", "count", (int)seen.count, "lost", (int)seen.lost, "unseen",
+                     (int)seen.unseen);
+}
+
+json_t *node_document(const struct admin_config *config, const struct node_snapshot *seen)
+{
+    return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o}", "node", config->agent.node_name,
+                     "version", DPU_VERSION, "time", print_json_stamp(seen->wall), "answer",
+                     node_answer_name(seen->answer), "gate", gate_json(seen), "record",
+                     record_json(seen), "cni", cni_json(config), "dra", dra_json(config));
 }

@@ -2,8 +2,7 @@
 /*
  * What can be seen on this node without any agent: the readiness record and what dpu-gate makes of
  * it, the CNI configuration as a runtime meets it, and the pods as the container runtime and the
- * kernel show them. What comes from outside is kept as it came, but for the CNI's texts: sanitize
- * it.
+ * kernel show them.
  */
 #ifndef DPUCTL_NODE_H
 #define DPUCTL_NODE_H
@@ -15,6 +14,8 @@
 #include "cri/cri_message.h"
 #include "cri/pod_net.h"
 #include "dpuctl/options.h"
+
+#include <jansson.h>
 
 #include <limits.h>
 #include <stdbool.h>
@@ -32,12 +33,11 @@ struct node_snapshot {
     struct record record;
     struct gate_decision gate; /* what dpu-gate would decide now */
     enum node_answer answer;
-    struct mono since;    /* from when on that holds; 0 if it cannot be known */
-    bool writer_exists;   /* the process that wrote it, and it is dpu-host-agent */
-    struct mono flips_at; /* when time alone changes the gate's decision; or MONO_NEVER */
+    struct mono since;  /* from when on that holds; 0 if it cannot be known */
+    bool writer_exists; /* the process that wrote it, and it is dpu-host-agent */
 };
 
-/* Judges the record that was last read. */
+/* Reads the record, and judges it as dpu-gate does. */
 void node_snapshot_take(const struct admin_config *config, struct node_snapshot *out);
 
 /* One sentence: why it is refused, why it is admitted nonetheless, or what the record says.
@@ -54,53 +54,28 @@ const char *node_answer_name(enum node_answer answer);
 /* ---- CNI ------------------------------------------------------------------------------------- */
 
 enum {
-    CNI_SCAN_MAX = 32, /* files; more are counted, not read */
-    CNI_SCAN_TEXT_BYTES = 256,
+    CNI_SCAN_MAX = 32,                 /* files; more are counted, not read */
     CNI_SCAN_FILE_MAX_BYTES = 3 << 20, /* install-cni writes no larger one */
     CNI_PROBE_ANSWER_MAX_BYTES = 64 << 10,
     CNI_PROBE_DEADLINE_MS = 2000,
 };
 
-struct cni_entry {
-    char file[CNI_SCAN_TEXT_BYTES];    /* its name in the directory */
-    char problem[CNI_SCAN_TEXT_BYTES]; /* why a runtime cannot take it; "" if it can */
-    char network[CNI_SCAN_TEXT_BYTES];
-    char types[CNI_SCAN_TEXT_BYTES]; /* "dpu-gate, bridge" */
-    size_t plugin_count;
-    char version[32];   /* the highest that it declares */
-    bool is_forbidden;  /* only we may not read it; `problem` says so */
-    bool is_list;       /* it has `plugins` */
-    bool is_gated;      /* its first plugin is dpu-gate */
-    bool is_multus;     /* its first plugin is Multus */
-    bool speaks_status; /* it declares 1.1.0 */
-    /* Of the gate, where it is gated. */
-    bool is_wrapping;                         /* it calls a plugin, instead of the runtime */
-    char delegate_conf[CNI_SCAN_TEXT_BYTES];  /* "": inline or chained */
-    char delegate_type[CNI_SCAN_TEXT_BYTES];  /* inline, or the next in the chain; "": unknown */
-    char readiness_file[CNI_SCAN_TEXT_BYTES]; /* "": the default */
-    /* Of Multus. */
-    char cluster_network[CNI_SCAN_TEXT_BYTES]; /* "": its first delegate is called */
-    char first_delegate[CNI_SCAN_TEXT_BYTES];  /* its first plugin's type; "": there is none */
-};
+/* What a file of CNI configuration says. Its members, texts sanitized:
+ *   file, problem            its name; why a runtime cannot take it, null if it can
+ *   isForbidden              only we may not read it; `problem` says so
+ *   network, types, version  its plugins' types in order; the highest version that it declares
+ *   isList, speaksStatus     it has `plugins`; it declares 1.1.0
+ *   isGated, isMultus        its first plugin is dpu-gate, or Multus
+ * of the gate: isWrapping (it calls a plugin, instead of the runtime), delegateConf (null: inline
+ * or chained), delegateType (inline, or the next in the chain), readinessFile (null: the default)
+ * of Multus: clusterNetwork (null: its first delegate is called), firstDelegate (its first plugin)
+ */
+json_t *cni_entry_json(const char *text, size_t len); /* all but `file` */
 
-/* The files in the order of their names. */
-struct cni_scan {
-    char problem[CNI_SCAN_TEXT_BYTES]; /* the directory cannot be read */
-    size_t count;
-    size_t more; /* files beyond the bound */
-    struct cni_entry entries[CNI_SCAN_MAX];
-};
-
-/* What one file says. Pure; `file` is filled by the caller. Texts are sanitized and cut. */
-void cni_entry_read(const char *text, size_t len, struct cni_entry *out);
-
-/* Reads a directory; what is wrong with it or its files is in the result. */
-void cni_scan_directory(const char *dir, struct cni_scan *out);
-
-/* The first that a runtime can take, and so does; the first of those that calls dpu-gate. NULL:
- * none. */
-const struct cni_entry *cni_scan_first(const struct cni_scan *scan);
-const struct cni_entry *cni_scan_gated(const struct cni_scan *scan);
+/* A directory: `problem` if it cannot be read, `files` in the order of their names, the number of
+ * `more` beyond the bound; the `first` that a runtime can take, and so does, and the first of those
+ * that calls dpu-gate: `gate`. */
+json_t *cni_scan_json(const char *dir);
 
 /* Asks an installed plugin which versions it speaks, as a runtime would (CNI_COMMAND=VERSION), with
  * nothing on its standard input and no other environment, and ends it if it takes longer than the
@@ -115,7 +90,6 @@ NODISCARD int cni_probe_judge(const char *text, size_t len, struct err *e);
 struct dra_sockets {
     size_t offered; /* for registration */
     size_t serving;
-    size_t rolling; /* of those, with an instance's own name, for a rolling update */
     size_t unheard; /* of all, those at which nobody listens */
 };
 
@@ -150,5 +124,25 @@ NODISCARD int pods_ask_runtime(const struct admin_config *config, const char *so
 NODISCARD int pods_snapshot_take(const struct admin_config *config, const char *socket,
                                  struct pods_snapshot *out, struct err *e);
 void pods_snapshot_fini(struct pods_snapshot *seen); /* accepts a zeroed one */
+
+/* ---- the document of this node: deploy/man/dpuctl.h2m describes it; members are only ever added
+ * ----------
+ *
+ * Texts in it are sanitized. All are returned owned. */
+
+struct api;
+struct api_answer;
+
+/* What is seen without asking anybody. */
+json_t *node_document(const struct admin_config *config, const struct node_snapshot *seen);
+
+/* Its members "api" (of api_open's failure, or of the answer about the lease), "lease", "dra.slice"
+ * and "pods" (by the runtime at `socket`). */
+json_t *node_api_error_json(const struct admin_config *config, int rc, const struct err *e);
+json_t *node_api_json(const struct api *api, const struct api_answer *lease);
+json_t *node_lease_json(const struct agent_config *a, const struct node_snapshot *seen,
+                        const struct api_answer *answer);
+json_t *node_slice_json(const struct api_answer *answer);
+json_t *node_pods_json(const struct admin_config *config, const char *socket);
 
 #endif

@@ -8,6 +8,8 @@
 #include "contract/names.h"
 #include "contract/record.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +24,10 @@
 /* clang-format off */
 #define COLOR_ROW \
     {ROW("color", OPTION_CHOICE, color), .choices = "auto|always|never", .default_text = "auto", \
-     .help = "Colours; auto: on a terminal, unless NO_COLOR is set."}
+     .help = "When to use colors. With auto: on a terminal, unless NO_COLOR is set."}
 #define CONTEXT_ROW \
     {ROW("context", OPTION_TEXT, context), .placeholder = "NAME", \
-     .help = "Which context of the kubeconfig; without it its current one."}
+     .help = "The context of the kubeconfig. Defaults to its current context."}
 #define DRIVER_ROW(says) \
     {ROW("dra-driver-name", OPTION_TEXT, driver), .default_text = "dpu.k8s.ovn.org", \
      .placeholder = "NAME", .help = (says)}
@@ -35,80 +37,69 @@
 
 static const struct option_row node_rows[] = {
     {ROW("output", OPTION_CHOICE, output), .choices = "text|json|yaml|name", .default_text = "text",
-     .help = "What is printed; 'dpuctl watch' has no yaml, and 'dpuctl pods' alone has name, the pods "
-             "that lost their network. -o is short for it."},
+     .help = "The output format. watch has no yaml; only pods has name: the Pods that lost their "
+             "network. Short: -o."},
     COLOR_ROW,
-    TIMEOUT_ROW("3s", "How long to wait for the answers of API server and container runtime, all "
-                      "together."),
+    TIMEOUT_ROW("3s", "The time limit for all answers of API server and container runtime together."),
     CONTEXT_ROW,
     {ROW("readiness-file", OPTION_TEXT, readiness_file), .default_text = NAMES_READINESS_FILE,
-     .placeholder = "FILE", .help = "The readiness record."},
+     .placeholder = "FILE", .help = "The readiness record of dpu-host-agent."},
     {ROW("cni-conf-dir", OPTION_TEXT, cni_conf_dir), .default_text = "/etc/cni/net.d",
-     .placeholder = "DIR", .help = "Where the container runtime looks for CNI configuration."},
+     .placeholder = "DIR", .help = "The container runtime's directory of CNI configuration."},
     {ROW("cni-bin-dir", OPTION_TEXT, cni_bin_dir), .default_text = "/opt/cni/bin",
-     .placeholder = "DIR", .help = "Where it looks for CNI plugins."},
+     .placeholder = "DIR", .help = "The container runtime's directory of CNI plugins."},
     {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet",
      .placeholder = "DIR", .help = "The kubelet's --root-dir."},
     DRIVER_ROW("The DRA driver."),
     {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "", .placeholder = "FILE",
-     .help = "The container runtime's socket. Without it doctor and pods take the one that is there."},
+     .help = "The container runtime's socket. doctor and pods default to the one that exists."},
     {ROW("on-lost-network", OPTION_CHOICE, on_lost_network), .choices = "report|status|restart",
-     .default_text = "report", .help = "As dpu-host-agent has it."},
+     .default_text = "report", .help = "The option of dpu-host-agent."},
     {ROW("root", OPTION_TEXT, root), .placeholder = "DIR",
-     .help = "Where the node's files are, seen from here: /host in many debug pods. A kubeconfig is "
-             "named as seen from here."},
+     .help = "Where the node's files are mounted: /host in many debug Pods. A kubeconfig is not "
+             "below it."},
     AGENT_NODE_ROW(struct admin_config, agent),
     AGENT_OPTION_ROWS(struct admin_config, agent),
 };
 
 static const struct option_row cluster_rows[] = {
     {ROW("output", OPTION_CHOICE, output), .choices = "text|wide|json|yaml|name",
-     .default_text = "text", .help = "What is printed. -o is short for it."},
+     .default_text = "text", .help = "The output format. Short: -o."},
     {ROW("state", OPTION_CHOICE, filter), .choices = "all|broken|NotReady|Unknown|Ready",
-     .default_text = "all", .help = "Which nodes are shown; broken: those that are not Ready."},
+     .default_text = "all", .help = "Which nodes to show. broken shows all that are not Ready."},
     {ROW("selector", OPTION_TEXT, selector), .placeholder = "LABELS",
-     .help = "Only Nodes with these labels, as kubectl has it. -l is short for it."},
+     .help = "Show only Nodes with these labels, as in kubectl. Short: -l."},
     {ROW("watch", OPTION_BOOL, watch), .default_text = "false",
-     .help = "Look again and again, and print who has changed. -w is short for it."},
+     .help = "Print changes until interrupted. Short: -w."},
     {ROW("interval", OPTION_DURATION, interval_ns), .default_text = "30s",
-     .min = NS_PER_SEC, .max = 3600 * NS_PER_SEC, .help = "The pause between two looks of --watch."},
+     .min = NS_PER_SEC, .max = 3600 * NS_PER_SEC, .help = "The time between two lists with --watch."},
     {ROW("kubeconfig", OPTION_TEXT, agent.kubeconfig), .env = {"KUBECONFIG"}, .placeholder = "FILE",
-     .help = "How to reach the Kubernetes API. Without it a pod's service account is used, else "
-             "~/.kube/config."},
+     .help = "How to reach the API server. Defaults to a Pod's service account, else ~/.kube/config."},
     CONTEXT_ROW,
     {ROW("namespace", OPTION_TEXT, agent.lease_namespace), .default_text = NAMES_LEASE_NAMESPACE,
      .placeholder = "NAME",
-     .help = "The namespace of the leases and of dpu-host-agent. -n is short for it."},
+     .help = "The namespace of the leases and of dpu-host-agent. Short: -n."},
     {ROW("holder-identity", OPTION_TEXT, agent.holder_identity),
      .default_text = NAMES_HOLDER_IDENTITY, .placeholder = "NAME",
-     .help = "Who holds a lease; only this holder's renewals count."},
-    DRIVER_ROW("The DRA driver, whose slices tell of taints."),
-    TIMEOUT_ROW("10s", "How long to wait for all answers of the API server; with --watch, at each "
-                       "look."),
+     .help = "The holder of a lease. Only its renewals count."},
+    DRIVER_ROW("The DRA driver. Its ResourceSlices carry taints."),
+    TIMEOUT_ROW("10s", "The time limit for all answers of the API server to one list."),
     COLOR_ROW,
 };
 
 static const struct option_row dra_rows[] = {
     {ROW("driver", OPTION_TEXT, driver), .default_text = "dpu.k8s.ovn.org", .placeholder = "NAME",
-     .help = "The plugin."},
+     .help = "The DRA driver."},
     {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet",
-     .placeholder = "DIR", .help = "Where its registration socket is found."},
+     .placeholder = "DIR", .help = "The kubelet's --root-dir, with the registration sockets."},
     {ROW("socket", OPTION_TEXT, dra_socket), .placeholder = "FILE",
-     .help = "The plugin's own socket, without registration."},
+     .help = "The driver's own socket. Skips registration."},
     {ROW("register", OPTION_BOOL, registers), .default_text = "false",
-     .help = "Tell the plugin that it is registered, as a kubelet would."},
+     .help = "Tell the driver that it is registered, as a kubelet does."},
     {ROW("once", OPTION_BOOL, once), .default_text = "false",
-     .help = "Exit after the first report: 0 if every device is Healthy, else 1."},
+     .help = "Exit after the first report, with 0 if every device is Healthy, else 1."},
 };
 /* clang-format on */
-
-void admin_read_record(struct admin_config *config)
-{
-    admin_path(config, config->readiness_file, config->record_path, sizeof(config->record_path));
-    config->record_problem = (struct err)ERR_INIT;
-    config->record_rc =
-        record_file_read(config->record_path, &config->record, &config->record_problem);
-}
 
 static void adopt_name(char **field, const char *name)
 {
@@ -122,19 +113,20 @@ static void adopt_name(char **field, const char *name)
  * have been told in a way that we cannot see, such as the environment of its pod. */
 static void adopt_names(struct admin_config *admin, const struct option_origins *origins)
 {
-    char from[OPTION_ORIGIN_BYTES];
+    char path[PATH_MAX];
+    struct record record;
     struct agent_config *agent = &admin->agent;
-    const struct record *record = &admin->record;
-    if (!text_is_empty(agent->node_name) || admin->record_rc != 0) {
+    if (!text_is_empty(agent->node_name) ||
+        record_file_read(admin_path(admin, admin->readiness_file, path, sizeof(path)), &record,
+                         NULL) != 0) {
         return;
     }
-    adopt_name(&agent->node_name, record->node);
+    adopt_name(&agent->node_name, record.node);
     if (text_is_empty(agent->lease_name)) {
-        adopt_name(&agent->lease_name, record->verdict.lease.name);
+        adopt_name(&agent->lease_name, record.verdict.lease.name);
     }
-    option_describe_origin(origins, "namespace", from);
-    if (strncmp(from, "default ", 8) == 0) {
-        adopt_name(&agent->lease_namespace, record->verdict.lease.ns);
+    if (strncmp(option_origin(origins, "namespace"), "default ", 8) == 0) {
+        adopt_name(&agent->lease_namespace, record.verdict.lease.ns);
     }
 }
 
@@ -144,10 +136,9 @@ static void forget_kubeconfig(struct admin_config *admin, const struct option_or
 {
     char path[PATH_MAX];
     char file[OPTION_ORIGIN_BYTES];
-    char from[OPTION_ORIGIN_BYTES];
     admin_path(admin, NAMES_HOST_AGENT_CONFIG, path, sizeof(path));
     text_format(file, sizeof(file), "file '%.60s", path);
-    option_describe_origin(origins, "kubeconfig", from);
+    const char *from = option_origin(origins, "kubeconfig");
     if (!text_is_empty(admin->root) && strncmp(from, file, strlen(file)) == 0) {
         free(admin->agent.kubeconfig);
         admin->agent.kubeconfig = NULL;
@@ -215,14 +206,13 @@ static int check_options(void *config, const struct option_origins *origins, str
     }
     if (admin->scope == ADMIN_CLUSTER && admin->node && !text_is_dns1123_subdomain(admin->node)) {
         text_sanitize(shown, sizeof(shown), admin->node, strlen(admin->node));
-        return err_set(e, ERR_PARSE, "'%s' is no name of a node", shown);
+        return err_set(e, ERR_PARSE, "'%s' is not a valid Node name", shown);
     }
     if (admin->scope != ADMIN_THIS_NODE) {
         return 0;
     }
     admin->output += admin->output > ADMIN_TEXT; /* it has no wide */
     forget_kubeconfig(admin, origins);
-    admin_read_record(admin);
     adopt_names(admin, origins);
     agent_options_guess_node(&admin->agent);
     return agent_options_check(&admin->agent, origins, e);
@@ -268,9 +258,9 @@ static const char *find_misuse(const char *name, const struct admin_config *c)
     bool is_watch = c->watch || text_equal(name, "dpuctl watch");
     if (c->scope == ADMIN_THIS_NODE && c->output == ADMIN_NAME &&
         !text_equal(name, "dpuctl pods")) {
-        return "only 'dpuctl pods' prints names";
+        return "--output=name: only 'dpuctl pods' has names";
     }
-    return is_watch && c->output == ADMIN_YAML ? "--output=yaml has no lines; use json" : NULL;
+    return is_watch && c->output == ADMIN_YAML ? "--output=yaml prints no lines: use json" : NULL;
 }
 
 /* "doctor NODE ..." is "doctor --node-name=NODE ..." of another node; status and nodes take it as
@@ -346,4 +336,11 @@ int admin_stop_signals(void)
         (void)sigprocmask(SIG_BLOCK, &set, NULL);
     }
     return fd;
+}
+
+bool admin_wait(int stop_fd, int64_t span_ns)
+{
+    struct pollfd fds[] = {{.fd = stop_fd, .events = POLLIN}, {.fd = STDOUT_FILENO}};
+    int got = poll(fds, ARRAY_LEN(fds), (int)(span_ns / NS_PER_MS));
+    return got == 0 || (got < 0 && errno == EINTR);
 }

@@ -8,7 +8,6 @@
 #ifndef DPUCTL_OPTIONS_H
 #define DPUCTL_OPTIONS_H
 
-#include "contract/record.h"
 #include "loop/agent_options.h"
 #include "loop/option.h"
 
@@ -23,6 +22,7 @@ enum {
 
 enum admin_output { ADMIN_TEXT, ADMIN_WIDE, ADMIN_JSON, ADMIN_YAML, ADMIN_NAME };
 enum admin_color { ADMIN_COLOR_AUTO, ADMIN_COLOR_ALWAYS, ADMIN_COLOR_NEVER };
+enum admin_lost_network { LOST_NETWORK_REPORT, LOST_NETWORK_STATUS, LOST_NETWORK_RESTART };
 enum admin_filter { ADMIN_ALL, ADMIN_BROKEN, ADMIN_NOT_READY, ADMIN_UNKNOWN, ADMIN_READY };
 
 /* Which table of options a command has. */
@@ -34,37 +34,31 @@ enum admin_scope {
 
 struct admin_config {
     enum admin_scope scope;
+    int output;                /* enum admin_output */
+    int color;                 /* enum admin_color */
+    int filter;                /* enum admin_filter: of the cluster */
     const char *node;          /* that was named, another than this; borrowed; NULL: none */
     struct agent_config agent; /* of the cluster: kubeconfig, namespace and holder alone */
     char *context;             /* of the kubeconfig; NULL or "": its current one */
     char *driver;
     int64_t api_timeout_ns; /* of all answers together, from started_at on */
     struct mono started_at;
-    int output; /* enum admin_output */
-    int color;  /* enum admin_color */
     /* Of this node. */
     char *readiness_file;
     char *cni_conf_dir;
     char *cni_bin_dir;
     char *kubelet_root;
     char *cri_socket;    /* "" for none given */
-    int on_lost_network; /* report, status, restart */
     char *root;          /* what stands before every path of the node; "" for none */
+    int on_lost_network; /* enum admin_lost_network */
     bool asks_runtime;   /* after the API server, which leaves half of the time to it */
-    /* The readiness record, as it was last read. */
-    char record_path[PATH_MAX]; /* below --root */
-    int record_rc;              /* 0: `record` counts; else as record_file_read */
-    struct record record;
-    struct err record_problem;
-    /* Of the cluster. */
-    char *selector;      /* labels of Nodes; NULL or "": all */
-    int filter;          /* enum admin_filter */
-    int64_t interval_ns; /* between two looks */
+    /* Of the cluster, and of a DRA driver. */
     bool watch;
-    /* Of a DRA plugin. */
-    char *dra_socket; /* NULL: found through registration */
-    bool registers;   /* also says that it has registered */
+    bool registers; /* also says that it has registered */
     bool once;
+    char *selector;      /* labels of Nodes; NULL or "": all */
+    int64_t interval_ns; /* between two looks */
+    char *dra_socket;    /* NULL: found through registration */
 };
 
 /* `name` as in "dpuctl status"; the others are for --help. Prints what is wrong. Returns false with
@@ -75,15 +69,15 @@ NODISCARD bool admin_options_parse(enum admin_scope scope, const char *name, con
                                    int *exit_status);
 void admin_options_fini(struct admin_config *config);
 
-/* Parsing reads the record, for its names; who goes on looking reads it anew. */
-void admin_read_record(struct admin_config *config);
-
 /* The path of a file of the node, below --root. Returns `out`; cut if it does not fit. */
 const char *admin_path(const struct admin_config *config, const char *path, char *out,
                        size_t out_bytes);
 
-/* A descriptor that becomes readable when the command is to end. */
+/* A descriptor that becomes readable when the command is to end; -1: no such thing can be had. */
 int admin_stop_signals(void);
+
+/* Waits. Returns false if the command is to end, or its reader has gone. */
+bool admin_wait(int stop_fd, int64_t span_ns);
 
 /* The commands: each returns the exit status. */
 int status_run(struct admin_config *config);

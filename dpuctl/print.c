@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "dpuctl/options.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,154 +44,154 @@ void print_clean(char *out, size_t out_bytes, const char *text)
 
 /* ---- spans of time --------------------------------------------------------------------------- */
 
-/* The two units that matter; tenths of a second where `is_word` is false. */
-static void put_span(int64_t ns, bool is_word, char out[static PRINT_SPAN_BYTES])
-{
-    const char *gap = is_word ? "" : " ";
-    long long tenths = (ns < 0 ? mono_ns_sub(0, ns) : ns) / (NS_PER_SEC / 10);
-    long long s = tenths / 10;
-    if (s < 120 && is_word) {
-        text_format(out, PRINT_SPAN_BYTES, "%llds", s);
-    } else if (s < 120) {
-        text_format(out, PRINT_SPAN_BYTES, "%lld.%lld s", s, tenths % 10);
-    } else if (s < 7200) {
-        text_format(out, PRINT_SPAN_BYTES, "%lld%sm%s%lld%ss", s / 60, gap, gap, s % 60, gap);
-    } else if (s < 172800) {
-        text_format(out, PRINT_SPAN_BYTES, "%lld%sh%s%lld%sm", s / 3600, gap, gap, s / 60 % 60,
-                    gap);
-    } else {
-        text_format(out, PRINT_SPAN_BYTES, "%lld%sd%s%lld%sh", s / 86400, gap, gap, s / 3600 % 24,
-                    gap);
-    }
-}
-
 const char *print_span(int64_t ns, char out[static PRINT_SPAN_BYTES])
 {
-    put_span(ns, false, out);
-    return out;
-}
-
-const char *print_span_word(int64_t ns, char out[static PRINT_SPAN_BYTES])
-{
-    put_span(ns, true, out);
-    return out;
-}
-
-/* ---- lines ----------------------------------------------------------------------------------- */
-
-/* Columns that a word takes: characters of UTF-8, without escape sequences (CSI ... letter). */
-static size_t word_columns(const char *word, size_t len)
-{
-    size_t columns = 0;
-    bool is_escaped = false;
-    for (size_t i = 0; i < len; i++) {
-        is_escaped = is_escaped || word[i] == '\033';
-        columns += !is_escaped && ((unsigned char)word[i] & 0xc0) != 0x80;
-        is_escaped = is_escaped && (word[i] < '@' || word[i] == '[');
-    }
-    return columns;
-}
-
-struct line {
-    size_t columns; /* so far */
-    size_t indent;  /* of what follows below */
-    bool is_begun;  /* a word is there: it can be broken before the next */
-};
-
-/* One word and the blanks before it. Returns their bytes. */
-static size_t put_word(struct line *line, const char *at, size_t columns, FILE *out)
-{
-    size_t blanks = strspn(at, " ");
-    size_t len = strcspn(at + blanks, " \t\n");
-    size_t wide = word_columns(at + blanks, len);
-    if (line->columns == 0) {
-        line->indent = blanks;
-    }
-    if (line->is_begun && wide > 0 && line->columns + blanks + wide > columns) {
-        (void)fprintf(out, "\n%*s", (int)line->indent, "");
-        line->columns = line->indent;
+    long long tenths = (ns < 0 ? mono_ns_sub(0, ns) : ns) / (NS_PER_SEC / 10);
+    long long s = tenths / 10;
+    if (s < 120) {
+        text_format(out, PRINT_SPAN_BYTES, "%lld.%llds", s, tenths % 10);
+    } else if (s < 7200) {
+        text_format(out, PRINT_SPAN_BYTES, "%lldm%llds", s / 60, s % 60);
+    } else if (s < 172800) {
+        text_format(out, PRINT_SPAN_BYTES, "%lldh%lldm", s / 3600, s / 60 % 60);
     } else {
-        (void)fprintf(out, "%*s", (int)blanks, "");
-        line->columns += blanks;
+        text_format(out, PRINT_SPAN_BYTES, "%lldd%lldh", s / 86400, s / 3600 % 24);
     }
-    (void)fwrite(at + blanks, 1, len, out);
-    line->columns += wide;
-    line->is_begun = line->is_begun || wide > 0;
-    return blanks + len;
+    return out;
 }
 
-void print_wrapped(const char *text, size_t columns, FILE *out)
+/* ---- a document as text ---------------------------------------------------------------------- */
+
+/* "lease.found" of `len` bytes. */
+static const json_t *find_member(const json_t *doc, const char *path, size_t len)
 {
-    struct line line = {0};
-    for (const char *at = text; *at;) {
-        if (*at == '\n') {
-            (void)fputc('\n', out);
-            line = (struct line){0};
-            at++;
-        } else if (*at == '\t') {
-            (void)fprintf(out, "%*s",
-                          line.columns < PRINT_TAB ? (int)(PRINT_TAB - line.columns) : 1, "");
-            line = (struct line){.columns = PRINT_TAB, .indent = PRINT_TAB};
-            at++;
-        } else {
-            at += put_word(&line, at, columns, out);
+    const char *dot = memchr(path, '.', len);
+    size_t key = dot ? (size_t)(dot - path) : len;
+    const json_t *member = json_object_getn(doc, path, key);
+    return dot ? find_member(member, dot + 1, len - key - 1) : member;
+}
+
+static bool says_something(const json_t *member)
+{
+    return json_is_true(member) || json_is_real(member) || json_integer_value(member) != 0 ||
+           json_string_length(member) > 0 || json_array_size(member) > 0 ||
+           json_object_size(member) > 0;
+}
+
+static bool word_holds(const json_t *doc, const char *word, size_t len)
+{
+    const char *end = word + len;
+    size_t path = strcspn(word, "=<> ");
+    const json_t *member = find_member(doc, word, path < len ? path : len);
+    if (path >= len) {
+        return says_something(member);
+    }
+    const char *value = word + path + 1;
+    size_t value_len = (size_t)(end - value);
+    int64_t bound = 0;
+    if (word[path] == '=') {
+        const char *text = json_is_false(member) ? "no" : json_string_value(member);
+        return text && strlen(text) == value_len && memcmp(text, value, value_len) == 0;
+    }
+    return text_to_i64(value, value_len, &bound, NULL) == 0 && json_is_number(member) &&
+           (word[path] == '>' ? json_number_value(member) > (double)bound
+                              : json_number_value(member) < (double)bound);
+}
+
+bool print_holds(const json_t *doc, const char *when)
+{
+    for (const char *word = when; *word;) {
+        bool is_not = *word == '!';
+        word += is_not;
+        size_t len = strcspn(word, " ");
+        if (word_holds(doc, word, len) == is_not) {
+            return false;
+        }
+        word += len + (word[len] == ' ');
+    }
+    return true;
+}
+
+static void put_member(const json_t *member, char sign_mark, char *out, size_t out_bytes)
+{
+    char span[PRINT_SPAN_BYTES];
+    double ms = json_real_value(member) * 1000;
+    if (json_is_real(member)) {
+        const char *sign = sign_mark == '}' ? "" : ms < 0 ? "-" : sign_mark == '+' ? "+" : "";
+        int64_t ns = (int64_t)(ms < 0 ? ms - 0.5 : ms + 0.5) * NS_PER_MS;
+        text_format(out, out_bytes, "%s%s", sign, print_span(ns, span));
+    } else if (json_is_integer(member)) {
+        text_format(out, out_bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(member));
+    } else if (json_is_array(member)) {
+        size_t i;
+        const json_t *item;
+        json_array_foreach(member, i, item)
+        {
+            size_t used = strlen(out);
+            text_format(out + used, out_bytes - used, i > 0 ? ", " : "");
+            used = strlen(out);
+            put_member(item, '}', out + used, out_bytes - used);
+        }
+    } else if (json_is_true(member) || json_is_string(member)) {
+        const char *word = json_string_value(member);
+        text_format(out, out_bytes, "%s", word ? word : "yes");
+    }
+}
+
+void print_fill(const json_t *doc, const char *text, char *out, size_t out_bytes)
+{
+    out[0] = '\0';
+    while (*text) {
+        size_t used = strlen(out);
+        size_t plain = strcspn(text, "{");
+        if (plain > 0) {
+            text_format(out + used, out_bytes - used, "%.*s", (int)plain, text);
+            text += plain;
+            continue;
+        }
+        size_t path = strcspn(++text, "+-}");
+        put_member(find_member(doc, text, path), text[path], out + used, out_bytes - used);
+        text += strcspn(text, "}");
+        text += *text == '}';
+    }
+}
+
+void print_rows(const json_t *doc, const struct print_row *rows, size_t count, bool has_color)
+{
+    char text[PRINT_TEXT_BYTES];
+    for (size_t i = 0; i < count; i++) {
+        if (print_holds(doc, rows[i].when)) {
+            print_fill(doc, rows[i].text, text, sizeof(text));
+            (void)printf("%s%s%s%s", print_on(has_color, PRINT_FAINT), rows[i].label,
+                         print_off(has_color), text);
         }
     }
 }
 
 /* ---- JSON and YAML --------------------------------------------------------------------------- */
 
-/* YAML takes what JSON says of a text, a number or a word as it is. */
-static bool put_scalar(const json_t *value, FILE *out)
+/* As YAML, which takes what JSON says of a text, a number or a word as it is. `is_begun`: on the
+ * line of its dash. Whether it was written is seen at the flush. */
+static void put_yaml(json_t *value, int indent, bool is_begun, FILE *out)
 {
-    return fputc(' ', out) != EOF && json_dumpf(value, out, JSON_ENCODE_ANY | JSON_FLAGS) == 0 &&
-           fputc('\n', out) != EOF;
-}
-
-static bool put_members(const json_t *object, int indent, FILE *out);
-
-static bool put_items(const json_t *array, int indent, FILE *out)
-{
-    size_t index;
-    const json_t *item;
-    json_array_foreach(array, index, item)
-    {
-        bool is_object = json_object_size(item) > 0;
-        if (fprintf(out, is_object ? "%*s- " : "%*s-", indent, "") < 0 ||
-            !(is_object ? put_members(item, indent + 2, out) : put_scalar(item, out))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* What stands behind "key:". */
-static bool put_value(const json_t *value, int indent, FILE *out)
-{
-    if (json_object_size(value) > 0) {
-        return fprintf(out, "\n%*s", indent + 2, "") > 0 && put_members(value, indent + 2, out);
-    }
-    if (json_array_size(value) > 0) {
-        return fputc('\n', out) != EOF && put_items(value, indent, out);
-    }
-    return put_scalar(value, out);
-}
-
-/* The members of an object, the first on the line that was begun. */
-static bool put_members(const json_t *object, int indent, FILE *out)
-{
-    json_t *members = (json_t *)(uintptr_t)object; /* iterated only */
     const char *key;
-    const json_t *value;
-    int before = 0;
-    json_object_foreach(members, key, value)
-    {
-        if (fprintf(out, "%*s%s:", before, "", key) < 0 || !put_value(value, indent, out)) {
-            return false;
-        }
-        before = indent;
+    json_t *member;
+    size_t i;
+    if (json_object_size(value) == 0 && json_array_size(value) == 0) {
+        (void)fputs(is_begun ? "" : " ", out);
+        (void)json_dumpf(value, out, JSON_ENCODE_ANY | JSON_FLAGS);
     }
-    return true;
+    json_object_foreach(value, key, member)
+    {
+        (void)fprintf(out, "%s%*s%s:", is_begun ? "" : "\n", is_begun ? 0 : indent, "", key);
+        put_yaml(member, indent + 2, false, out);
+        is_begun = false;
+    }
+    json_array_foreach(value, i, member)
+    {
+        (void)fprintf(out, "\n%*s- ", indent - 2, "");
+        put_yaml(member, indent, true, out);
+    }
 }
 
 bool print_json(json_t *json, bool as_yaml, FILE *out)
@@ -199,10 +200,13 @@ bool print_json(json_t *json, bool as_yaml, FILE *out)
     if (!whole) {
         return false;
     }
-    bool is_written = as_yaml ? put_members(whole, 0, out)
-                              : json_dumpf(whole, out, JSON_INDENT(2) | JSON_FLAGS) == 0 &&
-                                    fputc('\n', out) != EOF;
-    return is_written && fflush(out) == 0;
+    if (as_yaml) {
+        put_yaml(whole, 0, true, out);
+    } else {
+        (void)json_dumpf(whole, out, JSON_INDENT(2) | JSON_FLAGS);
+    }
+    (void)fputc('\n', out);
+    return fflush(out) == 0 && !ferror(out);
 }
 
 void print_json_line(json_t *json)
@@ -221,29 +225,24 @@ json_t *print_json_seconds(int64_t ns)
 json_t *print_json_stamp(struct wall at)
 {
     char text[RFC3339_BYTES];
-    rfc3339_format_seconds(at, text);
+    rfc3339_format(at, false, text);
     return at.ns > 0 ? json_string(text) : json_null();
 }
 
-/* ---- versions -------------------------------------------------------------------------------- */
-
-int64_t version_number(const char *text)
+json_t *print_json_text(const char *text)
 {
-    enum { PARTS = 3, PART_DIGITS = 5, PART_LIMIT = 100000 };
-    int64_t number = 0;
-    if (!text) {
-        return 0;
-    }
-    const char *at = text[0] == 'v' ? text + 1 : text;
-    for (int part = 1; part <= PARTS; part++) {
-        uint64_t value;
-        size_t digits = strspn(at, "0123456789");
-        if (digits > PART_DIGITS || text_to_u64(at, digits, &value, NULL) != 0 ||
-            (part < PARTS && at[digits] != '.')) {
-            return 0;
-        }
-        number = number * PART_LIMIT + (int64_t)value;
-        at += digits + 1; /* past the dot; after the third part nothing is read */
-    }
-    return number;
+    char shown[PRINT_TEXT_BYTES];
+    print_clean(shown, sizeof(shown), text);
+    return text_is_empty(text) ? json_null() : json_string(shown);
+}
+
+void print_json_put(json_t *object, const char *key, json_t *value)
+{
+    (void)json_object_set_new(object, key, value); /* fails only for a text that is no UTF-8 */
+}
+
+bool version_reaches(const char *text, const char *since)
+{
+    const char *number = text && text[0] == 'v' ? text + 1 : text;
+    return number && isdigit((unsigned char)number[0]) && strverscmp(number, since) >= 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all commands print with: colours, spans of time, lines that fit, JSON and YAML. */
+/* What all commands print with: colours, spans of time, documents as text, JSON and YAML. */
 #ifndef DPUCTL_PRINT_H
 #define DPUCTL_PRINT_H
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { PRINT_SPAN_BYTES = 40, PRINT_TAB = 10, PRINT_COLUMNS = 80 };
+enum { PRINT_SPAN_BYTES = 40, PRINT_TEXT_BYTES = 1024 };
 
 enum print_color {
     PRINT_PLAIN,
@@ -30,15 +30,36 @@ bool print_has_color(int wanted);
 const char *print_on(bool has_color, enum print_color color);
 const char *print_off(bool has_color);
 
-/* "12.3 s", "4 m 10 s", "3 h 2 m", "5 d 1 h"; the sign is dropped. Returns `out`. */
+/* "12.3s", "4m10s", "3h2m", "5d1h"; the sign is dropped. Returns `out`. */
 const char *print_span(int64_t ns, char out[static PRINT_SPAN_BYTES]);
-/* The same as one word: "12s", "4m10s", "3h2m", "5d1h". */
-const char *print_span_word(int64_t ns, char out[static PRINT_SPAN_BYTES]);
 
-/* Fits text to the width of a screen. A line that is too long goes on below, as far in as it began,
- * or where its tab was: a tab goes to column PRINT_TAB. Words are never broken, so that a path can
- * be copied; escape sequences take no room. Results of writing are the caller's to check. */
-void print_wrapped(const char *text, size_t columns, FILE *out);
+/* ---- a document as text ---------------------------------------------------------------------- */
+
+/* Whether `when` holds of a document. It is a list of words, all of which have to:
+ *   lease.found           this member says something: true, a number of seconds, a number that is
+ *                         not 0, a text, a list or an object that is not empty
+ *   gate.reason=Expired   it is this text; "no" stands for false
+ *   api.skew>5            it is a number, and greater (or <: less) than this whole one
+ *   !WORD                 the word does not hold
+ */
+bool print_holds(const json_t *doc, const char *when);
+
+/* A text with members of a document in it: "{lease.holder}". Seconds become a span of time without
+ * a sign; "{api.skew+}" has one, "{api.skew-}" only a minus. True is "yes", a list its items. What
+ * is not there is left out, what does not fit is cut. */
+void print_fill(const json_t *doc, const char *text, char *out, size_t out_bytes);
+
+/* A part of a page: `label`, as it is, and `text`, filled, if `when` holds. */
+struct print_row {
+    const char *label;
+    const char *when;
+    const char *text;
+};
+
+/* On stdout; whether it was written is seen at the flush. */
+void print_rows(const json_t *doc, const struct print_row *rows, size_t count, bool has_color);
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* Takes `json`. As JSON or as the same thing in YAML: indented, one newline at the end. Its keys
  * are words; an array holds no array. Returns false if it could not be written, or is NULL: a text
@@ -53,12 +74,17 @@ json_t *print_json_seconds(int64_t ns);
 /* In whole seconds; null for 0. */
 json_t *print_json_stamp(struct wall at);
 
+/* A copy that can be shown, or null for NULL and "". */
+json_t *print_json_text(const char *text);
+
+/* Sets a member. Takes `value`. */
+void print_json_put(json_t *object, const char *key, json_t *value);
+
 /* A copy that can be shown; NULL leaves `out` as it was. */
 void print_clean(char *out, size_t out_bytes, const char *text);
 
-/* Versions of other programs, to be compared: of "2.0.3", "v1.34.1" or "1.7.27-0ubuntu1", greater
- * for a later version; what follows the third part does not count. 0 for NULL and for what has not
- * three parts of one to five digits. */
-int64_t version_number(const char *text);
+/* Is a version of another program ("2.0.3", "v1.34.1", "1.7.27-0ubuntu1") this one or a later one?
+ * Not so NULL, and what is no number. */
+bool version_reaches(const char *text, const char *since);
 
 #endif

@@ -45,20 +45,13 @@ static enum chain_action after_patch(struct chain *c, enum chain_answer answer, 
 static enum chain_action after_silence(struct chain *c, const struct lease_view *lease,
                                        struct mono sent_at)
 {
-    switch (c->patched) {
-    case CHAIN_FORBIDS:
-        return end(c, c->may_write ? CHAIN_DENIED : CHAIN_READ_ONLY, sent_at);
-    case CHAIN_FAILS:
-        return end(c, CHAIN_REFUSED, sent_at);
-    case CHAIN_CONFLICTS:
-    case CHAIN_NOT_FOUND:
-    case CHAIN_NO_ANSWER:
-        break;
-    case CHAIN_LEASE: /* these two ended with the PATCH */
-    case CHAIN_GARBLED:
-        return end(c, CHAIN_NONSENSE, sent_at);
-    }
     bool moved = !text_equal(c->version, lease->resource_version);
+    if (c->patched == CHAIN_FORBIDS) {
+        return end(c, c->may_write ? CHAIN_DENIED : CHAIN_READ_ONLY, sent_at);
+    }
+    if (c->patched == CHAIN_FAILS) {
+        return end(c, CHAIN_REFUSED, sent_at);
+    }
     if (!c->is_second) {
         c->is_second = true;
         text_format(c->version, sizeof(c->version), "%s", lease->resource_version);
@@ -71,39 +64,25 @@ static enum chain_action after_silence(struct chain *c, const struct lease_view 
     return end(c, c->patched == CHAIN_NO_ANSWER ? CHAIN_LOST : CHAIN_CONFLICT, sent_at);
 }
 
-/* An etcd that was restored shows what was there before: no renewal, but a version to write on. */
-static bool is_older(const struct chain *c, const struct lease_view *lease)
-{
-    uint64_t shown = chain_version(lease->resource_version);
-    return shown != 0 && shown < chain_version(c->version);
-}
-
 static enum chain_action after_read(struct chain *c, enum chain_answer answer,
                                     const struct lease_view *lease, bool has_text,
                                     struct mono sent_at)
 {
-    switch (answer) {
-    case CHAIN_LEASE:
-        break;
-    case CHAIN_NOT_FOUND:
-        return end(c, CHAIN_ABSENT, sent_at);
-    case CHAIN_GARBLED:
-        return end(c, CHAIN_NONSENSE, sent_at);
-    case CHAIN_NO_ANSWER:
-    case CHAIN_CONFLICTS:
-    case CHAIN_FORBIDS:
-    case CHAIN_FAILS:
-        return end(c, CHAIN_LOST, sent_at);
+    if (answer != CHAIN_LEASE) {
+        return end(c,
+                   answer == CHAIN_NOT_FOUND ? CHAIN_ABSENT
+                   : answer == CHAIN_GARBLED ? CHAIN_NONSENSE
+                                             : CHAIN_LOST,
+                   sent_at);
     }
-    bool is_other = !text_equal(lease->uid, c->uid);
+    /* An etcd that was restored shows what was before: no renewal, but a version to write on. */
+    uint64_t shown = chain_version(lease->resource_version);
+    bool is_older = shown != 0 && shown < chain_version(c->version);
     bool is_changed = !text_equal(lease->renew_stamp, c->renew_stamp);
-    if (is_other || (is_changed && !is_older(c, lease))) {
+    if (!text_equal(lease->uid, c->uid) || (is_changed && !is_older)) {
         return end(c, CHAIN_CONFLICT, sent_at);
     }
-    if (has_text) {
-        return end(c, CHAIN_TAKEN, c->patch_at);
-    }
-    return after_silence(c, lease, sent_at);
+    return has_text ? end(c, CHAIN_TAKEN, c->patch_at) : after_silence(c, lease, sent_at);
 }
 
 enum chain_action chain_step(struct chain *c, enum chain_answer answer,

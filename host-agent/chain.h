@@ -19,8 +19,6 @@
  *   any other             404                      ABSENT
  *   any other             something else           NONSENSE
  *   any other             no answer                LOST
- *
- * The shell (lease_watch) sends what chain_start and chain_step ask for, one request at a time.
  */
 #ifndef HOST_AGENT_CHAIN_H
 #define HOST_AGENT_CHAIN_H
@@ -69,8 +67,7 @@ struct chain {
     enum chain_outcome outcome;        /* END */
 };
 
-/* A resourceVersion as a number, for comparing: they are opaque, so that it is a hint only. 0:
- * none. */
+/* A resourceVersion as a number, to compare: a hint only, for they are opaque. 0: none. */
 uint64_t chain_version(const char *text);
 
 /* Starts a mark of the state that `lease` shows; the first request is a PATCH. Keeps `may_write`
@@ -85,7 +82,6 @@ void chain_start(struct chain *c, const struct lease_view *lease, struct mono no
 enum chain_action chain_step(struct chain *c, enum chain_answer answer,
                              const struct lease_view *lease, bool has_text, struct mono sent_at);
 
-/* "taken", "lost" ...: for logs and metrics. */
 const char *chain_outcome_name(enum chain_outcome outcome);
 
 #endif

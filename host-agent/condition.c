@@ -66,8 +66,8 @@ static void desired_condition(void *user, const json_t *existing, const char *ui
     if (says_reason && text_equal(json_text_get(existing, "message"), c->verdict.message)) {
         return;
     }
-    rfc3339_format_seconds(clock_wall_now(), written);
-    rfc3339_format_seconds(condition_since(c, existing), changed);
+    rfc3339_format(clock_wall_now(), false, written);
+    rfc3339_format(condition_since(c, existing), false, changed);
     out->gap_ns = says_reason ? CONDITION_WORDS_NS : CONDITION_GAP_NS;
     out->body =
         json_pack("{s:{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}}", "status", "conditions", "type",

@@ -5,11 +5,7 @@
 #include "base/text.h"
 #include "base/time.h"
 
-#include <stddef.h>
-
 #define PREFIX "dpu_heartbeat_"
-
-enum { LABELS_BYTES = 96 };
 
 static struct host_snapshot snapshot(const struct host_page *p)
 {
@@ -44,207 +40,208 @@ static struct host_snapshot snapshot(const struct host_page *p)
 
 /* ---- /metrics -------------------------------------------------------------------------------- */
 
-static void write_verdict(const struct host_snapshot *s, struct metrics_page *page)
+static void write_verdict(const struct host_snapshot *s, struct buf *page)
 {
     static const char state[] = PREFIX "readiness";
     static const char changes[] = PREFIX "readiness_changes_total";
-    char labels[LABELS_BYTES];
     metrics_family(page, state, "gauge",
-                   "The verdict on the DPU: 1 for the pair of state and reason that holds, 0 for "
+                   "The verdict on the DPU: 1 for the current pair of state and reason, 0 for "
                    "the others.");
     for (enum readiness_reason r = 0; r < REASON_RECORD_MISSING; r++) { /* the rest is no verdict */
         const struct reason_traits *traits = readiness_reason_traits(r);
-        text_format(labels, sizeof(labels), "state=\"%s\",reason=\"%s\"",
-                    readiness_state_name(traits->state), traits->name); /* ours: fits */
-        metrics_sample_u64(page, state, labels,
-                           traits->state == s->verdict.state && r == s->verdict.reason);
+        metrics_sample(page, state, traits->state == s->verdict.state && r == s->verdict.reason,
+                       "state=\"%s\",reason=\"%s\"", readiness_state_name(traits->state),
+                       traits->name);
     }
     metrics_family(page, changes, "counter",
-                   "Changes of state, admission or reason since the start, by the new reason. The "
-                   "first verdict of an agent without a record to go on counts as one.");
+                   "Changes of state, admission or reason, by the new reason. The first verdict "
+                   "of an agent that found no record counts.");
     for (enum readiness_reason r = 0; r < REASON_RECORD_MISSING; r++) {
-        text_format(labels, sizeof(labels), "reason=\"%s\"", readiness_reason_name(r));
-        metrics_sample_u64(page, changes, labels, s->monitor.changes[r]);
+        metrics_sample(page, changes, (double)s->monitor.changes[r], "reason=\"%s\"",
+                       readiness_reason_name(r));
     }
 }
 
-static void write_host_probes(const struct readiness_host_probes *w, struct metrics_page *page)
+static void write_host_probes(const struct readiness_host_probes *w, struct buf *page)
 {
     static const char name[] = PREFIX "host_probe";
     char probe[2 * HOST_PROBE_BYTES];
-    char labels[sizeof(probe) + LABELS_BYTES];
     metrics_family(page, name, "gauge",
-                   "What a probe of the host's own has said since the host started: 1 for the word "
-                   "that holds, none (never that all is well), well or failed; 0 for the others.");
+                   "The state of a host probe: 1 for the current one of none (never passed since "
+                   "the host booted), well and failed; 0 for the others.");
     for (size_t i = 0; i < w->count; i++) {
         metrics_escape(w->each[i].probe, probe, sizeof(probe));
         for (enum host_probe_state t = HOST_PROBE_NEVER_WELL; t <= HOST_PROBE_FAILED; t++) {
-            text_format(labels, sizeof(labels), "probe=\"%s\",says=\"%s\"", probe,
-                        host_probe_state_name(t));
-            metrics_sample_u64(page, name, labels, t == w->each[i].says);
+            metrics_sample(page, name, t == w->each[i].says, "probe=\"%s\",says=\"%s\"", probe,
+                           host_probe_state_name(t));
         }
     }
 }
 
-static void write_marks(const struct lease_watch_stats *w, struct metrics_page *page)
+#define COUNT     NULL, METRICS_COUNT
+#define FLAG      NULL, METRICS_FLAG
+#define SPAN      NULL, METRICS_SPAN
+#define RESULT(r) "result=\"" r "\"", METRICS_COUNT
+
+static void write_lease(const struct host_snapshot *s, struct buf *page)
 {
     static const char marks[] = PREFIX "lease_marks_total";
-    char labels[LABELS_BYTES];
+    int64_t age_ns = mono_since(s->now, s->verdict.observed);
+    int64_t valid_ns = mono_since(s->verdict.lease_until, s->now);
+    int64_t duration_ns = s->verdict.lease.duration_s * NS_PER_SEC;
+    const struct metrics_row rows[] = {
+        {"last_renewal_age_seconds", SPAN, s->verdict.observed.ns > 0 ? &age_ns : NULL,
+         "Time since the host observed the last renewal. It normally stays below the renew "
+         "interval and a little more."},
+        {"readiness_valid_seconds", SPAN, s->verdict.lease_until.ns > 0 ? &valid_ns : NULL,
+         "Time until the Lease expires unless the DPU renews it; negative afterwards."},
+        {"lease_duration_seconds", SPAN, &duration_ns,
+         "The duration on the Lease; 0 before the host saw one."},
+        {"dpu_reboots_total", COUNT, &s->monitor.reboots,
+         "Reboots of the DPU, by a changed boot ID."},
+        {"dpu_reboot_timestamp_seconds", SPAN,
+         s->verdict.dpu_rebooted.ns > 0 ? &s->verdict.dpu_rebooted.ns : NULL,
+         "When the host noticed the last of them, by its own clock; absent if there was none "
+         "since the host booted."},
+        {"renewals_observed_total", COUNT, &s->monitor.renewals,
+         "Renewals of the Lease that the host observed."},
+        {"confirming_reads_total", RESULT("answered"), &s->watch.confirmed,
+         "Reads of the Lease on a fresh connection because a renewal is late or the watch is "
+         "broken: answered (in any way) or failed."},
+        {"confirming_reads_total", RESULT("failed"), &s->watch.confirm_failed, NULL},
+        {"lease_write_forbidden", FLAG, &s->watch.may_not_write,
+         "1 if the API server forbids the host's writes to the Lease. The host then decides by "
+         "reads alone, and reports living DPUs as dead while the API server takes no writes."},
+        {"watches_opened_total", COUNT, &s->watch.watches,
+         "Watches that the API server accepted. Each lasts 5 to 10 minutes; a higher rate is a "
+         "sign of trouble."},
+        {"lease_polling", FLAG, &s->watch.is_polling,
+         "1 if the host polls the Lease because list or watch is forbidden."},
+        {"lease_repairs_total", COUNT, &s->lease_writes,
+         "How often the host created or repaired the Lease."},
+        {"api_reachable", FLAG, &s->monitor.api_reachable,
+         "1 if the API server answered the last read of the Lease, or the watch delivered "
+         "something."},
+        {"api_outage_seconds_total", SPAN, &s->monitor.outage_ns,
+         "Time without contact to the API server, including the current outage."},
+        {"dpu_clock_skew_seconds", SPAN, s->monitor.has_skew ? &s->monitor.skew_ns : NULL,
+         "The DPU's clock minus the host's, by the stamp of the last renewal. It includes the "
+         "renewal's delay and, until the next renewal, an outage or restart. No verdict depends "
+         "on it."},
+    };
+    metrics_rows(page, rows, ARRAY_LEN(rows));
     metrics_family(page, marks, "counter",
-                   "Writes to the lease by which the host proves that the DPU has not renewed it, "
-                   "by their outcome. A living DPU causes one, at the agent's start.");
+                   "Writes to the Lease that prove that the DPU has not renewed it, by outcome. "
+                   "A living DPU causes one, at the agent's start.");
     for (int i = 0; i < CHAIN_OUTCOMES; i++) {
-        text_format(labels, sizeof(labels), "outcome=\"%s\"",
-                    chain_outcome_name((enum chain_outcome)i));
-        metrics_sample_u64(page, marks, labels, w->marks[i]);
+        metrics_sample(page, marks, (double)s->watch.marks[i], "outcome=\"%s\"",
+                       chain_outcome_name((enum chain_outcome)i));
     }
 }
 
-/* What is counted, and what is made of it: no sample is better than a made-up age. */
-struct view {
-    struct host_snapshot s;
-    bool has_age;
-    bool has_validity;
-    bool has_reboot;
-    bool has_skew;
-    int64_t age_ns;
-    int64_t valid_ns;
-    int64_t duration_ns;
-    uint64_t lost; /* these three are no counters of 64 bits */
-    uint64_t sandboxes;
-    uint64_t unseen;
-};
-
-#define AT(member) offsetof(struct view, member)
-#define COUNT      NULL, METRICS_COUNT
-#define FLAG       NULL, METRICS_FLAG
-#define SPAN       NULL, METRICS_SPAN
-#define RESULT(r)  "result=\"" r "\"", METRICS_COUNT
-
-static const struct metrics_row rows[] = {
-    {"readiness_admit", FLAG, AT(s.verdict.admit), METRICS_ALWAYS,
-     "1 while CNI ADD is let through: always if Ready, by the last known state if Unknown."},
-    {"last_renewal_age_seconds", SPAN, AT(age_ns), AT(has_age),
-     "Since the DPU's last renewal was observed. Steady up to the renew interval, and a little "
-     "more."},
-    {"readiness_valid_seconds", SPAN, AT(valid_ns), AT(has_validity),
-     "Until the lease runs out, unless the DPU renews it; negative after that."},
-    {"lease_duration_seconds", SPAN, AT(duration_ns), AT(s.has_lease),
-     "The duration on the lease; 0 while none was seen."},
-    {"dpu_reboots_total", COUNT, AT(s.monitor.reboots), AT(s.has_lease),
-     "Reboots of the DPU that were noticed: its boot id is another one."},
-    {"dpu_reboot_timestamp_seconds", SPAN, AT(s.verdict.dpu_rebooted.ns), AT(has_reboot),
-     "When the last of them was noticed, by this host's clock; absent if none was since the host "
-     "itself started."},
-    {"renewals_observed_total", COUNT, AT(s.monitor.renewals), AT(s.has_lease),
-     "Renewals of the lease that were observed."},
-    {"confirming_reads_total", RESULT("answered"), AT(s.watch.confirmed), AT(s.has_lease),
-     "Reads on a fresh connection of a lease that is late, or whose watch is broken: answered, "
-     "whatever the answer is worth, or failed."},
-    {"confirming_reads_total", RESULT("failed"), AT(s.watch.confirm_failed), AT(s.has_lease), NULL},
-    {"lease_write_forbidden", FLAG, AT(s.watch.may_not_write), AT(s.has_lease),
-     "1 if the API server forbids the host's writes to the lease: a read alone is then the proof, "
-     "and the host cannot tell a dead DPU from an API server that takes no writes."},
-    {"watches_opened_total", COUNT, AT(s.watch.watches), AT(s.has_lease),
-     "Watches that the API server accepted. Each ends after 5 to 10 minutes; more are a sign of "
-     "trouble."},
-    {"lease_polling", FLAG, AT(s.watch.is_polling), AT(s.has_lease),
-     "1 if the lease is polled because list or watch is forbidden."},
-    {"lease_repairs_total", COUNT, AT(s.lease_writes), AT(s.has_lease),
-     "Times the lease was created or repaired."},
-    {"api_reachable", FLAG, AT(s.monitor.api_reachable), AT(s.has_lease),
-     "1 if the last read of the lease was answered, or its watch brought something."},
-    {"api_outage_seconds_total", SPAN, AT(s.monitor.outage_ns), AT(s.has_lease),
-     "Time without contact with the API server, the present outage included."},
-    {"dpu_clock_skew_seconds", SPAN, AT(s.monitor.skew_ns), AT(has_skew),
-     "The DPU's clock minus ours, by its last renewal's stamp as it was observed: the way of the "
-     "renewal is in it, and after an outage or a restart, until the next one, the time for which "
-     "nobody looked. Judges nothing."},
-    {"record_writes_total", COUNT, AT(s.record.writes), METRICS_ALWAYS,
-     "Writes of the readiness record that succeeded."},
-    {"record_write_failures_total", COUNT, AT(s.record.failures), METRICS_ALWAYS,
-     "Writes of the readiness record that failed: CNI does not see the verdict."},
-    {"events_total", RESULT("created"), AT(s.events.created), AT(s.has_events),
-     "Kubernetes Events: those written, changes left without one (behind a limit, or refused), and "
-     "tries that came to nothing."},
-    {"events_total", RESULT("suppressed"), AT(s.events.suppressed), AT(s.has_events), NULL},
-    {"events_total", RESULT("failed"), AT(s.events.failed), AT(s.has_events), NULL},
-    {"node_condition_writes_total", RESULT("written"), AT(s.condition.written), AT(s.has_condition),
-     "The Node condition DPUReady: writes, and tries to read or write it that came to nothing."},
-    {"node_condition_writes_total", RESULT("failed"), AT(s.condition.failed), AT(s.has_condition),
-     NULL},
-    {"dra_registered", FLAG, AT(s.dra.is_registered), AT(s.has_dra),
-     "1 while the kubelet has accepted the driver."},
-    {"dra_registrations_total", COUNT, AT(s.dra.registrations), AT(s.has_dra),
-     "Times that the kubelet accepted the driver."},
-    {"dra_registration_failures_total", COUNT, AT(s.dra.rejections), AT(s.has_dra),
-     "Times that the kubelet refused the driver."},
-    {"dra_health_streams", COUNT, AT(s.dra.health_streams), AT(s.has_dra),
-     "Open streams over which the kubelet hears of the device's health."},
-    {"dra_health_reports_total", COUNT, AT(s.dra.health_reports), AT(s.has_dra),
-     "Health reports sent."},
-    {"dra_claims_prepared_total", COUNT, AT(s.dra.claims_prepared), AT(s.has_dra),
-     "Claims prepared for pods."},
-    {"dra_claim_failures_total", COUNT, AT(s.dra.claim_failures), AT(s.has_dra),
-     "Claims that could not be prepared."},
-    {"dra_claims_unprepared_total", COUNT, AT(s.dra.claims_unprepared), AT(s.has_dra),
-     "Claims given back."},
-    {"dra_slice_published", FLAG, AT(s.dra.is_slice_published), AT(s.has_dra),
-     "1 while the ResourceSlice is as it should be."},
-    {"dra_slice_updates_total", COUNT, AT(s.dra.slice_writes), AT(s.has_dra),
-     "Writes of the ResourceSlice."},
-    {"dra_slice_failures_total", COUNT, AT(s.dra.slice_failures), AT(s.has_dra),
-     "Requests for the ResourceSlice that failed, reads too."},
-    {"pod_network_lost", COUNT, AT(lost), AT(s.has_pods),
-     "Pod sandboxes that have lost their network."},
-    {"pod_sandboxes", COUNT, AT(sandboxes), AT(s.has_pods),
-     "Pod sandboxes that the container runtime listed last."},
-    {"pod_network_unseen", COUNT, AT(unseen), AT(s.has_pods),
-     "Pod sandboxes that could not be looked at last: whether they have their network is not "
-     "known."},
-    {"pod_network_losses_total", COUNT, AT(s.pods.found), AT(s.has_pods),
-     "Pod sandboxes that were found to have lost their network."},
-    {"pod_network_scans_total", RESULT("done"), AT(s.pods.scans), AT(s.has_pods),
-     "Looks at all pod sandboxes: those that were complete, and those that the container runtime "
-     "did not answer."},
-    {"pod_network_scans_total", RESULT("failed"), AT(s.pods.scan_failures), AT(s.has_pods), NULL},
-    {"pod_sandbox_stops_total", RESULT("stopped"), AT(s.pods.stops), AT(s.has_pods),
-     "Pod sandboxes that were stopped, or could not be, because they had lost their network."},
-    {"pod_sandbox_stops_total", RESULT("failed"), AT(s.pods.stop_failures), AT(s.has_pods), NULL},
-};
-
-void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page)
+static void write_outputs(const struct host_snapshot *s, struct buf *page)
 {
-    const struct view view = {
-        .s = *s,
-        .has_age = s->has_lease && s->verdict.observed.ns > 0,
-        .has_validity = s->has_lease && s->verdict.lease_until.ns > 0,
-        .has_reboot = s->has_lease && s->verdict.dpu_rebooted.ns > 0,
-        .has_skew = s->has_lease && s->monitor.has_skew,
-        .age_ns = mono_since(s->now, s->verdict.observed),
-        .valid_ns = mono_since(s->verdict.lease_until, s->now),
-        .duration_ns = s->verdict.lease.duration_s * NS_PER_SEC,
-        .lost = s->pods.lost,
-        .sandboxes = s->pods.sandboxes,
-        .unseen = s->pods.unseen,
+    const struct metrics_row rows[] = {
+        {"readiness_admit", FLAG, &s->verdict.admit,
+         "1 while CNI ADD is admitted: always if Ready, by the last known state if Unknown."},
+        {"record_writes_total", COUNT, &s->record.writes,
+         "Successful writes of the readiness record."},
+        {"record_write_failures_total", COUNT, &s->record.failures,
+         "Failed writes of the readiness record: CNI uses an old verdict."},
+        {"events_total", RESULT("created"), s->has_events ? &s->events.created : NULL,
+         "Kubernetes Events that were written, were dropped (by the limit or a rejection), or "
+         "failed and are retried."},
+        {"events_total", RESULT("suppressed"), s->has_events ? &s->events.suppressed : NULL, NULL},
+        {"events_total", RESULT("failed"), s->has_events ? &s->events.failed : NULL, NULL},
+        {"node_condition_writes_total", RESULT("written"),
+         s->has_condition ? &s->condition.written : NULL,
+         "Writes of the Node condition DPUReady, and failed attempts to read or write it."},
+        {"node_condition_writes_total", RESULT("failed"),
+         s->has_condition ? &s->condition.failed : NULL, NULL},
     };
+    metrics_rows(page, rows, ARRAY_LEN(rows));
+}
+
+static void write_dra(const struct host_snapshot *s, struct buf *page)
+{
+    const struct metrics_row rows[] = {
+        {"dra_registered", FLAG, &s->dra.is_registered,
+         "1 while the driver is registered with the kubelet."},
+        {"dra_registrations_total", COUNT, &s->dra.registrations,
+         "How often the kubelet accepted the driver."},
+        {"dra_registration_failures_total", COUNT, &s->dra.rejections,
+         "How often the kubelet rejected the driver."},
+        {"dra_health_streams", COUNT, &s->dra.health_streams,
+         "Open health streams of the kubelet."},
+        {"dra_health_reports_total", COUNT, &s->dra.health_reports,
+         "Health reports that the "
+         "agent sent."},
+        {"dra_claims_prepared_total", COUNT, &s->dra.claims_prepared,
+         "Claims that the agent "
+         "prepared for Pods."},
+        {"dra_claim_failures_total", COUNT, &s->dra.claim_failures,
+         "Claims that the agent could not prepare."},
+        {"dra_claims_unprepared_total", COUNT, &s->dra.claims_unprepared,
+         "Claims that the agent "
+         "unprepared."},
+        {"dra_slice_published", FLAG, &s->dra.is_slice_published,
+         "1 while the published ResourceSlice is up to date."},
+        {"dra_slice_updates_total", COUNT, &s->dra.slice_writes, "Writes of the ResourceSlice."},
+        {"dra_slice_failures_total", COUNT, &s->dra.slice_failures,
+         "Failed requests for the ResourceSlice, including reads."},
+    };
+    metrics_rows(page, rows, ARRAY_LEN(rows));
+}
+
+static void write_pods(const struct host_snapshot *s, struct buf *page)
+{
+    uint64_t lost = s->pods.lost; /* these three are no counters of 64 bits */
+    uint64_t sandboxes = s->pods.sandboxes;
+    uint64_t unseen = s->pods.unseen;
+    const struct metrics_row rows[] = {
+        {"pod_network_lost", COUNT, &lost, "Pod sandboxes that lost their network."},
+        {"pod_sandboxes", COUNT, &sandboxes, "Pod sandboxes in the container runtime's last list."},
+        {"pod_network_unseen", COUNT, &unseen,
+         "Pod sandboxes that the agent could not inspect last time."},
+        {"pod_network_losses_total", COUNT, &s->pods.found,
+         "How many Pod sandboxes lost their network so far."},
+        {"pod_network_scans_total", RESULT("done"), &s->pods.scans,
+         "Scans of all Pod sandboxes: complete, or failed because the container runtime did not "
+         "answer."},
+        {"pod_network_scans_total", RESULT("failed"), &s->pods.scan_failures, NULL},
+        {"pod_sandbox_stops_total", RESULT("stopped"), &s->pods.stops,
+         "Pod sandboxes that the agent stopped, or failed to stop, because they lost their "
+         "network."},
+        {"pod_sandbox_stops_total", RESULT("failed"), &s->pods.stop_failures, NULL},
+    };
+    metrics_rows(page, rows, ARRAY_LEN(rows));
+}
+
+void host_metrics_write(const struct host_snapshot *s, struct buf *page)
+{
     write_verdict(s, page);
     if (s->has_lease) {
-        write_marks(&s->watch, page);
+        write_lease(s, page);
     }
     if (s->verdict.host_probes.count > 0) {
         write_host_probes(&s->verdict.host_probes, page);
     }
-    metrics_rows(page, rows, ARRAY_LEN(rows), &view);
+    write_outputs(s, page);
+    if (s->has_dra) {
+        write_dra(s, page);
+    }
+    if (s->has_pods) {
+        write_pods(s, page);
+    }
 }
 
-static void write_metrics(void *user, struct metrics_page *out)
+static void write_metrics(void *user, struct buf *out)
 {
     const struct host_page *p = user;
     const struct host_snapshot s = snapshot(p);
     host_metrics_write(&s, out);
     if (p->api) {
-        kube_metrics_write(p->api, out);
+        kube_metrics_write(kube_client_metrics(p->api), out);
     }
 }
 
@@ -277,7 +274,7 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 static json_t *wall_text(struct wall at)
 {
     char text[RFC3339_BYTES];
-    rfc3339_format_seconds(at, text);
+    rfc3339_format(at, false, text);
     return json_string(text);
 }
 

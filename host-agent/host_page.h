@@ -16,7 +16,7 @@
 #include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record.h"
-#include "kube/kube_metrics.h"
+#include "kube/kube_answer.h"
 #include "loop/agent_options.h"
 #include "loop/agent_page.h"
 #include "loop/metrics.h"
@@ -56,6 +56,6 @@ struct host_snapshot {
     struct podnet_stats pods;
 };
 
-void host_metrics_write(const struct host_snapshot *s, struct metrics_page *page);
+void host_metrics_write(const struct host_snapshot *s, struct buf *page);
 
 #endif

@@ -9,7 +9,6 @@
 #include "base/time.h"
 #include "contract/lease.h"
 #include "host-agent/renewal_origin.h"
-#include "kube/kube_answer.h"
 #include "kube/kube_watch.h"
 
 #include <unistd.h>
@@ -35,11 +34,11 @@ struct lease_watch {
     char collection[PATH_BYTES];
     char path[PATH_BYTES];
     struct kube_watch *watch;
-    struct kube_question confirm;
-    bool confirm_again;     /* asked for another one while a slow one is under way */
-    uint32_t read_due_ms;   /* how long a read is waited for */
-    struct kube_call *mark; /* the request of the mark under way */
-    uint32_t mark_due_ms;   /* how long it is waited for */
+    struct kube_call *confirm;      /* the read that is waited for; or NULL */
+    struct kube_call *late_confirm; /* one that goes on; or NULL */
+    uint32_t read_due_ms;           /* how long a read is waited for */
+    struct kube_call *mark;         /* the request of the mark under way */
+    uint32_t mark_due_ms;           /* how long it is waited for */
     struct chain chain;
     char mark_text[MARK_TEXT_BYTES];       /* of that mark: never used before */
     char mark_failure[KUBE_MESSAGE_BYTES]; /* of its PATCH */
@@ -64,12 +63,13 @@ static void tell(struct lease_watch *w, struct verdict_event event)
     w->config.on_event(w->config.user, event, NULL);
 }
 
-static void tell_unreadable(struct lease_watch *w, enum verdict_source source, const char *why)
+static void tell_unreadable(struct lease_watch *w, struct verdict_event how, const char *why)
 {
     log_limited(&w->unreadable, LOG_AGAIN_NS, LOG_WARN, "lease", "lease %s/%s cannot be read: %s",
                 w->ns, w->name, why);
-    tell(w, (struct verdict_event){
-                .kind = VERDICT_LEASE_UNREADABLE, .source = source, .failure = why});
+    how.kind = VERDICT_LEASE_UNREADABLE;
+    how.failure = why;
+    tell(w, how);
 }
 
 static void leave_out_the_host(struct lease_watch *w, const json_t *object, struct lease_view *view)
@@ -92,31 +92,40 @@ static void leave_out_the_host(struct lease_watch *w, const json_t *object, stru
     }
 }
 
-/* One state of the lease, or of something in its place: then false. `out` is what is told. */
-static bool tell_lease(struct lease_watch *w, const json_t *object, enum verdict_source source,
+/* What the API server shows in place of a lease is told, and false. */
+static bool read_lease(struct lease_watch *w, const json_t *object, struct verdict_event how,
                        struct lease_view *out)
 {
     struct err e = ERR_INIT;
-    if (lease_read(object, out, &e) != 0) {
-        tell_unreadable(w, source, e.msg);
-        return false;
+    int rc = lease_read(object, out, &e);
+    if (rc == 0 && (!text_equal(out->name, w->name) || !text_equal(out->ns, w->ns))) {
+        rc = err_set(&e, ERR_PARSE, "the API server answered with another lease");
     }
-    if (!text_equal(out->name, w->name) || !text_equal(out->ns, w->ns)) {
-        tell_unreadable(w, source, "the API server answered with another lease");
+    if (rc != 0) {
+        tell_unreadable(w, how, e.msg);
         return false;
     }
     leave_out_the_host(w, object, out);
-    w->config.on_event(
-        w->config.user,
-        (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED, .source = source, .lease = out},
-        object);
     return true;
 }
 
-static void tell_absent(struct lease_watch *w, enum verdict_source source, struct mono sent_at)
+/* `how`: the source, and when its request was sent. */
+static bool tell_lease(struct lease_watch *w, const json_t *object, struct verdict_event how,
+                       struct lease_view *out)
 {
-    tell(w, (struct verdict_event){
-                .kind = VERDICT_LEASE_ABSENT, .source = source, .started_at = sent_at});
+    if (!read_lease(w, object, how, out)) {
+        return false;
+    }
+    how.kind = VERDICT_LEASE_OBSERVED;
+    how.lease = out;
+    w->config.on_event(w->config.user, how, object);
+    return true;
+}
+
+static void tell_absent(struct lease_watch *w, struct verdict_event how)
+{
+    how.kind = VERDICT_LEASE_ABSENT;
+    tell(w, how);
 }
 
 static bool is_absent(const struct kube_response *r)
@@ -129,30 +138,28 @@ static bool is_absent(const struct kube_response *r)
 static void tell_read(struct lease_watch *w, const struct kube_response *r,
                       enum verdict_source source)
 {
+    struct verdict_event how = {.source = source, .started_at = r->sent_at};
+    struct lease_view lease;
     bool was_lost = w->is_lost;
     w->is_lost = r->outcome == KUBE_NO_CONTACT;
     if (w->is_lost) {
         log_limited(&w->complaint, LOG_AGAIN_NS, LOG_WARN, "lease",
                     "reading lease %s/%s: %s, will retry", w->ns, w->name, r->message);
-        tell(w, (struct verdict_event){.kind = VERDICT_READ_FAILED,
-                                       .source = source,
-                                       .started_at = r->sent_at,
-                                       .failure = r->message});
+        how.kind = VERDICT_READ_FAILED;
+        how.failure = r->message;
+        tell(w, how);
         return;
     }
     if (was_lost) {
         kube_watch_hope(w->watch);
     }
     if (is_absent(r)) {
-        tell_absent(w, source, r->sent_at);
+        tell_absent(w, how);
     } else if (r->code == 0) {
-        struct lease_view lease;
-        (void)tell_lease(w, r->body, source, &lease); /* either way something was told */
+        (void)tell_lease(w, r->body, how, &lease); /* either way something was told */
     } else {
-        tell_unreadable(w, source, r->message);
+        tell_unreadable(w, how, r->message);
     }
-    tell(w, (struct verdict_event){
-                .kind = VERDICT_READ_OK, .source = source, .started_at = r->sent_at});
 }
 
 /* ---- list and watch -------------------------------------------------------------------------- */
@@ -175,19 +182,16 @@ static void on_object(void *user, enum kube_watch_event event, const json_t *obj
                       struct mono sent_at)
 {
     struct lease_watch *w = user;
-    enum verdict_source source = listed ? VERDICT_BY_READ : VERDICT_BY_WATCH;
+    struct verdict_event how = {.source = listed ? VERDICT_BY_READ : VERDICT_BY_WATCH,
+                                .started_at = sent_at};
+    struct lease_view lease;
     if (!listed) { /* a list alone does not mean that we may watch */
         (void)watch_works(w);
     }
     if (event == KUBE_WATCH_ABSENT) {
-        tell_absent(w, source, sent_at);
+        tell_absent(w, how);
     } else {
-        struct lease_view lease;
-        (void)tell_lease(w, object, source, &lease); /* either way something was told */
-    }
-    if (listed) {
-        tell(w, (struct verdict_event){
-                    .kind = VERDICT_READ_OK, .source = source, .started_at = sent_at});
+        (void)tell_lease(w, object, how, &lease); /* either way something was told */
     }
 }
 
@@ -241,25 +245,18 @@ static void on_denied(void *user, const struct kube_response *r)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-/* Evidence: over a connection of its own. */
-static struct kube_request read_of(const char *path, uint32_t deadline_ms)
-{
-    return (struct kube_request){.method = KUBE_GET,
-                                 .channel = KUBE_FRESH,
-                                 .priority = KUBE_URGENT,
-                                 .path = path,
-                                 .deadline_ms = deadline_ms};
-}
-
-/* Out of memory: the FSM asks again. */
-static void complain_unsent(const char *path, const struct err *e)
-{
-    log_error("lease", "reading %s: %s", path, e->msg);
-}
-
+/* A name server or an API server that is slow: what came too late for the FSM is told as any other
+ * read, and the next ones are waited for. */
 static void on_confirmed(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
+    if (r->is_late) {
+        uint32_t longer_ms = 2 * w->read_due_ms;
+        w->read_due_ms = longer_ms < READ_LASTS_MS ? longer_ms : READ_LASTS_MS;
+        tell_read(w, r, VERDICT_BY_READ);
+        return;
+    }
+    w->confirm = NULL;
     if (r->outcome == KUBE_NO_CONTACT) {
         w->stats.confirm_failed++;
     } else {
@@ -269,35 +266,22 @@ static void on_confirmed(void *user, const struct kube_response *r)
     if (r->outcome != KUBE_NO_CONTACT && took_ns < (int64_t)w->config.deadline_ms * NS_PER_MS) {
         w->read_due_ms = w->config.deadline_ms;
     }
-    bool is_due_again = w->confirm_again;
-    w->confirm_again = false;
     tell_read(w, r, VERDICT_BY_CONFIRM);
-    if (is_due_again && !kube_question_is_awaited(&w->confirm)) {
-        lease_watch_confirm(w);
-    }
-}
-
-/* A name server or an API server that is slow: what came too late for the FSM is told as any other
- * read, and the next ones are waited for. */
-static void on_late(void *user, const struct kube_response *r)
-{
-    struct lease_watch *w = user;
-    uint32_t longer_ms = 2 * w->read_due_ms;
-    w->read_due_ms = longer_ms < READ_LASTS_MS ? longer_ms : READ_LASTS_MS;
-    tell_read(w, r, VERDICT_BY_READ);
 }
 
 void lease_watch_confirm(struct lease_watch *w)
 {
-    struct err e = ERR_INIT;
-    if (kube_question_is_awaited(&w->confirm)) {
-        w->confirm_again = w->read_due_ms > w->config.deadline_ms;
+    if (w->confirm) {
         return;
     }
-    const struct kube_request request = read_of(w->path, READ_LASTS_MS);
-    if (kube_question_ask(&w->confirm, &request, w->read_due_ms, &e) != 0) {
-        complain_unsent(w->path, &e);
-    }
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = KUBE_FRESH, /* evidence */
+                                         .priority = KUBE_URGENT,
+                                         .path = w->path,
+                                         .deadline_ms = READ_LASTS_MS,
+                                         .awaited_ms = w->read_due_ms,
+                                         .late = &w->late_confirm};
+    w->confirm = kube_client_start(w->client, &request, on_confirmed, w);
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
@@ -317,26 +301,15 @@ static enum chain_answer answer_to_read(const struct kube_response *r)
 
 static enum chain_answer answer_to_patch(const struct kube_response *r)
 {
-    switch (r->http_status) {
-    case 0:
-        return CHAIN_NO_ANSWER;
-    case 401:
-    case 429:
-        return CHAIN_FAILS;
-    case 404:
-        return CHAIN_NOT_FOUND;
-    case 409:
-        return CHAIN_CONFLICTS;
-    default:
-        break;
+    int status = r->http_status;
+    if (status < 400 && status != 0) {
+        return r->code == 0 ? CHAIN_LEASE : CHAIN_GARBLED;
     }
-    if (r->http_status >= 500) {
-        return CHAIN_FAILS;
-    }
-    if (r->http_status >= 400) {
-        return CHAIN_FORBIDS;
-    }
-    return r->code == 0 ? CHAIN_LEASE : CHAIN_GARBLED;
+    return status == 0                                       ? CHAIN_NO_ANSWER
+           : status == 404                                   ? CHAIN_NOT_FOUND
+           : status == 409                                   ? CHAIN_CONFLICTS
+           : status == 401 || status == 429 || status >= 500 ? CHAIN_FAILS
+                                                             : CHAIN_FORBIDS;
 }
 
 static bool has_mark(const struct lease_watch *w, const json_t *lease)
@@ -377,40 +350,46 @@ static void note_patience(struct lease_watch *w, const struct kube_response *r)
     }
 }
 
+/* A GET that the mark sent is told as it comes, what a PATCH was answered with goes with the mark's
+ * end. */
 static void on_mark_answered(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
+    struct verdict_event how = {.source = VERDICT_BY_MARK, .started_at = r->sent_at};
     struct lease_view lease = {.duration_s = 0};
     bool is_patch = w->chain.action == CHAIN_PATCH;
     enum chain_answer answer = is_patch ? answer_to_patch(r) : answer_to_read(r);
-    enum verdict_source source = is_patch ? VERDICT_BY_WRITE : VERDICT_BY_CONFIRM;
     w->mark = NULL;
     note_patience(w, r);
     if (is_patch) {
         text_format(w->mark_failure, sizeof(w->mark_failure), "%s", r->message);
     }
     if (answer == CHAIN_LEASE) {
-        answer = tell_lease(w, r->body, source, &lease) ? CHAIN_LEASE : CHAIN_GARBLED;
+        bool is_lease =
+            is_patch ? read_lease(w, r->body, how, &lease) : tell_lease(w, r->body, how, &lease);
+        answer = is_lease ? CHAIN_LEASE : CHAIN_GARBLED;
     } else if (answer == CHAIN_NOT_FOUND && !is_patch) {
-        tell_absent(w, VERDICT_BY_CONFIRM, r->sent_at);
+        tell_absent(w, how);
     }
     bool has_text = answer == CHAIN_LEASE && has_mark(w, r->body);
     if (chain_step(&w->chain, answer, &lease, has_text, r->sent_at) != CHAIN_END) {
         send_mark(w);
         return;
     }
-    const char *failure = r->message[0] != '\0' ? r->message : w->mark_failure;
-    log_mark(w, failure);
-    tell(w, (struct verdict_event){.kind = VERDICT_MARK,
-                                   .outcome = w->chain.outcome,
-                                   .started_at = w->chain.proof_at,
-                                   .failure = failure});
+    how = (struct verdict_event){
+        .kind = VERDICT_MARK,
+        .outcome = w->chain.outcome,
+        .started_at = w->chain.proof_at,
+        .failure = r->message[0] != '\0' ? r->message : w->mark_failure,
+        .lease = is_patch && answer == CHAIN_LEASE ? &lease : NULL,
+    };
+    log_mark(w, how.failure);
+    w->config.on_event(w->config.user, how, how.lease ? r->body : NULL);
 }
 
 /* The request that the chain asks for. */
 static void send_mark(struct lease_watch *w)
 {
-    struct err e = ERR_INIT;
     bool is_patch = w->chain.action == CHAIN_PATCH;
     bool is_slow = w->mark_due_ms > w->config.deadline_ms; /* more writes would not help it */
     CLEANUP(json)
@@ -425,9 +404,7 @@ static void send_mark(struct lease_watch *w)
                                          .body = body,
                                          .is_repeatable = is_patch && !is_slow,
                                          .deadline_ms = w->mark_due_ms};
-    if (kube_client_start(w->client, &request, on_mark_answered, w, &w->mark, &e) != 0) {
-        log_error("lease", "marking %s: %s", w->path, e.msg); /* the core asks again */
-    }
+    w->mark = kube_client_start(w->client, &request, on_mark_answered, w);
 }
 
 void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
@@ -437,7 +414,7 @@ void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
         return;
     }
     struct mono started = clock_mono_now();
-    rfc3339_format_micro(clock_wall_now(), now);
+    rfc3339_format(clock_wall_now(), true, now);
     text_format(w->mark_text, sizeof(w->mark_text), "%s/%lld", now, (long long)started.ns);
     chain_start(&w->chain, lease, started);
     send_mark(w);
@@ -445,7 +422,7 @@ void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-struct lease_watch *lease_watch_start(struct ev_loop *loop, struct kube_client *client,
+struct lease_watch *lease_watch_start(struct kube_client *client,
                                       const struct lease_watch_config *config)
 {
     struct lease_watch *w = MEM_NEW(struct lease_watch);
@@ -453,7 +430,6 @@ struct lease_watch *lease_watch_start(struct ev_loop *loop, struct kube_client *
     w->config = *config;
     w->read_due_ms = config->deadline_ms;
     w->mark_due_ms = config->deadline_ms;
-    kube_question_init(&w->confirm, loop, client, on_confirmed, on_late, w);
     text_format(w->ns, sizeof(w->ns), "%s", config->ns);
     text_format(w->name, sizeof(w->name), "%s", config->name);
     text_format(w->collection, sizeof(w->collection),
@@ -482,7 +458,8 @@ void lease_watch_stop(struct lease_watch *w)
     if (!w) {
         return;
     }
-    kube_question_drop(&w->confirm);
+    kube_call_cancel(w->confirm);
+    kube_call_cancel(w->late_confirm);
     kube_call_cancel(w->mark);
     kube_watch_stop(w->watch);
     free(w);
@@ -508,8 +485,11 @@ struct lease_watch_stats lease_watch_stats(const struct lease_watch *w)
 void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at)
 {
     struct lease_view view;
-    if (tell_lease(w, lease, VERDICT_BY_WRITE, &view)) {
-        tell(w, (struct verdict_event){
-                    .kind = VERDICT_MARK, .outcome = CHAIN_TAKEN, .started_at = sent_at});
+    struct verdict_event how = {.source = VERDICT_BY_MARK, .started_at = sent_at};
+    if (read_lease(w, lease, how, &view)) {
+        how.kind = VERDICT_MARK;
+        how.outcome = CHAIN_TAKEN;
+        how.lease = &view;
+        w->config.on_event(w->config.user, how, lease);
     }
 }

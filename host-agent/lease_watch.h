@@ -16,7 +16,6 @@
 
 #include <jansson.h>
 
-struct ev_loop;
 struct lease_watch;
 
 struct lease_watch_config {
@@ -24,7 +23,7 @@ struct lease_watch_config {
     const char *name; /* copied */
     int64_t renew_interval_ns;
     uint32_t deadline_ms; /* of one request for evidence */
-    /* `object` is the lease as it came, with VERDICT_LEASE_OBSERVED, else NULL; borrowed. */
+    /* `object` is the event's lease as it came, or NULL; borrowed. */
     void (*on_event)(void *user, struct verdict_event event, const json_t *object);
     void *user;
 };
@@ -39,7 +38,7 @@ struct lease_watch_stats {
     bool is_polling;    /* the watch is denied, and that lasts */
 };
 
-struct lease_watch *lease_watch_start(struct ev_loop *loop, struct kube_client *client,
+struct lease_watch *lease_watch_start(struct kube_client *client,
                                       const struct lease_watch_config *config);
 void lease_watch_stop(struct lease_watch *w); /* accepts NULL; not within a callback */
 

@@ -290,10 +290,8 @@ static int await_turn(struct host_agent *host, struct err *e)
 static int start(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
-    int rc = daemon_new(STOP_GRACE_MS, on_stop_asked, host, &host->daemon, e);
-    if (rc != 0) {
-        return rc;
-    }
+    int rc = 0;
+    host->daemon = daemon_new(STOP_GRACE_MS, on_stop_asked, host);
     daemon_feed_while(host->daemon, is_working);
     if (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition ||
         c->on_lost_network == PODNET_MODE_RESTART) {

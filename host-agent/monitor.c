@@ -19,20 +19,15 @@
 #include <string.h>
 
 struct monitor {
-    struct verdict_config rules;
+    struct monitor_config config;
     struct verdict fsm;
     struct record record; /* its verdict is what all are shown: with the time of its transition */
     struct boot_timer *timer;
-    struct daemon *daemon;
-    struct dra_service *dra; /* NULL: off */
-    struct podnet *pods;     /* NULL: off */
     struct monitor_parts parts;
     bool is_published; /* everybody has seen a verdict */
     struct log_repeat words;
-    int64_t writer_ahead_ns;
-    int64_t flip_pace_ns; /* changes are logged no faster */
-    struct mono flip_logged_until;
-    bool unlogged; /* a change was held back */
+    struct mono flip_logged_until; /* changes are logged no faster than renewals come */
+    bool unlogged;                 /* a change was held back */
     struct mono wake_at;
     struct monitor_stats stats;
     struct mono lost_at;          /* API contact; MONO_NEVER: it is not lost */
@@ -44,10 +39,9 @@ struct monitor {
 static bool adopt_verdict(struct monitor *m)
 {
     const struct readiness *v = verdict_readiness(&m->fsm);
-    const struct readiness was = {.transition = m->record.verdict.transition,
-                                  .dpu_rebooted = m->record.verdict.dpu_rebooted};
-    bool changed = was.transition.ns == 0 || v->state != m->record.verdict.state ||
-                   v->admit != m->record.verdict.admit || v->reason != m->record.verdict.reason;
+    const struct readiness was = m->record.verdict;
+    bool changed = was.transition.ns == 0 || v->state != was.state || v->admit != was.admit ||
+                   v->reason != was.reason;
     m->record.verdict = *v;
     m->record.verdict.transition = changed ? clock_wall_now() : was.transition;
     m->record.verdict.dpu_rebooted = was.dpu_rebooted;
@@ -63,12 +57,12 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
     m->unlogged = changed || m->unlogged;
     if (m->unlogged && mono_reached(now, m->flip_logged_until)) {
         log_repeat_reset(&m->words);
-        m->flip_logged_until = mono_add(now, m->flip_pace_ns);
+        m->flip_logged_until = mono_add(now, m->config.verdict.renew_interval_ns);
     }
     char stamp[RFC3339_BYTES];
     char since[RFC3339_BYTES + 10] = "";
     if (m->unlogged && !changed) { /* it was held back */
-        rfc3339_format_micro(v->transition, stamp);
+        rfc3339_format(v->transition, true, stamp);
         text_format(since, sizeof(since), " (since %s)", stamp);
     }
     const char *held = v->admit ? ", pods are admitted" : ", pods are held";
@@ -86,12 +80,12 @@ static void publish(struct monitor *m)
     char status[NAMES_MESSAGE_BYTES + 64];
     text_format(status, sizeof(status), "%s (%s): %s", readiness_state_name(v->state),
                 readiness_reason_name(v->reason), v->message);
-    daemon_notify_ready(m->daemon, status);
-    if (m->dra) {
-        dra_service_publish(m->dra, v);
+    daemon_notify_ready(m->config.daemon, status);
+    if (m->config.dra) {
+        dra_service_publish(m->config.dra, v);
     }
-    if (m->pods) {
-        podnet_publish(m->pods, v);
+    if (m->config.pods) {
+        podnet_publish(m->config.pods, v);
     }
     if (m->parts.events) {
         events_publish(m->parts.events, v);
@@ -124,7 +118,7 @@ static void note_reboot(struct monitor *m)
 static void count_contact(struct monitor *m, struct mono now)
 {
     bool was_lost = m->lost_at.ns != MONO_NEVER.ns;
-    bool is_lost = verdict_contact(&m->fsm) == VERDICT_CONTACT_LOST;
+    bool is_lost = !m->fsm.has_contact;
     if (is_lost && !was_lost) {
         m->lost_at = now;
     } else if (!is_lost && was_lost) {
@@ -145,7 +139,7 @@ static void look_at_lease(struct monitor *m, const struct verdict_update *update
     }
     if (update->mark) {
         m->unanswered_since = mono_min(m->unanswered_since, now);
-        lease_watch_mark(m->parts.watch, verdict_lease(&m->fsm));
+        lease_watch_mark(m->parts.watch, &m->fsm.lease);
     }
     if (update->restart_watch) {
         lease_watch_restart(m->parts.watch);
@@ -160,7 +154,8 @@ static void perform(struct monitor *m, const struct verdict_update *update, cons
 {
     bool changed = adopt_verdict(m);
     if (update->rewrite) {
-        record_writer_write(m->parts.record, mono_add(now, m->writer_ahead_ns));
+        record_writer_write(m->parts.record,
+                            mono_add(now, verdict_writer_ahead_ns(&m->config.verdict)));
     }
     if (update->verdict_changed || !m->is_published) {
         m->is_published = true;
@@ -188,8 +183,7 @@ static void take_event(struct monitor *m, struct verdict_event event, const json
 {
     struct verdict_update update;
     event.now = clock_mono_now();
-    if (event.kind == VERDICT_READ_OK || event.kind == VERDICT_READ_FAILED ||
-        event.kind == VERDICT_MARK) {
+    if (event.source == VERDICT_BY_CONFIRM || event.kind == VERDICT_MARK) {
         m->unanswered_since = MONO_NEVER;
     }
     verdict_step(&m->fsm, &event, &update);
@@ -231,9 +225,10 @@ static void on_lease_written(void *user, const json_t *lease, struct mono sent_a
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
-static void start_lease(struct monitor *m, const struct monitor_config *c)
+static void start_lease(struct monitor *m)
 {
-    const struct verdict_config *x = &m->rules;
+    const struct monitor_config *c = &m->config;
+    const struct verdict_config *x = &c->verdict;
     const struct lease_keeper_config keeper = {
         .ns = x->lease_ns,
         .name = x->lease_name,
@@ -252,19 +247,20 @@ static void start_lease(struct monitor *m, const struct monitor_config *c)
         .on_event = on_lease_event,
         .user = m,
     };
-    m->parts.watch = lease_watch_start(daemon_loop(c->daemon), c->client, &watch);
+    m->parts.watch = lease_watch_start(c->client, &watch);
 }
 
 /* The pods that claim the DPU hear what the Node's Events tell, at their pace. */
 static void on_event_written(void *user, const struct readiness *told)
 {
     struct monitor *m = user;
-    dra_service_tell(m->dra, told);
+    dra_service_tell(m->config.dra, told);
 }
 
 /* Those who tell the API server begin with the verdict that a predecessor left, if any. */
-static int start_parts(struct monitor *m, const struct monitor_config *c, struct err *e)
+static int start_parts(struct monitor *m, struct err *e)
 {
+    const struct monitor_config *c = &m->config;
     const struct record_writer_config record = {.path = c->readiness_file,
                                                 .node = c->node,
                                                 .stale_hold_ns = c->stale_hold_ns,
@@ -276,12 +272,12 @@ static int start_parts(struct monitor *m, const struct monitor_config *c, struct
         return rc;
     }
     if (c->verdict.renew_interval_ns != 0) {
-        start_lease(m, c);
+        start_lease(m);
     }
     m->parts.events = c->events;
     if (c->events) {
         events_begin(c->events, left);
-        if (m->dra) {
+        if (m->config.dra) {
             events_on_written(c->events, on_event_written, m);
         }
     }
@@ -295,11 +291,7 @@ int monitor_new(const struct monitor_config *config, const struct verdict_carry 
                 struct monitor **out, struct err *e)
 {
     struct monitor *m = MEM_NEW(struct monitor);
-    m->daemon = config->daemon;
-    m->dra = config->dra;
-    m->pods = config->pods;
-    m->writer_ahead_ns = verdict_writer_ahead_ns(&config->verdict);
-    m->flip_pace_ns = config->verdict.renew_interval_ns;
+    m->config = *config;
     m->wake_at = MONO_NEVER;
     m->lost_at = MONO_NEVER;
     m->unanswered_since = MONO_NEVER;
@@ -307,9 +299,8 @@ int monitor_new(const struct monitor_config *config, const struct verdict_carry 
         m->record.verdict = carry->verdict; /* its transition lasts while the verdict does */
     }
     m->timer = boot_timer_new(daemon_loop(config->daemon), on_timer, m);
-    m->rules = config->verdict;
-    verdict_init(&m->fsm, &m->rules, carry, clock_mono_now());
-    int rc = start_parts(m, config, e);
+    verdict_init(&m->fsm, &m->config.verdict, carry, clock_mono_now());
+    int rc = start_parts(m, e);
     if (rc != 0) {
         monitor_free(m);
         return rc;
@@ -339,7 +330,7 @@ void monitor_start(struct monitor *m)
 struct monitor_stats monitor_stats(const struct monitor *m, struct mono now)
 {
     struct monitor_stats stats = m->stats;
-    stats.api_reachable = verdict_contact(&m->fsm) == VERDICT_CONTACT_STANDS;
+    stats.api_reachable = m->fsm.has_contact;
     if (m->lost_at.ns != MONO_NEVER.ns) {
         stats.outage_ns = mono_ns_add(stats.outage_ns, mono_since(now, m->lost_at));
     }

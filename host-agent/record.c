@@ -26,32 +26,19 @@
 
 /* ---- its directory --------------------------------------------------------------------------- */
 
-/* Whatever the umask is: readers of other users have to get in. */
-static int make_directory(const char *path, struct err *e)
-{
-    if (mkdir(path, RECORD_DIR_MODE) == 0) {
-        return chmod(path, RECORD_DIR_MODE) == 0
-                   ? 0
-                   : err_set_errno(e, ERR_IO, errno, "setting the mode of directory '%s'", path);
-    }
-    return errno == EEXIST ? 0 : err_set_errno(e, ERR_IO, errno, "creating directory '%s'", path);
-}
-
-/* That a file goes into, parents too. */
+/* That a file goes into, parents too. Whatever the umask is: readers of other users have to get in.
+ */
 static int make_directories(const char *file, struct err *e)
 {
     char path[PATH_MAX];
-    text_format(path, sizeof(path), "%.*s", (int)(strrchr(file, '/') - file), file);
-    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash) {
-            *slash = '\0';
+    for (const char *slash = strchr(file + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        text_format(path, sizeof(path), "%.*s", (int)(slash - file), file);
+        bool is_made = mkdir(path, RECORD_DIR_MODE) == 0;
+        if (is_made ? chmod(path, RECORD_DIR_MODE) != 0 : errno != EEXIST) {
+            return err_set_errno(e, ERR_IO, errno, "creating directory '%s'", path);
         }
-        int rc = make_directory(path, e);
-        if (rc != 0 || !slash) {
-            return rc;
-        }
-        *slash = '/';
     }
+    return 0;
 }
 
 static int check_path(const char *path, struct err *e)
@@ -276,26 +263,6 @@ void record_carry_settled(void)
     armed_mark[0] = '\0';
 }
 
-static int read_former_page(const char *path, struct record *out, struct err *e)
-{
-    char page[RECORD_PAGE_BYTES];
-    struct stat found;
-    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) {
-        return err_set_errno(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, errno, "opening '%s'",
-                             path);
-    }
-    if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
-        (found.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return err_set(e, ERR_IO, "'%s' is not a file that only we may write", path);
-    }
-    ssize_t got = read(fd, page, sizeof(page));
-    if (got < 0) {
-        return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
-    }
-    return record_decode(page, (size_t)got, out, e);
-}
-
 int record_carry_read(const char *path, const char *node, const struct verdict_config *config,
                       struct verdict_carry *out, struct err *e)
 {
@@ -310,12 +277,12 @@ int record_carry_read(const char *path, const char *node, const struct verdict_c
         return err_set(e, ERR_GONE, "the agent that read '%s' last crashed: not believed again",
                        path);
     }
-    int rc = read_former_page(path, &record, e);
-    if (rc != 0) {
-        return rc;
+    int rc = record_file_read(path, &record, e);
+    if (rc == 0) {
+        rc = clock_boot_id(boot_id, e);
     }
-    rc = clock_boot_id(boot_id, e);
     if (rc != 0) {
+        (void)err_wrap(e, "reading '%s'", path);
         return rc;
     }
     if (!text_equal(record.boot_id, boot_id)) {

@@ -17,8 +17,9 @@ enum { RENEWAL_ORIGIN_HOST_BYTES = 65 }; /* a Linux host name */
 
 struct renewal_origin {
     char host[RENEWAL_ORIGIN_HOST_BYTES]; /* set by the owner; "": nobody can say */
-    struct lease_view newest;             /* the lease as last seen; uid "": none yet */
-    struct lease_view dpu;                /* the same with the newest renewTime of the DPU */
+    char uid[NAMES_UID_BYTES];            /* of the lease as last seen; "": none yet */
+    char newest[NAMES_STAMP_BYTES];       /* its renewTime */
+    struct lease_view dpu;                /* the lease with the newest renewTime of the DPU */
     struct wall host_wrote;               /* the last renewTime in the host's name; 0: none */
     int64_t gap_ns;                       /* between the last two of them; 0: there are no two */
     bool is_same_name;                    /* the DPU has the host's name */

@@ -9,37 +9,23 @@
 #include <string.h>
 #include <time.h>
 
-int clock_parse_timens_offsets(const char *text, int64_t *out_boottime_ns, struct err *e)
-{
-    /* Lines "<clock> <seconds> <nanoseconds>", columns padded with blanks. */
-    const char *line = strstr(text, "boottime");
-    int64_t seconds = 0;
-    int64_t nanoseconds = 0;
-    if (!line) {
-        return err_set(e, ERR_PARSE, "timens_offsets has no boottime line");
-    }
-    const char *at = line + strlen("boottime");
-    int64_t *const fields[] = {&seconds, &nanoseconds};
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-        at += strspn(at, " \t");
-        size_t len = strcspn(at, " \t\n");
-        if (text_to_i64(at, len, fields[i], e) != 0) {
-            return err_wrap(e, "timens_offsets");
-        }
-        at += len;
-    }
-    *out_boottime_ns = mono_ns_add(mono_ns_mul(seconds, NS_PER_SEC), nanoseconds);
-    return 0;
-}
-
-/* 0 also where the kernel has no time namespaces. */
+/* From the line "boottime <seconds> <nanoseconds>", columns padded with blanks: time_namespaces(7).
+ * 0 also where the kernel has no time namespaces. */
 static int64_t read_own_offset_ns(void)
 {
     CLEANUP(buf) struct buf text = {.max_bytes = 4096};
-    int64_t offset_ns;
-    bool is_known = file_read("/proc/self/timens_offsets", &text, NULL) == 0 &&
-                    clock_parse_timens_offsets(buf_text(&text), &offset_ns, NULL) == 0;
-    return is_known ? offset_ns : 0;
+    int64_t fields[2] = {0}; /* seconds, nanoseconds */
+    int rc = file_read("/proc/self/timens_offsets", &text, NULL);
+    const char *at = strstr(buf_text(&text), "boottime");
+    if (at == NULL) {
+        return 0;
+    }
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(fields); i++) {
+        at += strcspn(at, " \t");
+        at += strspn(at, " \t");
+        rc = text_to_i64(at, strcspn(at, " \t\n"), &fields[i], NULL);
+    }
+    return rc == 0 ? mono_ns_add(mono_ns_mul(fields[0], NS_PER_SEC), fields[1]) : 0;
 }
 
 int64_t clock_boottime_offset_ns(void)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading the clocks: the only place that does.
- *
- * A shell reads `clock_mono_now` once per wake-up and passes the value down; cores get it as an
- * argument. The offset of our time namespace (/proc/self/timens_offsets) is read once and taken
- * off, so that a container in a time namespace and the host agree on every deadline.
+ * Reading the clocks: the only place that does. The offset of our time namespace
+ * (/proc/self/timens_offsets) is taken off, so that a container in one and the host agree.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
@@ -27,11 +24,5 @@ struct wall clock_wall_now(void);
 
 /* The kernel's random id of this boot. Errors: ERR_IO if /proc cannot be read. */
 NODISCARD int clock_boot_id(char out_id[static CLOCK_BOOT_ID_BYTES], struct err *e);
-
-/*
- * Parses the text of /proc/PID/timens_offsets and returns the boot-time offset in ns. Exposed for
- * tests. Errors: ERR_PARSE. Source of the format: time_namespaces(7).
- */
-NODISCARD int clock_parse_timens_offsets(const char *text, int64_t *out_boottime_ns, struct err *e);
 
 #endif

@@ -54,10 +54,7 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* ---- our own errors -------------------------------------------------------------------------- */
 
-/*
- * A checked state machine: one static table of states and allowed transitions, asserted at each
- * move. A transition that is not in the table is a programming error and stops the program.
- */
+/* A checked state machine: a table of states and their transitions, asserted at each move. */
 struct fsm_state {
     const char *name;
     uint32_t next; /* bit i set: the state with index i may follow */

@@ -26,11 +26,9 @@ NODISCARD int file_read_fd(int fd, const char *path, struct buf *out, struct err
 /* ---- replacing ------------------------------------------------------------------------------- */
 
 /*
- * A small file put in the place of another. Who reads it meanwhile meets the old one or the new
- * one, also after a power cut. Paths are absolute.
- *
- * Writes `bytes` beside `path` under a name with a dot in front, which nobody takes for a
- * configuration or a program, and moves that there. Of writers at once the last one wins.
+ * A small file put in the place of another: a reader meets the old one or the new one, also after a
+ * power cut. Paths are absolute. It is written beside `path` under a name with a dot in front,
+ * which nobody takes for a configuration or a program. Of writers at once the last one wins.
  * Errors: ERR_IO, naming what failed.
  */
 NODISCARD int file_replace(const char *path, const void *bytes, size_t len, mode_t mode,

@@ -9,8 +9,7 @@
 /* ---- checking -------------------------------------------------------------------------------- */
 
 struct checker {
-    const char *at;
-    const char *end;
+    struct json_walk in;
     size_t depth;
     bool is_too_deep;
     char closing[JSON_SCAN_MAX_DEPTH]; /* what closes each open bracket */
@@ -26,28 +25,29 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static bool is_hex(char c)
+/* -1: it is none. */
+static int hex_value(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c) : NULL;
+    return at ? (int)(at - digits) : -1;
 }
 
-static void skip_blanks(struct checker *c)
+static void skip_blanks(struct json_walk *w)
 {
-    while (c->at < c->end && is_blank(*c->at)) {
-        c->at++;
+    while (w->at < w->end && is_blank(*w->at)) {
+        w->at++;
     }
 }
 
-static bool take(struct checker *c, char wanted)
+static bool take(struct json_walk *w, char wanted)
 {
-    if (c->at == c->end || *c->at != wanted) {
-        return false;
-    }
-    c->at++;
-    return true;
+    bool is_there = w->at < w->end && *w->at == wanted;
+    w->at += is_there;
+    return is_there;
 }
 
-static bool take_word(struct checker *c, const char *word)
+static bool take_word(struct json_walk *c, const char *word)
 {
     for (; *word; word++) {
         if (!take(c, *word)) {
@@ -57,11 +57,11 @@ static bool take_word(struct checker *c, const char *word)
     return true;
 }
 
-static bool take_escape(struct checker *c)
+static bool take_escape(struct json_walk *c)
 {
     if (take(c, 'u')) {
         for (int i = 0; i < 4; i++, c->at++) {
-            if (c->at == c->end || !is_hex(*c->at)) {
+            if (c->at == c->end || hex_value(*c->at) < 0) {
                 return false;
             }
         }
@@ -74,7 +74,7 @@ static bool take_escape(struct checker *c)
     return true;
 }
 
-static bool take_text(struct checker *c)
+static bool take_text(struct json_walk *c)
 {
     if (!take(c, '"')) {
         return false;
@@ -94,7 +94,7 @@ static bool take_text(struct checker *c)
     return false;
 }
 
-static bool take_digits(struct checker *c)
+static bool take_digits(struct json_walk *c)
 {
     const char *start = c->at;
     while (c->at < c->end && is_digit(*c->at)) {
@@ -103,7 +103,7 @@ static bool take_digits(struct checker *c)
     return c->at > start;
 }
 
-static bool take_number(struct checker *c)
+static bool take_number(struct json_walk *c)
 {
     (void)take(c, '-'); /* may be there */
     if (!take(c, '0') && !take_digits(c)) {
@@ -121,7 +121,7 @@ static bool take_number(struct checker *c)
     return true;
 }
 
-static bool take_scalar(struct checker *c)
+static bool take_scalar(struct json_walk *c)
 {
     switch (c->at < c->end ? *c->at : '\0') {
     case '"':
@@ -139,8 +139,8 @@ static bool take_scalar(struct checker *c)
 
 static bool take_closing(struct checker *c)
 {
-    skip_blanks(c);
-    if (!take(c, c->closing[c->depth - 1])) {
+    skip_blanks(&c->in);
+    if (!take(&c->in, c->closing[c->depth - 1])) {
         return false;
     }
     c->depth--;
@@ -153,12 +153,12 @@ static bool take_key(struct checker *c)
     if (c->closing[c->depth - 1] == ']') {
         return true;
     }
-    skip_blanks(c);
-    if (!take_text(c)) {
+    skip_blanks(&c->in);
+    if (!take_text(&c->in)) {
         return false;
     }
-    skip_blanks(c);
-    return take(c, ':');
+    skip_blanks(&c->in);
+    return take(&c->in, ':');
 }
 
 /* After a value: what it closes, then a comma unless it was the last. */
@@ -166,17 +166,17 @@ static bool take_separator(struct checker *c)
 {
     while (c->depth > 0 && take_closing(c)) {
     }
-    return c->depth == 0 || (take(c, ',') && take_key(c));
+    return c->depth == 0 || (take(&c->in, ',') && take_key(c));
 }
 
 /* A value, or the beginning of one that is not empty: then what stands before its first part. */
 static bool take_value(struct checker *c, bool *out_is_inside)
 {
-    skip_blanks(c);
-    bool is_object = take(c, '{');
+    skip_blanks(&c->in);
+    bool is_object = take(&c->in, '{');
     *out_is_inside = false;
-    if (!is_object && !take(c, '[')) {
-        return take_scalar(c);
+    if (!is_object && !take(&c->in, '[')) {
+        return take_scalar(&c->in);
     }
     if (c->depth == JSON_SCAN_MAX_DEPTH) {
         c->is_too_deep = true;
@@ -203,57 +203,41 @@ int json_scan_check(const char *text, size_t len, struct json_slice *out, struct
     if (len == 0) {
         return err_set(e, ERR_PARSE, "unexpected end of JSON input");
     }
-    struct checker c = {.at = text, .end = text + len};
-    skip_blanks(&c);
-    const char *start = c.at;
+    struct checker c = {.in = {.at = text, .end = text + len}};
+    skip_blanks(&c.in);
+    const char *start = c.in.at;
     bool is_valid = take_document(&c);
-    const char *end = c.at;
+    const char *end = c.in.at;
     if (is_valid) {
-        skip_blanks(&c);
+        skip_blanks(&c.in);
     }
-    if (is_valid && c.at == c.end) {
+    if (is_valid && c.in.at == c.in.end) {
         *out = (struct json_slice){.at = start, .len = (size_t)(end - start)};
         return 0;
     }
     if (c.is_too_deep) {
         return err_set(e, ERR_LIMIT, "JSON nests deeper than %d levels at byte %zu",
-                       (int)JSON_SCAN_MAX_DEPTH, (size_t)(c.at - text));
+                       (int)JSON_SCAN_MAX_DEPTH, (size_t)(c.in.at - text));
     }
-    if (c.at == c.end) {
+    if (c.in.at == c.in.end) {
         return err_set(e, ERR_PARSE, "unexpected end of JSON input");
     }
-    return err_set(e, ERR_PARSE, "not valid JSON at byte %zu", (size_t)(c.at - text));
+    return err_set(e, ERR_PARSE, "not valid JSON at byte %zu", (size_t)(c.in.at - text));
 }
 
 enum json_kind json_scan_kind(struct json_slice value)
 {
-    switch (value.len > 0 ? value.at[0] : '\0') {
-    case '\0':
+    static const char firsts[] = "ntf\"[{";
+    static const enum json_kind kinds[] = {JSON_KIND_NULL, JSON_KIND_BOOL,  JSON_KIND_BOOL,
+                                           JSON_KIND_TEXT, JSON_KIND_ARRAY, JSON_KIND_OBJECT};
+    if (value.len == 0 || value.at[0] == '\0') {
         return JSON_KIND_ABSENT;
-    case '{':
-        return JSON_KIND_OBJECT;
-    case '[':
-        return JSON_KIND_ARRAY;
-    case '"':
-        return JSON_KIND_TEXT;
-    case 'n':
-        return JSON_KIND_NULL;
-    case 't':
-    case 'f':
-        return JSON_KIND_BOOL;
-    default:
-        return JSON_KIND_NUMBER;
     }
+    const char *first = strchr(firsts, value.at[0]);
+    return first ? kinds[first - firsts] : JSON_KIND_NUMBER;
 }
 
 /* ---- members --------------------------------------------------------------------------------- */
-
-static void walk_blanks(struct json_walk *w)
-{
-    while (w->at < w->end && is_blank(*w->at)) {
-        w->at++;
-    }
-}
 
 static void walk_text(struct json_walk *w)
 {
@@ -268,7 +252,7 @@ static void walk_text(struct json_walk *w)
 static struct json_slice walk_value(struct json_walk *w)
 {
     size_t depth = 0;
-    walk_blanks(w);
+    skip_blanks(w);
     struct json_slice value = {.at = w->at};
     while (w->at < w->end) {
         char c = *w->at;
@@ -302,22 +286,17 @@ struct json_walk json_walk_start(struct json_slice container)
                               .is_object = kind == JSON_KIND_OBJECT};
 }
 
-/* Takes `c` after blanks, if it is there. */
-static void walk_past(struct json_walk *w, char c)
-{
-    walk_blanks(w);
-    w->at += w->at < w->end && *w->at == c;
-}
-
 bool json_walk_next(struct json_walk *w, struct json_slice *out_key, struct json_slice *out_value)
 {
     *out_key = (struct json_slice){.at = NULL};
     if (w->is_object) {
         *out_key = walk_value(w);
-        walk_past(w, ':');
+        skip_blanks(w);
+        (void)take(w, ':'); /* it was checked */
     }
     *out_value = walk_value(w);
-    walk_past(w, ',');
+    skip_blanks(w);
+    (void)take(w, ','); /* none after the last */
     return out_value->len > 0;
 }
 
@@ -396,13 +375,11 @@ static int32_t peek_unit(const struct reader *r)
         return -1;
     }
     for (int i = 2; i < 6; i++) {
-        static const char digits[] = "0123456789abcdef";
-        char c = r->at[i] >= 'A' && r->at[i] <= 'F' ? (char)(r->at[i] + ('a' - 'A')) : r->at[i];
-        const char *digit = c ? strchr(digits, c) : NULL;
-        if (!digit) {
+        int digit = hex_value(r->at[i]);
+        if (digit < 0) {
             return -1;
         }
-        unit = unit << 4 | (int32_t)(digit - digits);
+        unit = unit << 4 | digit;
     }
     return unit;
 }
@@ -469,7 +446,9 @@ bool json_scan_text(struct json_slice text, char *out, size_t out_bytes)
     size_t used = 0;
     bool fits = r.at != NULL;
     while (fits && read_next(&r, &point)) {
-        point = point == 0 ? lose(&r) : point;
+        if (point == 0) {
+            point = lose(&r);
+        }
         size_t len = encode_utf8(point, character);
         fits = used + len < out_bytes;
         if (fits) {
@@ -559,16 +538,15 @@ void json_put_text(struct json_writer *w, const char *text)
     put_bytes(w, "\"", 1);
     for (const char *c = text; *c && !w->overflow; c++) {
         char escape[ESCAPE_BYTES];
-        if (*c == '"' || *c == '\\') {
-            escape[0] = '\\';
-            escape[1] = *c;
-            put_bytes(w, escape, 2);
-        } else if ((unsigned char)*c < 0x20) {
+        if ((unsigned char)*c < 0x20) {
             text_format(escape, sizeof(escape), "\\u%04x", (unsigned)(unsigned char)*c);
             put_bytes(w, escape, strlen(escape));
-        } else {
-            put_bytes(w, c, 1);
+            continue;
         }
+        if (*c == '"' || *c == '\\') {
+            put_bytes(w, "\\", 1);
+        }
+        put_bytes(w, c, 1);
     }
     put_bytes(w, "\"", 1);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON as bytes: checks a text once, then finds members by where they stand. What is passed on is
- * passed on byte for byte, and what is not looked at cannot be misread. CORE: no allocation, no
- * recursion, time linear in the text.
+ * JSON as bytes: checks a text once, then finds members by where they stand, so that they are
+ * passed on byte for byte. CORE: no allocation, no recursion, time linear in the text.
  *
  * It accepts what Go's encoding/json accepts, no more and no less, because container runtimes and
- * CNI plugins are written in Go: any depth up to theirs, numbers of any size, and texts with NUL,
- * half surrogate pairs or invalid UTF-8 (Go reads U+FFFD there).
+ * CNI plugins are written in Go: their depth, numbers of any size, and texts with NUL, half
+ * surrogate pairs or invalid UTF-8 (Go reads U+FFFD there).
  *
  * Slices are borrowed from the text. The other functions expect a slice out of json_scan_check or
  * one inside it; given other bytes they stay within them.
@@ -62,25 +61,19 @@ NODISCARD bool json_walk_next(struct json_walk *w, struct json_slice *out_key,
 
 size_t json_scan_count(struct json_slice container);
 
-/* The member of exactly this name, the last one if there are several. That is what Go finds in a
- * map, and so the rule for keys of a conflist and for our own. */
+/* The member of exactly this name, the last one of several: what Go finds in a map. */
 struct json_slice json_scan_member(struct json_slice object, const char *name);
 
-/*
- * A text as Go reads it into a struct, which is how plugins read their configuration: the name
- * matches in letters of either case, the last match counts, null counts for nothing. *out is
- * absent if there is none. Returns false if any match is neither text nor null, which is an error
- * in Go.
- */
+/* A text as Go reads it into a struct, which is how plugins read their configuration: the name
+ * matches in letters of either case, the last match counts, null counts for nothing. *out is absent
+ * if there is none. Returns false if any match is neither text nor null: an error in Go. */
 NODISCARD bool json_scan_field(struct json_slice object, const char *name, struct json_slice *out);
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/*
- * The characters of a text, terminated. What no C text can hold (NUL, half a surrogate pair,
- * invalid UTF-8) becomes U+FFFD. Returns whether all of it is there as it was: false also for what
- * is no text, and for one that is cut because it does not fit. Fills `out` in any case.
- */
+/* The characters of a text, terminated. What no C text can hold (NUL, half a surrogate pair,
+ * invalid UTF-8) becomes U+FFFD. Returns whether all of it is there as it was: not for what is no
+ * text or does not fit. Fills `out` in any case. */
 bool json_scan_text(struct json_slice text, char *out, size_t out_bytes);
 
 /* `text` says `word` (which is plain ASCII); json_scan_folds: in letters of either case, by Go's
@@ -93,10 +86,7 @@ int json_scan_compare(struct json_slice a, struct json_slice b);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/*
- * Writes JSON into memory of the caller: the first piece that does not fit sets `overflow`, later
- * ones are ignored. CORE.
- */
+/* Writes into memory of the caller: the first piece that does not fit sets `overflow`. */
 struct json_writer {
     char *out; /* borrowed; not terminated */
     size_t max_bytes;

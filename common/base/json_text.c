@@ -5,30 +5,20 @@
 
 #include <string.h>
 
-static json_t *parse(const char *text, size_t len, size_t max_bytes, size_t flags, struct err *e)
+json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e)
 {
     json_error_t why;
     if (len > max_bytes) {
         (void)err_set(e, ERR_LIMIT, "JSON of %zu bytes is larger than %zu", len, max_bytes);
         return NULL;
     }
-    json_t *json = json_loadb(text, len, JSON_DECODE_ANY | flags, &why);
+    json_t *json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
     if (!json) {
         char shown[120];
         text_sanitize(shown, sizeof(shown), why.text, strlen(why.text));
         (void)err_set(e, ERR_PARSE, "not valid JSON at byte %d: %s", why.position, shown);
     }
     return json;
-}
-
-json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e)
-{
-    return parse(text, len, max_bytes, 0, e);
-}
-
-json_t *json_text_parse_stored(const char *text, size_t len, size_t max_bytes, struct err *e)
-{
-    return parse(text, len, max_bytes, JSON_ALLOW_NUL, e);
 }
 
 const char *json_text_get(const json_t *object, const char *key)

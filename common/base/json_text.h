@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Bounded JSON on jansson: the size is checked before a tree is built, jansson refuses more than
- * 2048 levels, and a tree in a local is freed at the end of its scope.
- */
+/* Bounded JSON on jansson, which refuses more than 2048 levels. */
 #ifndef BASE_JSON_TEXT_H
 #define BASE_JSON_TEXT_H
 
@@ -12,8 +9,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* What json_text_get gives for a text that holds a NUL: no name, time or word of ours, so that such
- * a text never passes for what stands before the NUL. */
+/* What json_text_get gives for a text that holds a NUL, lest it pass for what stands before that.
+ */
 #define JSON_TEXT_WITH_NUL "(a text with a NUL character)"
 
 static inline void cleanup_json(json_t **json)
@@ -22,12 +19,10 @@ static inline void cleanup_json(json_t **json)
 }
 
 /* Parses one JSON value of at most `max_bytes` bytes, and nothing after it but blanks. Of duplicate
- * keys the last counts. Returns owned (json_decref) or NULL. Errors: ERR_PARSE, ERR_LIMIT. */
+ * keys the last counts. An API server stores NUL in texts (\u0000): a reader that refused them
+ * would be blind to the whole object. Returns owned (json_decref) or NULL. Errors: ERR_PARSE,
+ * ERR_LIMIT. */
 json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e);
-
-/* The same for objects of an API server, which stores NUL in texts (\u0000): a reader that refused
- * them would be blind to the whole object. They are dumped as they came. */
-json_t *json_text_parse_stored(const char *text, size_t len, size_t max_bytes, struct err *e);
 
 /* The text of a member, or NULL if absent or not a string; JSON_TEXT_WITH_NUL for one with a NUL.
  * Borrowed from `object`. */

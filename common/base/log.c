@@ -40,26 +40,21 @@ void log_set_fd(int fd)
     sink.fd = fd;
 }
 
-/* Appends `value` in double quotes; both logfmt and JSON escape '"' and '\' alike. */
-static size_t put_quoted(char *line, size_t used, const char *value)
+/* Appends a field; both logfmt and JSON escape '"' and '\' alike. */
+static size_t put_field(char *line, size_t used, const char *key, const char *value, bool quotes)
 {
-    line[used++] = '"';
+    bool json = sink.format == LOG_JSON;
+    const char *quote = quotes ? "\"" : "";
+    used += (size_t)snprintf(line + used, LOG_LINE_BYTES - used, json ? "%s\"%s\":%s" : "%s%s=%s",
+                             used <= 1 ? "" : (json ? "," : " "), key, quote);
     for (const char *c = value; *c && used < LOG_LINE_BYTES - 8; c++) {
         if (*c == '"' || *c == '\\') {
             line[used++] = '\\';
         }
         line[used++] = *c;
     }
-    line[used++] = '"';
-    return used;
-}
-
-static size_t put_field(char *line, size_t used, const char *key, const char *value)
-{
-    bool json = sink.format == LOG_JSON;
-    int n = snprintf(line + used, LOG_LINE_BYTES - used,
-                     json ? "%s\"%s\":" : "%s%s=", used <= 1 ? "" : (json ? "," : " "), key);
-    return put_quoted(line, used + (size_t)n, value);
+    line[used] = '"'; /* or nothing */
+    return used + strlen(quote);
 }
 
 /* A reader that has stopped must not stop us. O_NONBLOCK would do that to everybody else who writes
@@ -78,23 +73,24 @@ static bool put_line(enum log_level level, const char *mod, const char *msg)
 {
     char line[LOG_LINE_BYTES];
     char when[RFC3339_BYTES];
-    rfc3339_format_micro(clock_wall_now(), when);
+    rfc3339_format(clock_wall_now(), true, when);
 
+    const char *const fields[][2] = {{"time", when},
+                                     {"level", level_names[level]},
+                                     {"mod", mod},
+                                     {"msg", msg},
+                                     {"node", sink.node}};
+    bool is_json = sink.format == LOG_JSON;
     size_t used = 0;
-    if (sink.format == LOG_JSON) {
+    if (is_json) {
         line[used++] = '{';
-        used = put_field(line, used, "time", when);
-        used = put_field(line, used, "level", level_names[level]);
-        used = put_field(line, used, "mod", mod);
-    } else {
-        used = (size_t)snprintf(line, sizeof(line), "time=%s level=%s mod=%s", when,
-                                level_names[level], mod);
     }
-    used = put_field(line, used, "msg", msg);
-    if (sink.node[0] != '\0') {
-        used = put_field(line, used, "node", sink.node);
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        if (fields[i][1][0] != '\0') {
+            used = put_field(line, used, fields[i][0], fields[i][1], is_json || i >= 3);
+        }
     }
-    if (sink.format == LOG_JSON) {
+    if (is_json) {
         line[used++] = '}';
     }
     line[used++] = '\n';

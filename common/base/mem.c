@@ -135,11 +135,6 @@ int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...)
     return 0;
 }
 
-void buf_clear(struct buf *b)
-{
-    buf_consume(b, b->len);
-}
-
 void buf_consume(struct buf *b, size_t len)
 {
     size_t left = len < b->len ? b->len - len : 0;

@@ -80,12 +80,8 @@ static inline void cleanup_file(FILE **file)
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/*
- * A growing byte buffer that is created WITH its maximum.
- *
- * Invariants: len <= capacity <= max_bytes; data is NUL-terminated whenever it is not NULL, so
- * that text in it can be passed on (the terminator is not counted). Not thread-safe.
- */
+/* A growing byte buffer with a maximum: len <= capacity <= max_bytes. `data` is NUL-terminated
+ * unless it is NULL; the terminator is not counted. */
 struct buf {
     char *data; /* owned; NULL until something was appended */
     size_t len;
@@ -102,8 +98,7 @@ NODISCARD int buf_append(struct buf *b, const void *bytes, size_t len, struct er
 NODISCARD int buf_append_text(struct buf *b, const char *text, struct err *e);
 NODISCARD int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-void buf_clear(struct buf *b); /* keeps the memory */
-/* Takes the first `len` bytes out, at most all. */
+/* Takes the first `len` bytes out, at most all; keeps the memory. */
 void buf_consume(struct buf *b, size_t len);
 
 /* The content as text; "" if empty. Borrowed until the next change. */

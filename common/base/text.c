@@ -3,6 +3,7 @@
 
 #include "base/time.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,28 +17,34 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Outside data for an error message: short and printable. */
-static const char *quote(char out[static ERR_QUOTE_BYTES], const char *s, size_t len)
+static size_t count_digits(const char *s, size_t len)
 {
-    text_sanitize(out, ERR_QUOTE_BYTES, s, len);
-    return out;
+    size_t n = 0;
+    while (n < len && is_digit(s[n])) {
+        n++;
+    }
+    return n;
+}
+
+/* Outside data in an error message is short and printable. */
+static int refuse(int code, const char *s, size_t len, const char *what, struct err *e)
+{
+    char shown[ERR_QUOTE_BYTES];
+    text_sanitize(shown, sizeof(shown), s, len);
+    return err_set(e, code, "'%s' is %s", shown, what);
 }
 
 int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *e)
 {
-    char shown[ERR_QUOTE_BYTES];
     uint64_t value = 0;
-    if (len == 0) {
-        return err_set(e, ERR_PARSE, "expected a number, got nothing");
-    }
-    for (size_t i = 0; i < len; i++) {
-        if (!is_digit(s[i])) {
-            return err_set(e, ERR_PARSE, "'%s' is not a number", quote(shown, s, len));
-        }
+    for (size_t i = 0; i < len && is_digit(s[i]); i++) {
         if (__builtin_mul_overflow(value, UINT64_C(10), &value) ||
             __builtin_add_overflow(value, (uint64_t)(s[i] - '0'), &value)) {
-            return err_set(e, ERR_LIMIT, "'%s' is too large", quote(shown, s, len));
+            return refuse(ERR_LIMIT, s, len, "too large", e);
         }
+    }
+    if (len == 0 || count_digits(s, len) < len) {
+        return refuse(ERR_PARSE, s, len, "not a number", e);
     }
     *out = value;
     return 0;
@@ -45,7 +52,6 @@ int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *e)
 
 int text_to_i64(const char *s, size_t len, int64_t *out, struct err *e)
 {
-    char shown[ERR_QUOTE_BYTES];
     bool negative = len > 0 && s[0] == '-';
     uint64_t magnitude;
     int rc = text_to_u64(s + negative, len - negative, &magnitude, e);
@@ -53,7 +59,7 @@ int text_to_i64(const char *s, size_t len, int64_t *out, struct err *e)
         return rc;
     }
     if (magnitude > (uint64_t)INT64_MAX) {
-        return err_set(e, ERR_LIMIT, "'%s' is too large", quote(shown, s, len));
+        return refuse(ERR_LIMIT, s, len, "too large", e);
     }
     *out = negative ? -(int64_t)magnitude : (int64_t)magnitude;
     return 0;
@@ -77,53 +83,31 @@ static int64_t unit_ns(const char *unit, size_t len)
     return 0;
 }
 
-/* Value of ".ddd" in units of 1e-9; at most nine digits. */
-static int fraction_nanos(const char *digits, size_t len, int64_t *out_nanos)
-{
-    int64_t nanos = 0;
-    if (len == 0 || len > 9) {
-        return ERR_PARSE;
-    }
-    for (size_t i = 0; i < 9; i++) {
-        nanos = nanos * 10 + (i < len ? digits[i] - '0' : 0);
-    }
-    *out_nanos = nanos;
-    return 0;
-}
-
-static size_t count_digits(const char *s, size_t len)
-{
-    size_t n = 0;
-    while (n < len && is_digit(s[n])) {
-        n++;
-    }
-    return n;
-}
-
 int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *e)
 {
-    char shown[ERR_QUOTE_BYTES];
     bool negative = len > 0 && s[0] == '-';
     size_t at = negative;
-    size_t whole_len = count_digits(s + at, len - at);
+    size_t digits = count_digits(s + at, len - at);
     uint64_t whole = 0;
-    int64_t nanos = 0;
-    int rc = text_to_u64(s + at, whole_len, &whole, NULL);
-    at += whole_len;
+    int64_t nanos = 0; /* of one unit */
+    int rc = text_to_u64(s + at, digits, &whole, NULL);
+    at += digits;
     if (rc == 0 && at < len && s[at] == '.') {
-        size_t fraction_len = count_digits(s + at + 1, len - at - 1);
-        rc = fraction_nanos(s + at + 1, fraction_len, &nanos);
-        at += 1 + fraction_len;
+        at++;
+        digits = count_digits(s + at, len - at);
+        rc = digits == 0 || digits > 9 ? ERR_PARSE : 0;
+        for (size_t i = 0; rc == 0 && i < 9; i++) {
+            nanos = nanos * 10 + (i < digits ? s[at + i] - '0' : 0);
+        }
+        at += digits;
     }
     int64_t unit = rc == 0 ? unit_ns(s + at, len - at) : 0;
     if (rc == ERR_LIMIT || (unit != 0 && whole > (uint64_t)(MAX_DURATION_NS / unit))) {
-        return err_set(e, ERR_LIMIT, "duration '%s' is too long", quote(shown, s, len));
+        return refuse(ERR_LIMIT, s, len, "too long a duration", e);
     }
     if (rc != 0 || unit == 0) {
-        return err_set(e, ERR_PARSE,
-                       "'%s' is not a duration (expected seconds like 10 or 0.5, or 500ms, 10s, "
-                       "1m, 2h)",
-                       quote(shown, s, len));
+        return refuse(ERR_PARSE, s, len,
+                      "not a duration (expected seconds like 10 or 0.5, or 500ms, 10s, 1m, 2h)", e);
     }
     int64_t fraction_ns =
         unit >= NS_PER_SEC ? nanos * (unit / NS_PER_SEC) : nanos / (NS_PER_SEC / unit);
@@ -136,21 +120,18 @@ void text_from_duration(int64_t ns, char *out, size_t out_bytes)
 {
     const char *sign = ns < 0 ? "-" : "";
     uint64_t abs_ns = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-    uint64_t per_sec = (uint64_t)NS_PER_SEC;
-    if (abs_ns % per_sec == 0) {
-        text_format(out, out_bytes, "%s%llus", sign, (unsigned long long)(abs_ns / per_sec));
-    } else if (abs_ns % (uint64_t)NS_PER_MS == 0 && abs_ns < per_sec) {
-        text_format(out, out_bytes, "%s%llums", sign,
-                    (unsigned long long)(abs_ns / (uint64_t)NS_PER_MS));
+    uint64_t seconds = abs_ns / (uint64_t)NS_PER_SEC;
+    uint64_t rest = abs_ns % (uint64_t)NS_PER_SEC;
+    int digits = 9;
+    if (rest == 0) {
+        text_format(out, out_bytes, "%s%" PRIu64 "s", sign, seconds);
+    } else if (seconds == 0 && rest % (uint64_t)NS_PER_MS == 0) {
+        text_format(out, out_bytes, "%s%" PRIu64 "ms", sign, rest / (uint64_t)NS_PER_MS);
     } else {
-        char fraction[10];
-        text_format(fraction, sizeof(fraction), "%09llu", (unsigned long long)(abs_ns % per_sec));
-        size_t keep = sizeof(fraction) - 1;
-        while (fraction[keep - 1] == '0') {
-            keep--;
+        for (; rest % 10 == 0; rest /= 10) {
+            digits--;
         }
-        text_format(out, out_bytes, "%s%llu.%.*ss", sign, (unsigned long long)(abs_ns / per_sec),
-                    (int)keep, fraction);
+        text_format(out, out_bytes, "%s%" PRIu64 ".%0*" PRIu64 "s", sign, seconds, digits, rest);
     }
 }
 
@@ -177,18 +158,8 @@ size_t text_utf8(const char *s, size_t len, uint32_t *out_point)
 
 bool text_copy(char *dst, size_t dst_bytes, const char *src)
 {
-    size_t len = strlen(src);
-    if (len < dst_bytes) {
-        memcpy(dst, src, len + 1);
-        return true;
-    }
-    size_t keep = dst_bytes - 1;
-    while (keep > 0 && ((unsigned char)src[keep] & 0xc0) == 0x80) {
-        keep--; /* do not cut a UTF-8 sequence in two */
-    }
-    memcpy(dst, src, keep);
-    dst[keep] = '\0';
-    return false;
+    text_format(dst, dst_bytes, "%s", src);
+    return strlen(src) < dst_bytes;
 }
 
 void text_format(char *dst, size_t dst_bytes, const char *format, ...)
@@ -293,63 +264,34 @@ bool text_is_dns1123_subdomain(const char *s)
 
 /* ---- base64 ---------------------------------------------------------------------------------- */
 
-static int sextet(enum base64_kind kind, char c)
-{
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    const char *at = c ? strchr(letters, c) : NULL;
-    if (at) {
-        return (int)(at - letters);
-    }
-    return c == (kind == BASE64_URL ? '-' : '+')   ? 62
-           : c == (kind == BASE64_URL ? '_' : '/') ? 63
-                                                   : -1;
-}
-
-static bool is_padding(enum base64_kind kind, const char *in, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (kind == BASE64_URL || (in[i] != '=' && in[i] != '\n' && in[i] != ' ')) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool base64_decode(enum base64_kind kind, const char *in, size_t len, unsigned char *out,
                    size_t *out_len)
 {
+    static const char standard[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *letters = kind == BASE64_URL ? url : standard;
+    uint32_t bits = 0; /* `count` of them are not written yet */
+    unsigned count = 0;
     size_t used = 0;
-    uint32_t bits = 0;
-    int count = 0; /* sextets in `bits` */
-    size_t i = 0;
-    for (; i < len && in[i] != '='; i++) {
-        if (kind == BASE64_STANDARD && (in[i] == '\n' || in[i] == ' ')) {
-            continue;
-        }
-        int value = sextet(kind, in[i]);
-        if (value < 0) {
+    bool is_padded = false;
+    for (size_t i = 0; i < len; i++) {
+        const char *at = in[i] ? strchr(letters, in[i]) : NULL;
+        if (kind == BASE64_STANDARD && in[i] && strchr("\n =", in[i])) {
+            is_padded = is_padded || in[i] == '=';
+        } else if (!at || is_padded) {
             return false;
+        } else {
+            bits = bits << 6 | (uint32_t)(at - letters);
+            count += 6;
+            if (count >= 8) {
+                count -= 8;
+                out[used++] = (unsigned char)(bits >> count);
+            }
         }
-        bits = bits << 6 | (uint32_t)value;
-        if (++count == 4) {
-            out[used++] = (unsigned char)(bits >> 16);
-            out[used++] = (unsigned char)(bits >> 8);
-            out[used++] = (unsigned char)bits;
-            count = 0;
-        }
-    }
-    if (count == 1 || !is_padding(kind, in + i, len - i)) {
-        return false;
-    }
-    bits <<= 6 * (4 - count);
-    if (count >= 2) {
-        out[used++] = (unsigned char)(bits >> 16);
-    }
-    if (count == 3) {
-        out[used++] = (unsigned char)(bits >> 8);
     }
     *out_len = used;
-    return true;
+    return count < 6;
 }
 
 /* ---- checksum -------------------------------------------------------------------------------- */
@@ -366,36 +308,4 @@ uint32_t crc32c_compute(const void *data, size_t len)
         }
     }
     return ~crc;
-}
-
-static int refuse_address(const char *text, struct err *e)
-{
-    char shown[100];
-    text_sanitize(shown, sizeof(shown), text, strlen(text));
-    return err_set(e, ERR_PARSE,
-                   "'%s' is not an address (expected HOST:PORT, like 127.0.0.1:9412 or [::1]:9412)",
-                   shown);
-}
-
-int text_to_address(const char *text, struct text_address *out, struct err *e)
-{
-    const char *colon = strrchr(text, ':');
-    uint64_t port = 0;
-    if (!colon || strlen(colon + 1) > 5 ||
-        text_to_u64(colon + 1, strlen(colon + 1), &port, NULL) != 0 || port > UINT16_MAX) {
-        return refuse_address(text, e);
-    }
-    size_t len = (size_t)(colon - text);
-    bool has_brackets = len >= 2 && text[0] == '[' && text[len - 1] == ']';
-    const char *host = has_brackets ? text + 1 : text;
-    len -= has_brackets ? 2 : 0;
-    bool has_colon = memchr(host, ':', len) != NULL;
-    if (len >= TEXT_HOST_BYTES || has_colon != has_brackets || memchr(host, '[', len) ||
-        memchr(host, ']', len)) {
-        return refuse_address(text, e);
-    }
-    memcpy(out->host, host, len);
-    out->host[len] = '\0';
-    out->port = (uint16_t)port;
-    return 0;
 }

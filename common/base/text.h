@@ -78,15 +78,4 @@ NODISCARD bool base64_decode(enum base64_kind kind, const char *in, size_t len, 
 /* CRC-32C (Castagnoli), RFC 3720 appendix B.4: guards the readiness record against torn reads. */
 uint32_t crc32c_compute(const void *data, size_t len);
 
-enum { TEXT_HOST_BYTES = 256 };
-
-struct text_address {
-    char host[TEXT_HOST_BYTES]; /* without brackets; "": all addresses */
-    uint16_t port;              /* 0: any free one */
-};
-
-/* HOST:PORT, [IPV6]:PORT or :PORT. An IPv6 address needs its brackets: without them nobody knows
- * where the port begins. Whether the host is one is not looked at. Errors: ERR_PARSE. */
-NODISCARD int text_to_address(const char *text, struct text_address *out, struct err *e);
-
 #endif

@@ -33,49 +33,6 @@ int64_t mono_ns_mul(int64_t a_ns, int64_t factor)
     return product;
 }
 
-struct mono mono_add(struct mono t, int64_t span_ns)
-{
-    if (mono_is_never(t)) {
-        return t;
-    }
-    return (struct mono){mono_ns_add(t.ns, span_ns)};
-}
-
-int64_t mono_since(struct mono later, struct mono earlier)
-{
-    return mono_ns_sub(later.ns, earlier.ns);
-}
-
-bool mono_before(struct mono a, struct mono b)
-{
-    return a.ns < b.ns;
-}
-
-bool mono_reached(struct mono now, struct mono deadline)
-{
-    return now.ns >= deadline.ns;
-}
-
-struct mono mono_min(struct mono a, struct mono b)
-{
-    return a.ns < b.ns ? a : b;
-}
-
-struct mono mono_max(struct mono a, struct mono b)
-{
-    return a.ns > b.ns ? a : b;
-}
-
-bool mono_is_never(struct mono t)
-{
-    return t.ns == INT64_MAX;
-}
-
-int64_t wall_since(struct wall later, struct wall earlier)
-{
-    return mono_ns_sub(later.ns, earlier.ns);
-}
-
 /* ---- RFC 3339 -------------------------------------------------------------------------------- */
 
 struct civil {
@@ -111,7 +68,7 @@ static struct civil civil_from_days(int64_t days)
     return c;
 }
 
-static void format(struct wall t, bool micros, char out[static RFC3339_BYTES])
+void rfc3339_format(struct wall t, bool micros, char out[static RFC3339_BYTES])
 {
     int64_t ns = t.ns % NS_PER_SEC;
     int64_t seconds = t.ns / NS_PER_SEC - (ns < 0);
@@ -125,16 +82,6 @@ static void format(struct wall t, bool micros, char out[static RFC3339_BYTES])
     text_format(out, RFC3339_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d%.7sZ", (int)c.year % 10000,
                 c.month, c.day, (int)(of_day / 3600), (int)(of_day / 60 % 60), (int)(of_day % 60),
                 fraction);
-}
-
-void rfc3339_format_micro(struct wall t, char out[static RFC3339_BYTES])
-{
-    format(t, true, out);
-}
-
-void rfc3339_format_seconds(struct wall t, char out[static RFC3339_BYTES])
-{
-    format(t, false, out);
 }
 
 static int days_in_month(int64_t year, int month)

@@ -39,43 +39,76 @@ int64_t mono_ns_sub(int64_t a_ns, int64_t b_ns);
 /* Saturating a * factor. */
 int64_t mono_ns_mul(int64_t a_ns, int64_t factor);
 
-/* t + span; MONO_NEVER stays MONO_NEVER. */
-struct mono mono_add(struct mono t, int64_t span_ns);
-/* later - earlier. */
-int64_t mono_since(struct mono later, struct mono earlier);
-bool mono_before(struct mono a, struct mono b);           /* a < b */
-bool mono_reached(struct mono now, struct mono deadline); /* now >= deadline */
-struct mono mono_min(struct mono a, struct mono b);
-struct mono mono_max(struct mono a, struct mono b);
-bool mono_is_never(struct mono t);
+static inline int64_t mono_ns_min(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
 
-/* later - earlier. */
-int64_t wall_since(struct wall later, struct wall earlier);
+static inline int64_t mono_ns_max(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns > b_ns ? a_ns : b_ns;
+}
+
+static inline bool mono_is_never(struct mono t)
+{
+    return t.ns == INT64_MAX;
+}
+
+/* MONO_NEVER stays MONO_NEVER. */
+static inline struct mono mono_add(struct mono t, int64_t span_ns)
+{
+    return mono_is_never(t) ? t : (struct mono){mono_ns_add(t.ns, span_ns)};
+}
+
+static inline int64_t mono_since(struct mono later, struct mono earlier)
+{
+    return mono_ns_sub(later.ns, earlier.ns);
+}
+
+static inline bool mono_before(struct mono a, struct mono b)
+{
+    return a.ns < b.ns;
+}
+
+static inline bool mono_reached(struct mono now, struct mono deadline)
+{
+    return now.ns >= deadline.ns;
+}
+
+static inline struct mono mono_min(struct mono a, struct mono b)
+{
+    return a.ns < b.ns ? a : b;
+}
+
+static inline struct mono mono_max(struct mono a, struct mono b)
+{
+    return a.ns > b.ns ? a : b;
+}
+
+static inline int64_t wall_since(struct wall later, struct wall earlier)
+{
+    return mono_ns_sub(later.ns, earlier.ns);
+}
 
 /* ---- RFC 3339 -------------------------------------------------------------------------------- */
 
 /*
- * Timestamps as Kubernetes writes and reads them.
- *
- * Writing is strict: MicroTime needs EXACTLY six fractional digits, a real API server answers 400
- * to anything else (apimachinery meta/v1 micro_time.go). Reading is generous: 0 to 9 digits and
- * any offset, because other writers exist.
+ * Timestamps as Kubernetes has them. MicroTime needs EXACTLY six fractional digits, a real API
+ * server answers 400 to anything else (apimachinery meta/v1 micro_time.go). Reading takes 0 to 9
+ * digits and any offset, because other writers exist.
  */
 enum { RFC3339_BYTES = 48 }; /* room for either form and its terminator */
 
-/* "2026-11-20T10:00:00.123456Z" (metav1.MicroTime). Years 0001 to 9999; others are clamped. */
-void rfc3339_format_micro(struct wall t, char out[static RFC3339_BYTES]);
-
-/* "2026-11-20T10:00:00Z" (metav1.Time), rounded down. */
-void rfc3339_format_seconds(struct wall t, char out[static RFC3339_BYTES]);
+/* "2026-11-20T10:00:00.123456Z" (metav1.MicroTime), or without the fraction (metav1.Time), rounded
+ * down. Years 0001 to 9999; others are clamped. */
+void rfc3339_format(struct wall t, bool micros, char out[static RFC3339_BYTES]);
 
 /* Errors: ERR_PARSE; ERR_LIMIT if the time does not fit 64-bit nanoseconds (1677 to 2262). */
 NODISCARD int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e);
 
 /* ---- chance and backoff ---------------------------------------------------------------------- */
 
-/* Pseudo-random, uniform in [0, most]; `most` is not negative. Good enough to spread a fleet, no
- * secret. Any seed does. */
+/* Pseudo-random, uniform in [0, most]; `most` is not negative. Any seed does. */
 int64_t prng_next(uint64_t *state, int64_t most);
 
 /*

@@ -251,7 +251,7 @@ static void renew_stamp(struct wall now, const char *former, char out[static RFC
     if (is_known && wall_since(now, last) < US_NS && wall_since(last, now) < SET_BACK_NS) {
         now.ns = mono_ns_add(last.ns, US_NS);
     }
-    rfc3339_format_micro(now, out);
+    rfc3339_format(now, true, out);
 }
 
 int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e)

@@ -118,23 +118,38 @@ NODISCARD int lease_repair(struct json_t *lease, const char *holder, uint32_t du
  *
  * How fast both sides of a lease come back after an outage: dpu-agent keeps to these bounds, and
  * dpu-host-agent waits for it that long before silence is proof again. One formula, so that the
- * grace always outlasts the retry. Pure (lease_pace.c).
+ * grace always outlasts the retry.
  *
  * The worst case is a request that was sent just before the API server came back, on a connection
  * that stays dead: it runs to its deadline, the next one waits for its turn and is answered. */
 
+#define LEASE_PACE_BOTH_WAYS_NS NS_PER_SEC
+
 /* How long the DPU's side waits for an answer before it tries anew: two intervals, 1 s to 5 s. */
-int64_t lease_pace_deadline_ns(int64_t renew_interval_ns);
+static inline int64_t lease_pace_deadline_ns(int64_t renew_interval_ns)
+{
+    int64_t two_ns = mono_ns_mul(renew_interval_ns, 2);
+    return two_ns < NS_PER_SEC ? NS_PER_SEC : two_ns > 5 * NS_PER_SEC ? 5 * NS_PER_SEC : two_ns;
+}
 
 /* The longest such wait, where the API server has turned out slow: an interval less a second, if
  * that is longer. */
-int64_t lease_pace_slow_deadline_ns(int64_t renew_interval_ns);
+static inline int64_t lease_pace_slow_deadline_ns(int64_t renew_interval_ns)
+{
+    int64_t deadline_ns = lease_pace_deadline_ns(renew_interval_ns);
+    int64_t interval_ns = mono_ns_sub(renew_interval_ns, LEASE_PACE_BOTH_WAYS_NS);
+    return interval_ns > deadline_ns ? interval_ns : deadline_ns;
+}
 
-/* The longest pause of the DPU's side between a failed request and the next: one interval. */
-int64_t lease_pace_pause_ns(int64_t renew_interval_ns);
-
-/* How long after an outage a living DPU may take to be seen renewing: a whole retry and a second
- * for both ways, but at least two intervals. */
-int64_t lease_pace_grace_ns(int64_t renew_interval_ns);
+/* How long after an outage a living DPU may take to be seen renewing: a whole retry, with a pause
+ * of one interval at most after a failed request, and a second for both ways; but at least two
+ * intervals. */
+static inline int64_t lease_pace_grace_ns(int64_t renew_interval_ns)
+{
+    int64_t two_ns = mono_ns_mul(renew_interval_ns, 2);
+    int64_t pause_ns = mono_ns_add(renew_interval_ns, LEASE_PACE_BOTH_WAYS_NS);
+    int64_t retry_ns = mono_ns_add(lease_pace_slow_deadline_ns(renew_interval_ns), pause_ns);
+    return two_ns > retry_ns ? two_ns : retry_ns;
+}
 
 #endif

@@ -135,7 +135,7 @@ static void put_value(struct json_writer *w, enum kind kind, const void *value)
         json_put_i64(w, *(const int64_t *)value);
         break;
     case KIND_TIME:
-        rfc3339_format_seconds(*(const struct wall *)value, time);
+        rfc3339_format(*(const struct wall *)value, false, time);
         json_put_text(w, time);
         break;
     case KIND_ADMIT:
@@ -373,7 +373,7 @@ static const char *time_words(const char *before, struct wall time,
     char text[RFC3339_BYTES];
     out[0] = '\0';
     if (time.ns != 0) {
-        rfc3339_format_seconds(time, text);
+        rfc3339_format(time, false, text);
         text_format(out, TIME_WORDS_BYTES, "%s%s", before, text);
     }
     return out;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The readiness record: one page on tmpfs through which the verdict reaches the CNI binary.
- * Its writer is host-agent/record; docs/contract.md is the specification. Codec
+ * Its writer is host-agent/record; docs/architecture.md is the specification. Codec
  * and gate are pure; record_file.c reads the file.
  *
  * The page is RECORD_PAGE_BYTES of one JSON object, padded with blanks and ended by a newline, so

@@ -345,52 +345,32 @@ static void learn_index(struct pod_net *p, const char *root)
 }
 
 /* An end of a pair: another interface is linked to it. A bridge is linked to itself. */
-static bool read_end(const char *root, const char *name, uint64_t *out_other)
+static bool is_end(const char *root, const char *name)
 {
     uint64_t own;
-    return read_index(root, name, "iflink", out_other) && read_index(root, name, "ifindex", &own) &&
-           own != *out_other;
-}
-
-/* Where CNI names no end: the one that is linked to that number, if there is but one. */
-static void learn_end(struct pod_net *p, const char *root)
-{
-    char path[PATH_MAX];
-    size_t count = 0;
     uint64_t other;
-    text_format(path, sizeof(path), "%s/sys/class/net", root);
-    CLEANUP(dir) DIR *dir = opendir(path);
-    for (const char *name = next_name(dir); name; name = next_name(dir)) {
-        if (read_end(root, name, &other) && other == p->index) {
-            text_format(p->ends.each[0], POD_NET_NAME_BYTES, "%s", name); /* as long as any */
-            count++;
-        }
-    }
-    p->ends.count = count == 1;
+    return read_index(root, name, "iflink", &other) && read_index(root, name, "ifindex", &own) &&
+           own != other;
 }
 
 /* While the interface is there: what tells later what has become of it. */
 static void learn(struct pod_net *p, const char *root)
 {
     char name[POD_NET_NAME_BYTES];
-    bool is_new = p->index == 0;
     p->has_testified = true;
-    if (is_new) {
+    if (p->index == 0) {
         learn_index(p, root);
     }
     if (p->device[0] != '\0') {
         p->neighbours = count_netdevs(p, root, name);
-    } else if (is_new && p->index != 0 && p->ends.count == 0) {
-        learn_end(p, root);
     }
 }
 
 /* While the end of a pair is there, the other one is, too, wherever. */
 static void look_for_end(const struct pod_net *p, const char *root, struct pod_net_finding *out)
 {
-    uint64_t other;
     for (size_t i = 0; i < p->ends.count; i++) {
-        if (read_end(root, p->ends.each[i], &other)) {
+        if (is_end(root, p->ends.each[i])) {
             out->evidence = POD_NET_AWAY;
             text_format(out->words, sizeof(out->words),
                         POD_NET_INTERFACE " is not where it was, but its other end %s is there",

@@ -9,8 +9,8 @@
  * that it could be by another name, and
  *  - its device is known, and has a netdev more in this namespace than beside it, or is no PCI
  *    function any more. While it is neither, as in a reset, nothing is said: it may come back;
- *  - or its device is not known, and the host's end of it, which CNI's result names or the kernel
- *    links to it, is gone, too. While that is there, the pod itself has moved the interface.
+ *  - or its device is not known, and the host's end of it, which CNI's result names, is gone, too.
+ *    While that is there, the pod itself has moved the interface.
  * A pod that may change its network can make the second look so: see is_by_device.
  *
  * Must run in the host's network namespace: sysfs shows the netdevs of its reader's. Single thread.

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_answer.h"
 
-#include "base/clock.h"
 #include "base/json_text.h"
-#include "base/mem.h"
 #include "base/text.h"
 
-#include <assert.h>
 #include <curl/curl.h>
 #include <string.h>
 
@@ -53,8 +50,7 @@ const char *kube_status_verb(enum kube_method method)
                                         [KUBE_POST] = "POST",
                                         [KUBE_PUT] = "PUT",
                                         [KUBE_MERGE_PATCH] = "PATCH",
-                                        [KUBE_STRATEGIC_PATCH] = "PATCH",
-                                        [KUBE_DELETE] = "DELETE"};
+                                        [KUBE_STRATEGIC_PATCH] = "PATCH"};
     return names[method];
 }
 
@@ -123,104 +119,98 @@ void kube_status_fill(struct kube_response *r, enum kube_method method, const ch
     }
 }
 
-/* ---- one that may come late ------------------------------------------------------------------ */
+/* ---- for the metrics page ---------------------------------------------------------------------
+ */
 
-static struct kube_question_call *other_call(struct kube_question *q,
-                                             const struct kube_question_call *call)
+#define REQUESTS  "dpu_heartbeat_api_requests_total"
+#define DURATIONS "dpu_heartbeat_api_request_duration_seconds"
+
+/* In the order of the counters. */
+static const char *const verbs[KUBE_METRICS_VERBS] = {"GET", "POST", "PUT", "PATCH", "WATCH"};
+
+enum { NO_ANSWER = 0, OTHER = -1 };
+
+static const int codes[KUBE_METRICS_CODES] = {NO_ANSWER, 200, 201, 202, 400, 401,  403,
+                                              404,       405, 409, 410, 413, 415,  422,
+                                              429,       500, 502, 503, 504, OTHER};
+
+void kube_metrics_count(struct kube_metrics *m, const char *verb,
+                        const struct kube_response *response)
 {
-    return call == &q->calls[0] ? &q->calls[1] : &q->calls[0];
+    size_t v = 0;
+    size_t c = 0;
+    while (v < KUBE_METRICS_VERBS - 1 && !text_equal(verbs[v], verb)) {
+        v++;
+    }
+    while (c < KUBE_METRICS_CODES - 1 && codes[c] != response->http_status) {
+        c++;
+    }
+    m->requests[v][c]++;
+    metrics_histogram_observe(&m->durations[v],
+                              mono_since(response->received_at, response->sent_at));
+    if (response->has_server_date) {
+        m->has_skew = true;
+        m->skew_ns = wall_since(response->server_date, response->received_wall);
+    }
 }
 
-static void on_done(void *user, const struct kube_response *r)
+static void write_requests(const struct kube_metrics *m, struct buf *page)
 {
-    struct kube_question_call *call = user;
-    struct kube_question *q = call->question;
-    bool is_answer = r->outcome != KUBE_NO_CONTACT;
-    call->call = NULL;
-    if (call != q->awaited) {
-        if (is_answer) {
-            q->late(q->user, r);
+    metrics_family(page, REQUESTS, "counter",
+                   "Requests to the API server by HTTP method (WATCH: an opened watch) and "
+                   "status code (\"other\": an unusual one, \"none\": no answer).");
+    for (size_t v = 0; v < KUBE_METRICS_VERBS; v++) {
+        for (size_t c = 0; c < KUBE_METRICS_CODES; c++) {
+            char code[16];
+            text_format(code, sizeof(code),
+                        codes[c] == NO_ANSWER ? "none"
+                        : codes[c] == OTHER   ? "other"
+                                              : "%d",
+                        codes[c]);
+            if (m->requests[v][c] > 0) {
+                metrics_sample(page, REQUESTS, (double)m->requests[v][c], "verb=\"%s\",code=\"%s\"",
+                               verbs[v], code);
+            }
         }
-        return;
     }
-    q->awaited = NULL;
-    ev_timer_stop(q->loop, &q->due);
-    if (is_answer) {
-        kube_call_cancel(TAKE(other_call(q, call)->call));
+}
+
+static void write_durations(const struct kube_metrics *m, struct buf *page)
+{
+    metrics_family(
+        page, DURATIONS, "histogram",
+        "Time from sending a request to its whole answer or failure; of a watch, until the API "
+        "server accepts it.");
+    for (size_t v = 0; v < KUBE_METRICS_VERBS; v++) {
+        char labels[32];
+        uint64_t count = 0;
+        for (size_t c = 0; c < KUBE_METRICS_CODES; c++) {
+            count += m->requests[v][c];
+        }
+        text_format(labels, sizeof(labels), "verb=\"%s\"", verbs[v]);
+        if (count > 0) {
+            metrics_histogram_write(page, DURATIONS, labels, &m->durations[v]);
+        }
     }
-    q->done(q->user, r);
 }
 
-/* What is told of a request that was not answered in time. */
-static struct kube_response no_answer(const struct kube_question *q)
+void kube_metrics_write(const struct kube_metrics *m, struct buf *page)
 {
-    struct kube_response r = {.code = ERR_RETRY,
-                              .transport_error = KUBE_TRANSPORT_TIMEOUT,
-                              .retry_after_ms = -1,
-                              .sent_at = q->asked_at,
-                              .received_at = clock_mono_now(),
-                              .received_wall = clock_wall_now()};
-    char span[32];
-    text_from_duration(mono_since(r.received_at, r.sent_at) / NS_PER_MS * NS_PER_MS, span,
-                       sizeof(span));
-    text_format(r.message, sizeof(r.message), "no answer within %s", span);
-    return r;
-}
-
-static void on_due(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    struct kube_question *q = timer->data;
-    struct kube_question_call *call = TAKE(q->awaited);
-    struct kube_response r = no_answer(q);
-    (void)loop;
-    (void)events;
-    if (other_call(q, call)->call) {
-        kube_call_cancel(TAKE(call->call));
-        kube_client_observe(q->client, kube_status_verb(q->method), &r);
-    }
-    q->done(q->user, &r);
-}
-
-void kube_question_init(struct kube_question *q, struct ev_loop *loop, struct kube_client *client,
-                        kube_done_fn *done, kube_done_fn *late, void *user)
-{
-    *q = (struct kube_question){
-        .loop = loop, .client = client, .done = done, .late = late, .user = user};
-    q->calls[0].question = q;
-    q->calls[1].question = q;
-    ev_timer_init(&q->due, on_due, 0., 0.);
-    q->due.data = q;
-}
-
-int kube_question_ask(struct kube_question *q, const struct kube_request *request, uint32_t due_ms,
-                      struct err *e)
-{
-    struct kube_question_call *call = q->calls[0].call ? &q->calls[1] : &q->calls[0];
-    struct kube_request awaited = *request;
-    assert(!q->awaited && !call->call);
-    awaited.awaited_ms = due_ms;
-    int rc = kube_client_start(q->client, &awaited, on_done, call, &call->call, e);
-    if (rc != 0) {
-        return rc;
-    }
-    q->awaited = call;
-    q->method = request->method;
-    q->asked_at = clock_mono_now();
-    ev_now_update(q->loop); /* the loop's time may be old after a long callback */
-    ev_timer_set(&q->due, (double)due_ms / 1e3, 0.);
-    ev_timer_start(q->loop, &q->due);
-    return 0;
-}
-
-bool kube_question_is_awaited(const struct kube_question *q)
-{
-    return q->awaited;
-}
-
-void kube_question_drop(struct kube_question *q)
-{
-    ev_timer_stop(q->loop, &q->due);
-    q->awaited = NULL;
-    kube_call_cancel(TAKE(q->calls[0].call));
-    kube_call_cancel(TAKE(q->calls[1].call));
+    const struct metrics_row rows[] = {
+        {"api_server_clock_skew_seconds", NULL, METRICS_SPAN, m->has_skew ? &m->skew_ns : NULL,
+         "The API server's clock minus the agent's, by the Date of the last answer (whole "
+         "seconds). No verdict depends on it."},
+        {"api_requests_delayed_total", NULL, METRICS_COUNT, &m->delayed,
+         "Requests that waited for the agent's own rate limit: 10 at once, then one per second. "
+         "Renewals and the verdict's requests never wait."},
+        {"api_credential_issued_timestamp_seconds", NULL, METRICS_SPAN,
+         m->has_expiry ? &m->expiry.from.ns : NULL,
+         "When the validity of the token or client certificate for the API server began; absent "
+         "if it does not say."},
+        {"api_credential_expiry_timestamp_seconds", NULL, METRICS_SPAN,
+         m->has_expiry ? &m->expiry.until.ns : NULL, "When it expires; of both, the earlier one."},
+    };
+    write_requests(m, page);
+    write_durations(m, page);
+    metrics_rows(page, rows, ARRAY_LEN(rows));
 }

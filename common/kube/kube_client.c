@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_core.h"
-#include "kube/kube_metrics.h"
 #include "loop/curl_loop.h"
 
 #include <curl/curl.h>
@@ -28,8 +27,7 @@ enum {
     UNACKED_TIMEOUT_MS = 15000,
     JUST_LEFT_S = 1, /* an idle connection that is older may be half open */
     TRIES_MAX = 3,
-    WAIT_SHARE = 4, /* of the time that an answer is waited for: when the next try begins */
-    PATH_MAX_BYTES = 2048,
+    WAIT_SHARE = 4,         /* of the time that an answer is waited for: when the next try begins */
     TRIM_BYTES = 256 << 10, /* an answer above this is rare enough to tidy up after it */
     RETRY_AFTER_MAX_S = 86400,
 };
@@ -40,14 +38,16 @@ struct kube_client {
     struct kube_cred cred;
     struct curl_loop *curl;    /* NULL until open */
     struct kube_bucket bucket; /* every request passes it */
-    ev_timer pace;             /* the next token for those that wait */
-    uint64_t delayed;
     struct kube_patience patience;
     LIST_HEAD(kube_calls, kube_call) calls; /* the newest first */
     char last_good[INET6_ADDRSTRLEN];       /* an address of the server that answered; "": none */
     bool draining; /* the next control request takes a new connection: the credentials changed */
     struct kube_metrics metrics;
     char description[256];
+    char *url;     /* of the server; with tls-server-name, which is verified and sent as SNI */
+    char *dialled; /* in its stead, as CURLOPT_CONNECT_TO; NULL: nothing else */
+    char *host;    /* its name; NULL: it is an address */
+    uint64_t port;
 };
 
 /* One exchange with the server. */
@@ -75,15 +75,19 @@ try {
 struct kube_call {
     struct kube_client *client;
     LIST_ENTRY(kube_call) link;
-    struct kube_call_config config;
+    struct kube_request request; /* but for: */
     char *path;
-    char *body;       /* NULL or text */
+    char *body; /* NULL or text */
+    kube_done_fn *done;
+    void *user;
     bool has_retried; /* after a 401 */
     bool is_waiting;  /* for a token */
+    bool is_accepted; /* a stream, by the server */
     struct try tries[TRIES_MAX];
     int count;              /* of tries that were begun */
     bool has_tried_address; /* the last good one */
-    ev_timer next_try;
+    ev_timer next_try;      /* or the first, of one that waits */
+    ev_timer due;           /* of one that is awaited, or of a stream's head */
 };
 
 static void arm_timer(struct kube_client *client, ev_timer *timer, double wait_s)
@@ -96,11 +100,37 @@ static void arm_timer(struct kube_client *client, ev_timer *timer, double wait_s
 
 /* ---- the credentials ------------------------------------------------------------------------- */
 
-static void describe_client(struct kube_client *client)
+static void forget_server(struct kube_client *client)
 {
+    free(client->url);
+    free(client->dialled);
+    free(client->host);
+}
+
+/* What is said of the server, and how it is dialled. */
+static void locate_server(struct kube_client *client)
+{
+    const struct kube_conf *conf = &client->conf;
+    const char *name = conf->tls_server_name;
+    const char *host = strstr(conf->server, "://") + 3;
+    size_t len = strcspn(host, "/");
+    const char *colon = memrchr(host, ':', len);
+    bool has_colon = colon && !memchr(colon, ']', len - (size_t)(colon - host));
+    const char *end = has_colon ? colon : host + len;
+    size_t port_len = (size_t)(host + len - end);
     text_format(client->description, sizeof(client->description), "%s at %s",
-                client->conf.origin ? client->conf.origin : "configuration", client->conf.server);
-    if (client->conf.insecure_skip_tls_verify) {
+                conf->origin ? conf->origin : "configuration", conf->server);
+    forget_server(client);
+    client->url = name ? mem_format("%.*s%s%s", (int)(host - conf->server), conf->server, name, end)
+                       : mem_strdup(conf->server);
+    client->dialled =
+        name ? mem_format("::%.*s%s", (int)len, host, port_len > 0 ? "" : ":443") : NULL;
+    client->port = strncmp(conf->server, "https:", 6) == 0 ? 443 : 80;
+    bool has_port = port_len == 0 || text_to_u64(end + 1, port_len - 1, &client->port, NULL) == 0;
+    client->host = has_port && end > host && host[0] != '['
+                       ? mem_format("%.*s", (int)(end - host), host)
+                       : NULL;
+    if (conf->insecure_skip_tls_verify) {
         log_warn("kube", "%s: insecure-skip-tls-verify is set: anybody may pose as the API server",
                  client->description);
     }
@@ -109,11 +139,15 @@ static void describe_client(struct kube_client *client)
 /* Reads anew what changed (`force`: all). True if anything did. */
 static bool refresh_credentials(struct kube_client *client, struct mono now, bool force)
 {
+    struct kube_metrics *m = &client->metrics;
     bool changed = kube_cred_refresh(&client->cred, now, force);
+    if (changed) {
+        m->has_expiry = kube_cred_expiry(&client->cred, &m->expiry);
+    }
     if (client->cred.tls_changed) {
         client->cred.tls_changed = false;
         client->draining = true;
-        describe_client(client);
+        locate_server(client);
     }
     return changed;
 }
@@ -136,7 +170,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
         t->has_bytes = true;
         return size * count;
     }
-    if (t->call->config.on_bytes && t->has_bytes) { /* its owner has yet to look, and makes room */
+    if (t->call->request.on_bytes && t->has_bytes) { /* its owner has yet to look, and makes room */
         t->is_paused = true;
         return CURL_WRITEFUNC_PAUSE;
     }
@@ -168,7 +202,7 @@ static int on_socket_open(void *user, curl_socket_t fd, curlsocktype purpose)
 /* A write that nothing keeps from taking effect twice. */
 static bool is_sent_once(const struct kube_call *call)
 {
-    return call->config.request.method != KUBE_GET && !call->config.request.is_repeatable;
+    return call->request.method != KUBE_GET && !call->request.is_repeatable;
 }
 
 /* A try that has been overtaken sends nothing: what is written is sent once. */
@@ -214,7 +248,7 @@ static void set_headers(struct try *t)
     t->headers = curl_slist_append(NULL, "Accept: application/json");
     t->headers = curl_slist_append(t->headers, "Expect:"); /* no 100-continue round trip */
     if (t->call->body) {
-        t->headers = curl_slist_append(t->headers, content_type(t->call->config.request.method));
+        t->headers = curl_slist_append(t->headers, content_type(t->call->request.method));
     }
     if (token) {
         t->headers = append_taken(t->headers, mem_format("Authorization: Bearer %s", token->data));
@@ -226,74 +260,28 @@ static void set_headers(struct try *t)
     (void)curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
 }
 
-/* The server as the kubeconfig has it. */
-struct server {
-    int scheme_len; /* with "://" */
-    const char *host;
-    int host_len;
-    const char *port; /* ":6443", or "" */
-    int port_len;
-    const char *prefix; /* of the path */
-};
-
-static struct server split_server(const char *text)
-{
-    const char *host = strstr(text, "://") + 3;
-    size_t len = strcspn(host, "/");
-    const char *colon = memrchr(host, ':', len);
-    bool has_port = colon && !memchr(colon, ']', len - (size_t)(colon - host));
-    const char *end = has_port ? colon : host + len;
-    return (struct server){.scheme_len = (int)(host - text),
-                           .host = host,
-                           .host_len = (int)(end - host),
-                           .port = end,
-                           .port_len = (int)(host + len - end),
-                           .prefix = host + len};
-}
-
-/* tls-server-name: the URL carries the name that is verified and sent as SNI, CONNECT_TO the
- * address that is dialled. */
 static void set_url(struct try *t)
 {
-    const struct kube_conf *conf = &t->call->client->conf;
-    const struct server s = split_server(conf->server);
-    const char *name = conf->tls_server_name ? conf->tls_server_name : s.host;
-    int name_len = conf->tls_server_name ? (int)strlen(name) : s.host_len;
-    char *url = mem_format("%.*s%.*s%.*s%s%s", s.scheme_len, conf->server, name_len, name,
-                           s.port_len, s.port, s.prefix, t->call->path);
+    const struct kube_client *client = t->call->client;
+    char *url = mem_format("%s%s", client->url, t->call->path);
     (void)curl_easy_setopt(t->easy, CURLOPT_URL, url); /* copies it */
     free(url);
-    if (conf->tls_server_name) {
-        t->connect_to =
-            append_taken(NULL, mem_format("::%.*s%.*s%s", s.host_len, s.host, s.port_len, s.port,
-                                          s.port_len > 0 ? "" : ":443"));
+    if (client->dialled) {
+        t->connect_to = curl_slist_append(NULL, client->dialled);
         (void)curl_easy_setopt(t->easy, CURLOPT_CONNECT_TO, t->connect_to);
     }
-}
-
-/* The server's name and port. False: it has none, or an address, or its port is nonsense. */
-static bool read_server(const struct kube_client *client, struct server *out, uint64_t *out_port)
-{
-    *out = split_server(client->conf.server);
-    *out_port = strncmp(client->conf.server, "https:", 6) == 0 ? 443 : 80;
-    return out->host_len > 0 && out->host[0] != '[' &&
-           (out->port_len == 0 ||
-            text_to_u64(out->port + 1, (size_t)out->port_len - 1, out_port, NULL) == 0);
 }
 
 /* The server's name is the last good address, for this connection: nobody is asked for it. A watch
  * that goes on where it was, too: while no name can be resolved there would be none. */
 static void set_address(struct try *t)
 {
-    struct server s;
-    uint64_t port;
     const struct kube_client *client = t->call->client;
     bool is_v6 = strchr(client->last_good, ':');
-    bool is_resumed =
-        t->call->config.request.channel == KUBE_STREAM && client->last_good[0] != '\0';
-    if ((t->is_by_address || is_resumed) && read_server(client, &s, &port)) {
+    bool is_resumed = t->call->request.channel == KUBE_STREAM && client->last_good[0] != '\0';
+    if ((t->is_by_address || is_resumed) && client->host) {
         t->resolve =
-            append_taken(NULL, mem_format("+%.*s:%" PRIu64 ":%s%s%s", s.host_len, s.host, port,
+            append_taken(NULL, mem_format("+%s:%" PRIu64 ":%s%s%s", client->host, client->port,
                                           is_v6 ? "[" : "", client->last_good, is_v6 ? "]" : ""));
         (void)curl_easy_setopt(t->easy, CURLOPT_RESOLVE, t->resolve);
         (void)curl_easy_setopt(t->easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L); /* takes it */
@@ -332,7 +320,7 @@ static void set_tls(const struct kube_client *client, CURL *easy)
 static void set_connection(struct try *t)
 {
     CURL *easy = t->easy;
-    const struct kube_request *request = &t->call->config.request;
+    const struct kube_request *request = &t->call->request;
     enum kube_channel channel = request->channel;
     bool is_fresh = channel == KUBE_FRESH || channel == KUBE_LIST || t != t->call->tries ||
                     t->call->client->draining;
@@ -369,9 +357,9 @@ static void set_request(struct try *t)
                                (curl_off_t)strlen(call->body));
         (void)curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, call->body);
     }
-    if (call->config.request.method != KUBE_GET) {
+    if (call->request.method != KUBE_GET) {
         (void)curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST,
-                               kube_status_verb(call->config.request.method));
+                               kube_status_verb(call->request.method));
     }
     set_headers(t);
     set_url(t);
@@ -414,7 +402,7 @@ static void close_try(struct try *t)
     curl_slist_free_all(t->resolve);
     buf_fini(&t->inbox);
     *t = (struct try){.call = call, .sent_at = MONO_NEVER};
-    buf_init(&t->inbox, call->config.max_bytes);
+    buf_init(&t->inbox, call->request.max_bytes);
 }
 
 /* ---- how far it has come --------------------------------------------------------------------- */
@@ -430,12 +418,10 @@ static const char *address_of(const struct try *t)
 
 static void remember_address(const struct try *t)
 {
-    struct server s;
-    uint64_t port;
     struct kube_client *client = t->call->client;
     long reached = 0;
     (void)curl_easy_getinfo(t->easy, CURLINFO_PRIMARY_PORT, &reached); /* a proxy's is another */
-    if (read_server(client, &s, &port) && reached > 0 && (uint64_t)reached == port &&
+    if (client->host && reached > 0 && (uint64_t)reached == client->port &&
         !client->conf.proxy_url) {
         text_format(client->last_good, sizeof(client->last_good), "%s", address_of(t));
     }
@@ -475,26 +461,21 @@ static void read_head(const struct try *t, struct kube_response *out)
     }
 }
 
-void kube_call_head(const struct kube_call *call, struct kube_response *out)
-{
-    read_head(&call->tries[0], out);
-}
-
 /* An answer that came whole. Returns what is wrong with it, or NULL. */
 static const char *read_answer(const struct try *t, struct kube_response *r, struct err *e)
 {
     const struct buf *inbox = &t->inbox;
-    if (r->code == 0 && t->call->config.on_bytes) {
-        return NULL; /* a stream was read while it came */
+    if (t->call->is_accepted) {
+        return NULL; /* it was read while it came */
     }
-    if (r->code == 0 && t->call->config.request.is_raw) {
+    if (r->code == 0 && t->call->request.is_raw) {
         r->raw = buf_text(inbox);
         r->raw_len = inbox->len;
         r->outcome = r->is_json ? KUBE_ANSWERED : KUBE_NO_CONTACT;
         return NULL;
     }
     if (r->is_json || r->code == 0) {
-        r->body = json_text_parse_stored(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, e);
+        r->body = json_text_parse(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, e);
     }
     r->outcome = kube_status_outcome(r->http_status, r->is_json, inbox->len, r->body);
     if (r->code == 0 && !json_is_object(r->body)) { /* a proxy's page is no answer */
@@ -522,8 +503,8 @@ static void read_response(const struct try *t, struct kube_response *out)
     read_head(t, out);
     out->transport_error = kube_status_transport_error((int)t->end_code);
     const char *failure = t->end_code == CURLE_OK ? read_answer(t, out, &e) : read_failure(t, out);
-    if (!t->call->config.on_bytes) {
-        kube_status_fill(out, t->call->config.request.method, t->call->path, failure);
+    if (!t->call->is_accepted) {
+        kube_status_fill(out, t->call->request.method, t->call->path, failure);
     } else if (failure) {
         text_format(out->message, sizeof(out->message), "%s", failure);
     }
@@ -543,7 +524,7 @@ static bool may_hang(const struct try *t)
         return !t->has_sent;
     }
     (void)curl_easy_getinfo(t->easy, CURLINFO_CONNECT_TIME_T, &connected_us); /* 0 if it is not */
-    return t->call->config.request.channel == KUBE_LIST ? connected_us == 0 : http_status(t) == 0;
+    return t->call->request.channel == KUBE_LIST ? connected_us == 0 : http_status(t) == 0;
 }
 
 /* Whether the last good address is known, and not among those that are tried. */
@@ -560,7 +541,7 @@ static void start_try(struct kube_call *call)
 {
     struct mono now = clock_mono_now();
     int64_t left_ms =
-        call->config.request.deadline_ms - mono_since(now, call->tries[0].sent_at) / NS_PER_MS;
+        call->request.deadline_ms - mono_since(now, call->tries[0].sent_at) / NS_PER_MS;
     bool is_by_address = is_address_free(call);
     if (left_ms > 0) {
         struct try *t = &call->tries[call->count++];
@@ -574,31 +555,44 @@ static void start_try(struct kube_call *call)
 
 static void wait_for_next(struct kube_call *call)
 {
-    const struct kube_request *request = &call->config.request;
+    const struct kube_request *request = &call->request;
     uint32_t all_ms = request->awaited_ms > 0 ? request->awaited_ms : request->deadline_ms;
     arm_timer(call->client, &call->next_try, (double)all_ms / 1e3 / WAIT_SHARE);
 }
 
-/* Takes a token, if there is one, or the request does not wait for one. */
-static bool take_token(const struct kube_call *call, struct mono now)
+static void send_now(struct kube_call *call, struct mono now)
 {
-    if (call->config.request.priority == KUBE_URGENT) {
-        kube_bucket_take_urgent(&call->client->bucket, now);
-        return true;
+    call->is_waiting = false;
+    (void)refresh_credentials(call->client, now, false);
+    call->count = 1;
+    if (call->request.on_bytes) {
+        arm_timer(call->client, &call->due, call->request.deadline_ms / 1e3);
+        open_try(&call->tries[0], 0, now);
+    } else {
+        wait_for_next(call);
+        open_try(&call->tries[0], call->request.deadline_ms, now);
     }
-    return kube_bucket_take(&call->client->bucket, now);
 }
 
 static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct kube_call *call = timer->data;
+    struct kube_bucket *bucket = &call->client->bucket;
+    struct mono now = clock_mono_now();
     bool hangs = true;
     (void)loop;
     (void)events;
+    if (call->is_waiting) {
+        send_now(call, now);
+        return;
+    }
     for (int i = 0; i < call->count; i++) {
         hangs = hangs && may_hang(&call->tries[i]);
     }
-    if (hangs && take_token(call, clock_mono_now())) {
+    if (hangs && call->request.priority == KUBE_URGENT) {
+        kube_bucket_take_urgent(bucket, now);
+        start_try(call);
+    } else if (hangs && kube_bucket_try(bucket, now)) {
         start_try(call);
     }
     if (call->count < TRIES_MAX) {
@@ -612,7 +606,7 @@ static bool others_go_on(struct try *t, const struct kube_response *r)
     struct kube_call *call = t->call;
     bool is_running = false;
     bool may_have_landed = t->has_sent && is_sent_once(call);
-    if (call->config.on_bytes || r->transport_error == KUBE_TRANSPORT_OK || may_have_landed) {
+    if (call->request.on_bytes || r->transport_error == KUBE_TRANSPORT_OK || may_have_landed) {
         return false;
     }
     if (r->transport_error == KUBE_TRANSPORT_RESOLVE && call->count < TRIES_MAX &&
@@ -640,94 +634,112 @@ static void end_tries(struct kube_call *call)
     call->has_tried_address = false;
 }
 
-/* ---- waiting for a token --------------------------------------------------------------------- */
-
-static void send_now(struct kube_call *call, struct mono now)
-{
-    call->is_waiting = false;
-    (void)refresh_credentials(call->client, now, false);
-    if (call->config.request.deadline_ms > 0) {
-        wait_for_next(call);
-    }
-    call->count = 1;
-    open_try(&call->tries[0], call->config.request.deadline_ms, now);
-}
-
-static struct kube_call *longest_waiting(const struct kube_client *client, int *out_count)
-{
-    struct kube_call *call;
-    struct kube_call *found = NULL;
-    *out_count = 0;
-    LIST_FOREACH(call, &client->calls, link)
-    {
-        if (call->is_waiting) {
-            found = call;
-            (*out_count)++;
-        }
-    }
-    return found;
-}
-
-static void arm_pace(struct kube_client *client, struct mono now)
-{
-    arm_timer(client, &client->pace, (double)kube_bucket_wait_ns(&client->bucket, now) / 1e9);
-}
+/* ---- a turn for each ------------------------------------------------------------------------ */
 
 /* Sends it, or lets it wait for its turn. */
-static int send_in_turn(struct kube_call *call, struct err *e)
+static void send_in_turn(struct kube_call *call)
 {
     struct kube_client *client = call->client;
     struct mono now = clock_mono_now();
-    int count;
-    bool is_first = longest_waiting(client, &count) == NULL;
-    bool is_urgent = call->config.request.priority == KUBE_URGENT;
-    if ((is_urgent || is_first) && take_token(call, now)) {
+    int64_t wait_ns = 0;
+    if (call->request.priority == KUBE_URGENT) {
+        kube_bucket_take_urgent(&client->bucket, now);
+    } else {
+        wait_ns = kube_bucket_take(&client->bucket, now);
+    }
+    if (wait_ns == 0) {
         send_now(call, now);
-        return 0;
+    } else {
+        call->is_waiting = true;
+        client->metrics.delayed++;
+        arm_timer(client, &call->next_try, (double)wait_ns / 1e9);
     }
-    if (count >= KUBE_WAITING_MAX) {
-        return err_set(e, ERR_LIMIT, "%d requests wait for their turn already", count);
-    }
-    call->is_waiting = true;
-    client->delayed++;
-    if (is_first) {
-        arm_pace(client, now);
-    }
-    return 0;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void kube_client_observe(struct kube_client *client, const char *verb,
-                         const struct kube_response *response)
-{
-    kube_metrics_count(&client->metrics, verb, response);
-}
-
 /* After a 401 the credentials are read again; one more try if they are new. */
 static bool send_again(struct kube_call *call)
 {
-    struct err e = ERR_INIT;
     if (call->has_retried || !refresh_credentials(call->client, clock_mono_now(), true)) {
         return false;
     }
     call->has_retried = true;
     end_tries(call);
-    LIST_REMOVE(call, link); /* it waits behind the others */
-    LIST_INSERT_HEAD(&call->client->calls, call, link);
-    if (send_in_turn(call, &e) != 0) {
-        log_debug("kube", "trying again with new credentials: %s", e.msg);
-        return false;
-    }
+    send_in_turn(call);
     return true;
 }
 
-static void learn_patience(struct kube_call *call, const struct kube_response *r)
+static enum kube_patience_kind patience_kind(const struct kube_request *request)
 {
+    bool is_watch = request->channel == KUBE_LIST || request->channel == KUBE_STREAM;
+    return request->method != KUBE_GET ? KUBE_WRITES : is_watch ? KUBE_WATCHES : KUBE_READS;
+}
+
+/* Counts an answer or a failure, and learns from it. */
+static void observe(struct kube_call *call, const struct kube_response *r)
+{
+    const struct kube_request *request = &call->request;
     bool is_answered = r->transport_error == KUBE_TRANSPORT_OK;
+    kube_metrics_count(&call->client->metrics,
+                       request->on_bytes ? "WATCH" : kube_status_verb(request->method), r);
     if (is_answered || r->transport_error == KUBE_TRANSPORT_TIMEOUT) {
-        kube_patience_learn(&call->client->patience, call->config.request.method != KUBE_GET,
-                            is_answered, mono_since(r->received_at, r->sent_at) / NS_PER_MS);
+        kube_patience_learn(&call->client->patience, patience_kind(request), is_answered,
+                            mono_since(r->received_at, r->sent_at) / NS_PER_MS);
+    }
+}
+
+static bool is_late(const struct kube_call *call)
+{
+    return call->request.late && *call->request.late == call;
+}
+
+static void end_try(struct try *t);
+
+/* Its owner waits no longer. */
+static void on_due(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    struct kube_call *call = timer->data;
+    kube_done_fn *done = call->done;
+    void *user = call->user;
+    struct kube_response r = {.code = ERR_RETRY,
+                              .transport_error = KUBE_TRANSPORT_TIMEOUT,
+                              .retry_after_ms = -1,
+                              .sent_at = call->tries[0].sent_at,
+                              .received_at = clock_mono_now(),
+                              .received_wall = clock_wall_now()};
+    char span[32];
+    (void)loop;
+    (void)events;
+    if (call->request.on_bytes) {
+        call->tries[0].end_code = CURLE_OPERATION_TIMEDOUT;
+        end_try(&call->tries[0]);
+        return;
+    }
+    text_from_duration(call->request.awaited_ms * NS_PER_MS, span, sizeof(span));
+    text_format(r.message, sizeof(r.message), "no answer within %s", span);
+    if (*call->request.late) {
+        observe(call, &r);
+        kube_call_cancel(call);
+    } else {
+        *call->request.late = call;
+    }
+    done(user, &r);
+}
+
+/* The call ends, with this. */
+static void tell_end(struct kube_call *call, struct kube_response *r)
+{
+    kube_done_fn *done = call->done;
+    void *user = call->user;
+    bool is_answer = r->outcome != KUBE_NO_CONTACT;
+    r->is_late = is_late(call);
+    if (!r->is_late && is_answer && call->request.late) {
+        kube_call_cancel(*call->request.late);
+    }
+    kube_call_cancel(call);
+    if (!r->is_late || is_answer) {
+        done(user, r);
     }
 }
 
@@ -735,7 +747,6 @@ static void end_try(struct try *t)
 {
     struct kube_response r;
     struct kube_call *call = t->call;
-    const struct kube_call_config config = call->config;
     bool is_large = t->inbox.len > TRIM_BYTES;
     read_response(t, &r);
     if (others_go_on(t, &r)) {
@@ -746,19 +757,17 @@ static void end_try(struct try *t)
     } else {
         r.sent_at = call->tries[0].sent_at; /* whichever try was the last to fail */
     }
-    if (!config.on_bytes) {
-        learn_patience(call, &r);
-        kube_client_observe(call->client, kube_status_verb(config.request.method), &r);
+    if (!call->is_accepted) {
+        observe(call, &r);
     }
-    bool is_refused = !config.on_bytes && t->end_code == CURLE_OK && r.http_status == 401;
+    bool is_refused = t->end_code == CURLE_OK && r.http_status == 401;
     if (!is_refused || !send_again(call)) {
         CLEANUP(buf) struct buf raw = {.len = 0};
         if (r.raw) { /* borrowed from it */
             raw = t->inbox;
             buf_init(&t->inbox, 0);
         }
-        kube_call_cancel(call);
-        config.on_done(config.user, &r);
+        tell_end(call, &r);
     }
     json_decref(r.body);
     if (is_large) {
@@ -772,7 +781,7 @@ static struct try *first_to_deliver(struct kube_client *client)
     LIST_FOREACH(call, &client->calls, link)
     {
         for (struct try *t = call->tries; t < call->tries + call->count; t++) {
-            if (t->ended || t->is_paused || (t->has_bytes && call->config.on_bytes)) {
+            if (t->ended || t->is_paused || (t->has_bytes && call->request.on_bytes)) {
                 return t;
             }
         }
@@ -784,6 +793,28 @@ static void note_end(struct try *t, CURLcode code)
 {
     t->ended = true;
     t->end_code = code;
+    t->is_paused = false;
+}
+
+/* Hands on what a stream has brought. What is no stream is looked at as a whole. */
+static void deliver_bytes(struct try *t)
+{
+    struct kube_call *call = t->call;
+    t->has_bytes = false;
+    if (!call->is_accepted) {
+        struct kube_response head;
+        read_head(t, &head);
+        if (head.http_status == 200 && !head.is_json) {
+            note_end(t, CURLE_OK);
+        }
+        if (head.http_status != 200 || !head.is_json) {
+            return;
+        }
+        call->is_accepted = true;
+        ev_timer_stop(call->client->loop, &call->due);
+        observe(call, &head);
+    }
+    call->request.on_bytes(call->user, &t->inbox); /* may cancel any: look anew */
 }
 
 /* Called when no curl function is on the stack. */
@@ -791,10 +822,8 @@ static void deliver_all(void *user)
 {
     struct try *t;
     while ((t = first_to_deliver(user)) != NULL) {
-        const struct kube_call_config *config = &t->call->config;
-        if (t->has_bytes && config->on_bytes) {
-            t->has_bytes = false;
-            config->on_bytes(config->user, &t->inbox); /* may cancel any: look anew */
+        if (t->has_bytes && t->call->request.on_bytes) {
+            deliver_bytes(t);
         } else if (t->is_paused) {
             t->is_paused = false;
             CURLcode code = curl_easy_pause(t->easy, CURLPAUSE_CONT);
@@ -817,77 +846,56 @@ static void on_ended(void *user, CURL *easy, CURLcode code)
     }
 }
 
-/* Sends those that wait while there are tokens. */
-static void on_pace(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    struct kube_client *client = timer->data;
-    struct mono now = clock_mono_now();
-    struct kube_call *call;
-    int count;
-    (void)loop;
-    (void)events;
-    while ((call = longest_waiting(client, &count)) != NULL) {
-        if (!kube_bucket_take(&client->bucket, now)) {
-            arm_pace(client, now);
-            break;
-        }
-        send_now(call, now);
-    }
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int kube_call_start(struct kube_client *client, const struct kube_call_config *config,
-                    struct kube_call **out, struct err *e)
+struct kube_call *kube_client_start(struct kube_client *client, const struct kube_request *request,
+                                    kube_done_fn *done, void *user)
 {
-    const struct kube_request *request = &config->request;
-    if (strlen(request->path) >= PATH_MAX_BYTES) {
-        return err_set(e, ERR_LIMIT, "request path is longer than %d bytes", (int)PATH_MAX_BYTES);
-    }
     struct kube_call *call = MEM_NEW(struct kube_call);
     call->client = client;
-    call->config = *config;
-    call->config.request.path = NULL; /* borrowed: path and body of a call are its own */
-    call->config.request.body = NULL;
+    call->request = *request;
     call->path = mem_strdup(request->path);
     call->body = request->body ? json_text_dump(request->body) : NULL;
+    call->done = done;
+    call->user = user;
+    if (!request->on_bytes) {
+        call->request.max_bytes = KUBE_BODY_MAX_BYTES;
+    }
+    if (request->deadline_ms == 0) {
+        call->request.deadline_ms = kube_patience_ms(&client->patience, patience_kind(request));
+    }
     ev_timer_init(&call->next_try, on_next_try, 0., 0.);
     call->next_try.data = call;
+    ev_timer_init(&call->due, on_due, 0., 0.);
+    call->due.data = call;
     for (int i = 0; i < TRIES_MAX; i++) {
         call->tries[i].call = call;
         close_try(&call->tries[i]);
     }
     LIST_INSERT_HEAD(&client->calls, call, link);
-    int rc = send_in_turn(call, e);
-    if (rc != 0) {
-        kube_call_cancel(call);
-        return rc;
+    send_in_turn(call);
+    if (request->awaited_ms > 0) {
+        arm_timer(client, &call->due, request->awaited_ms / 1e3);
     }
-    *out = call;
-    return 0;
+    return call;
 }
 
 void kube_call_cancel(struct kube_call *call)
 {
     if (call) {
+        if (is_late(call)) {
+            *call->request.late = NULL;
+        }
+        if (call->is_waiting) {
+            kube_bucket_return(&call->client->bucket);
+        }
         LIST_REMOVE(call, link);
+        ev_timer_stop(call->client->loop, &call->due);
         end_tries(call);
         free(call->body);
         free(call->path);
         free(call);
     }
-}
-
-int kube_client_start(struct kube_client *client, const struct kube_request *request,
-                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
-{
-    struct kube_call_config config = {
-        .request = *request, .max_bytes = KUBE_BODY_MAX_BYTES, .on_done = done, .user = user};
-    if (config.request.deadline_ms == 0) {
-        config.request.deadline_ms =
-            kube_patience_ms(&client->patience, request->method != KUBE_GET);
-    }
-    return kube_call_start(client, &config, out, e);
 }
 
 static int open_client(struct kube_client *client, struct err *e)
@@ -900,9 +908,8 @@ static int open_client(struct kube_client *client, struct err *e)
     }
     client->curl = curl_loop_new(client->loop, &config);
     kube_bucket_init(&client->bucket, clock_mono_now());
-    ev_timer_init(&client->pace, on_pace, 0., 0.);
-    client->pace.data = client;
-    describe_client(client);
+    client->metrics.has_expiry = kube_cred_expiry(&client->cred, &client->metrics.expiry);
+    locate_server(client);
     return 0;
 }
 
@@ -926,7 +933,7 @@ int kube_client_connect(struct ev_loop *loop, const char *kubeconfig, struct kub
                         struct err *e)
 {
     struct kube_conf conf = {0};
-    int rc = kube_conf_load_file(kubeconfig, &conf, e);
+    int rc = kube_conf_load(kubeconfig, NULL, &conf, e);
     return rc != 0 ? rc : kube_client_new(loop, &conf, out, e);
 }
 
@@ -938,10 +945,8 @@ void kube_client_free(struct kube_client *client)
     while (!LIST_EMPTY(&client->calls)) {
         kube_call_cancel(LIST_FIRST(&client->calls));
     }
-    if (client->curl) {
-        ev_timer_stop(client->loop, &client->pace);
-        curl_loop_free(client->curl);
-    }
+    curl_loop_free(client->curl);
+    forget_server(client);
     kube_cred_fini(&client->cred);
     kube_conf_fini(&client->conf);
     free(client);
@@ -960,11 +965,6 @@ bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *ou
 const struct kube_metrics *kube_client_metrics(const struct kube_client *client)
 {
     return &client->metrics;
-}
-
-uint64_t kube_client_delayed(const struct kube_client *client)
-{
-    return client->delayed;
 }
 
 const char *kube_client_describe(const struct kube_client *client)

@@ -31,7 +31,6 @@ enum {
     /* Of an answer (a watch is bounded per line instead). etcd takes 1.5 MiB for an object; as JSON
      * each of its bytes may be an escape of six ("\u0001"), and there is something around it. */
     KUBE_BODY_MAX_BYTES = 16 << 20,
-    KUBE_WAITING_MAX = 32, /* for their turn: three times what both watches and all outputs send */
     KUBE_REASON_BYTES = 64,
     KUBE_MESSAGE_BYTES = 200,
 };
@@ -40,9 +39,8 @@ enum kube_method {
     KUBE_GET,
     KUBE_POST,
     KUBE_PUT,
-    KUBE_MERGE_PATCH,     /* RFC 7386: a list is replaced as a whole */
-    KUBE_STRATEGIC_PATCH, /* Kubernetes' own: list items are merged by their key */
-    KUBE_DELETE
+    KUBE_MERGE_PATCH,    /* RFC 7386: a list is replaced as a whole */
+    KUBE_STRATEGIC_PATCH /* Kubernetes' own: list items are merged by their key */
 };
 
 enum kube_channel {
@@ -81,13 +79,25 @@ struct kube_request {
     enum kube_method method;
     enum kube_channel channel;
     enum kube_priority priority;
-    const char *path;     /* "/apis/coordination.k8s.io/v1/..."; query included; borrowed */
+    const char *path;     /* "/apis/coordination.k8s.io/v1/..."; query included; copied */
     const json_t *body;   /* NULL for GET and DELETE; borrowed, serialised at once */
-    uint32_t awaited_ms;  /* its owner waits so long, if that is less than the deadline; or 0 */
-    uint32_t deadline_ms; /* from when it is sent, connecting included; 0: 5000, longer
-                             after time-outs: kube/kube_core.h */
+    uint32_t deadline_ms; /* from when it is sent, connecting included; of a stream until its head
+                             is whole; 0: 5000, longer after time-outs: kube/kube_core.h */
     bool is_repeatable;   /* a write that may be sent twice: a condition lets it take effect once */
     bool is_raw; /* an answer may be large, as a tenant likes: no tree is made of it (`raw`) */
+
+    /* Not 0: its owner waits so long. It is told of a time-out then and may ask anew, while this
+     * request goes on as `*late`: a name server or an API server that is slow answers it in the
+     * end, where a new request would be no faster. At most one goes on. A newer one that is not
+     * answered in time either is given up. A newer one that is answered ends the late one. */
+    uint32_t awaited_ms;
+    struct kube_call **late; /* the owner's; NULL while none goes on */
+
+    /* NULL, or it makes the request a stream: the server has accepted it, or more has come. Takes
+     * what it can use out of the inbox. The response to one that was accepted has no `body`, and a
+     * `message` only if it broke off: why. */
+    void (*on_bytes)(void *user, struct buf *inbox);
+    size_t max_bytes; /* of a stream, held at a time: the rest waits */
 };
 
 struct kube_response {
@@ -96,6 +106,7 @@ struct kube_response {
     bool is_json;                              /* by its content type */
     enum kube_outcome outcome;                 /* whether it is evidence */
     enum kube_transport_error transport_error; /* of a request; a watch does not tell */
+    bool is_late;                              /* its owner was told of a time-out before */
     char reason[KUBE_REASON_BYTES];   /* Status.reason ("Conflict", "AlreadyExists"...), or "" */
     char message[KUBE_MESSAGE_BYTES]; /* what failed, for people; "" on success */
     int64_t retry_after_ms;           /* from Retry-After; -1 if none */
@@ -110,8 +121,10 @@ struct kube_response {
     struct mono received_at;
 };
 
-/* Called once per request unless it is cancelled. May start further requests and may cancel
- * others; must not free the client. */
+/* Called once per request unless it is cancelled; the call is gone by then. Called once more for a
+ * late one, if it is answered. Bytes are collected
+ * while curl runs and handed on after it has returned, so that this and on_bytes() may start and
+ * cancel calls, their own included; they must not free the client. */
 typedef void kube_done_fn(void *user, const struct kube_response *response);
 
 /* Takes `conf` (moved, also on failure). Reads the credentials once, so that a missing file is an
@@ -124,43 +137,13 @@ NODISCARD int kube_client_connect(struct ev_loop *loop, const char *kubeconfig,
 /* Cancels what is under way. Accepts NULL. */
 void kube_client_free(struct kube_client *client);
 
-/* Starts a request, or lets it wait for its turn, in the order of arrival. On success the call is
- * valid until its callback starts. Errors, without a callback: ERR_LIMIT (too many wait, or too
- * long a path). */
-NODISCARD int kube_client_start(struct kube_client *client, const struct kube_request *request,
-                                kube_done_fn *done, void *user, struct kube_call **out,
-                                struct err *e);
+/* Starts a request, or lets it wait for its turn, in the order of arrival: an owner has one that
+ * may wait at a time. The call is valid until its callback starts, which is never before this
+ * returns. */
+struct kube_call *kube_client_start(struct kube_client *client, const struct kube_request *request,
+                                    kube_done_fn *done, void *user);
 /* Ends a request without its callback. Accepts NULL. */
 void kube_call_cancel(struct kube_call *call);
-
-/* ---- below a request: for the watch, and where a test plays the API server ----
- *
- * Bytes are collected while curl runs and handed on after it has returned, so that a callback may
- * start and cancel calls, its own included. */
-
-struct kube_call_config {
-    struct kube_request request; /* path copied, body serialised at once; deadline_ms 0: none */
-    size_t max_bytes;            /* held at a time; of a stream the rest waits */
-    /* NULL, or it makes the call a stream: its head is whole, or more has come. Takes what it can
-     * use out of the inbox. */
-    void (*on_bytes)(void *user, struct buf *inbox);
-    /* The end, once; the call is gone by then. A stream's response has a `body` only if it was
-     * refused, and a `message` only if it broke off: why. It is neither observed nor tried again
-     * after a 401: its owner does. */
-    kube_done_fn *on_done;
-    void *user;
-};
-
-/* As kube_client_start(). */
-NODISCARD int kube_call_start(struct kube_client *client, const struct kube_call_config *config,
-                              struct kube_call **out, struct err *e);
-
-/* What is known by now: all but outcome, transport_error, body, reason and message. */
-void kube_call_head(const struct kube_call *call, struct kube_response *out);
-
-/* Counts an answer or a failure; called before the request's own callback. */
-void kube_client_observe(struct kube_client *client, const char *verb,
-                         const struct kube_response *response);
 
 struct ev_loop *kube_client_loop(const struct kube_client *client);
 
@@ -168,9 +151,6 @@ struct ev_loop *kube_client_loop(const struct kube_client *client);
 
 /* What was counted; borrowed from the client. */
 const struct kube_metrics *kube_client_metrics(const struct kube_client *client);
-/* Requests that had to wait for their turn since the start. */
-uint64_t kube_client_delayed(const struct kube_client *client);
-
 /* When our credential runs out, as it was last read. False if it does not say. */
 bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *out);
 

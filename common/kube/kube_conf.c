@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "loop/yaml_tree.h"
+#include "loop/yaml_json.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -35,23 +35,35 @@ enum {
 
 #define MEMBER(name) offsetof(struct kube_conf, name)
 
-/* The members that are texts. */
-static const size_t texts[] = {
-    MEMBER(server),
-    MEMBER(ca_file),
-    MEMBER(ca_pem),
-    MEMBER(tls_server_name),
-    MEMBER(proxy_url),
-    MEMBER(client_cert_file),
-    MEMBER(client_cert_pem),
-    MEMBER(client_key_file),
-    MEMBER(client_key_pem),
-    MEMBER(token),
-    MEMBER(token_file),
-    MEMBER(impersonate),
-    MEMBER(path),
-    MEMBER(context),
-    MEMBER(origin),
+enum form {
+    NONE, /* not of a kubeconfig */
+    TEXT,
+    PATH, /* from the kubeconfig's directory */
+    PEM,  /* in base64 */
+};
+
+/* The members that are texts, and where a kubeconfig has them. */
+static const struct member {
+    size_t at;
+    enum form form;
+    const char *key;
+} members[] = {
+    {MEMBER(server), TEXT, "server"},
+    {MEMBER(ca_file), PATH, "certificate-authority"},
+    {MEMBER(ca_pem), PEM, "certificate-authority-data"},
+    {MEMBER(tls_server_name), TEXT, "tls-server-name"},
+    {MEMBER(proxy_url), TEXT, "proxy-url"},
+#define CLUSTER_MEMBERS 5
+    {MEMBER(client_cert_file), PATH, "client-certificate"},
+    {MEMBER(client_cert_pem), PEM, "client-certificate-data"},
+    {MEMBER(client_key_file), PATH, "client-key"},
+    {MEMBER(client_key_pem), PEM, "client-key-data"},
+    {MEMBER(token), TEXT, "token"},
+    {MEMBER(token_file), PATH, "tokenFile"},
+    {MEMBER(impersonate), NONE, NULL},
+    {MEMBER(path), NONE, NULL},
+    {MEMBER(context), NONE, NULL},
+    {MEMBER(origin), NONE, NULL},
 };
 
 static char **text_at(const struct kube_conf *conf, size_t offset)
@@ -62,16 +74,16 @@ static char **text_at(const struct kube_conf *conf, size_t offset)
 bool kube_conf_equal(const struct kube_conf *a, const struct kube_conf *b)
 {
     bool is_equal = a->insecure_skip_tls_verify == b->insecure_skip_tls_verify;
-    for (size_t i = 0; is_equal && i < ARRAY_LEN(texts); i++) {
-        is_equal = text_equal(*text_at(a, texts[i]), *text_at(b, texts[i]));
+    for (size_t i = 0; is_equal && i < ARRAY_LEN(members); i++) {
+        is_equal = text_equal(*text_at(a, members[i].at), *text_at(b, members[i].at));
     }
     return is_equal;
 }
 
 void kube_conf_fini(struct kube_conf *conf)
 {
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        char **text = text_at(conf, texts[i]);
+    for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+        char **text = text_at(conf, members[i].at);
         if (*text) {
             explicit_bzero(*text, strlen(*text));
             free(TAKE(*text));
@@ -84,7 +96,7 @@ int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out, st
     const char *dir = account_dir ? account_dir : "/var/run/secrets/kubernetes.io/serviceaccount";
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
-    if (text_is_empty(host) || text_is_empty(port)) {
+    if (!host || !host[0] || !port || !port[0]) {
         return err_set(e, ERR_NOTFOUND,
                        "no --kubeconfig is given, and this is not a pod: KUBERNETES_SERVICE_HOST "
                        "and KUBERNETES_SERVICE_PORT are not set");
@@ -101,25 +113,58 @@ int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out, st
 
 /* ---- a kubeconfig ---------------------------------------------------------------------------- */
 
-/* The file being read and the configuration being filled. */
+/* The file being read and the configuration being filled. After the first error nothing counts. */
 struct reader {
-    struct yaml_tree yaml;
     const char *path;
     struct kube_conf conf;
     size_t names; /* to act as */
+    int rc;
+    struct err *e;
 };
 
-/* An error that names the file and the line of `node`. */
-PRINTF_LIKE(5, 6)
-static int refuse_node(const struct reader *r, int code, const yaml_node_t *node, struct err *e,
-                       const char *fmt, ...)
+/* The first error, which names the file. */
+PRINTF_LIKE(3, 4)
+static void refuse(struct reader *r, int code, const char *fmt, ...)
 {
-    char what[sizeof(e->msg)];
+    char what[ERR_MSG_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(what, sizeof(what), fmt, ap); /* cut, as the message is */
+    text_vformat(what, sizeof(what), fmt, ap);
     va_end(ap);
-    return err_set(e, code, "'%s' line %zu: %s", r->path, yaml_tree_line(node), what);
+    r->rc = r->rc != 0 ? r->rc : err_set(r->e, code, "'%s': %s", r->path, what);
+}
+
+/* The text of a member: NULL if absent, empty or null. */
+static const char *read_text(struct reader *r, const json_t *mapping, const char *key)
+{
+    const json_t *member = json_object_get(mapping, key);
+    const char *text = json_string_value(member);
+    if (member && !json_is_null(member) && (!text || strlen(text) != json_string_length(member))) {
+        refuse(r, ERR_PARSE, "'%s' is not text", key);
+        return NULL;
+    }
+    return text_is_empty(text) ? NULL : text;
+}
+
+/* The mapping `inner` of the entry called `name` in a list of the root: clusters, users, contexts.
+ * NULL: there is none. */
+static json_t *find_named(struct reader *r, const json_t *root, const char *list, const char *name,
+                          const char *inner)
+{
+    const json_t *entry;
+    size_t i;
+    json_array_foreach(json_object_get(root, list), i, entry)
+    {
+        if (text_equal(json_string_value(json_object_get(entry, "name")), name)) {
+            json_t *found = json_object_get(entry, inner);
+            if (!json_is_object(found)) {
+                refuse(r, ERR_PARSE, "entry '%s' of '%s' has no mapping '%s'", name, list, inner);
+            }
+            return found;
+        }
+    }
+    refuse(r, ERR_PARSE, "no entry '%s' in '%s'", name, list);
+    return NULL;
 }
 
 /* Returns owned text, or NULL if `in` is not base64 of text. */
@@ -136,275 +181,201 @@ static char *decode_text(const char *in)
     return TAKE(out);
 }
 
-enum form { TEXT, PATH, PEM }; /* PATH: from the kubeconfig's directory; PEM: in base64 */
-
-struct member {
-    const char *key;
-    enum form form;
-    size_t at;
-};
-
-static const struct member cluster_members[] = {
-    {"server", TEXT, MEMBER(server)},
-    {"certificate-authority", PATH, MEMBER(ca_file)},
-    {"certificate-authority-data", PEM, MEMBER(ca_pem)},
-    {"tls-server-name", TEXT, MEMBER(tls_server_name)},
-    {"proxy-url", TEXT, MEMBER(proxy_url)},
-};
-
-static const struct member user_members[] = {
-    {"client-certificate", PATH, MEMBER(client_cert_file)},
-    {"client-certificate-data", PEM, MEMBER(client_cert_pem)},
-    {"client-key", PATH, MEMBER(client_key_file)},
-    {"client-key-data", PEM, MEMBER(client_key_pem)},
-    {"token", TEXT, MEMBER(token)},
-    {"tokenFile", PATH, MEMBER(token_file)},
-};
-
-static int read_member(struct reader *r, yaml_node_t *mapping, const struct member *m,
-                       struct err *e)
+static void read_members(struct reader *r, const json_t *mapping, size_t first, size_t end)
 {
-    const char *text;
-    char **slot = text_at(&r->conf, m->at);
     const char *slash = strrchr(r->path, '/');
-    int rc = yaml_tree_text(&r->yaml, mapping, m->key, &text, e);
-    if (rc != 0 || !text) {
-        return rc;
+    for (const struct member *m = &members[first]; m < &members[end]; m++) {
+        char **slot = text_at(&r->conf, m->at);
+        const char *text = m->form == NONE ? NULL : read_text(r, mapping, m->key);
+        if (!text) {
+            continue;
+        }
+        if (m->form == PATH && text[0] != '/' && slash) {
+            *slot = mem_format("%.*s/%s", (int)(slash - r->path), r->path, text);
+        } else {
+            *slot = m->form == PEM ? decode_text(text) : mem_strdup(text);
+        }
+        if (!*slot) {
+            refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", m->key);
+        }
     }
-    if (m->form == PEM) {
-        *slot = decode_text(text);
-        return *slot ? 0
-                     : refuse_node(r, ERR_PARSE, yaml_tree_get(&r->yaml, mapping, m->key), e,
-                                   "'%s' is not base64 of PEM text", m->key);
-    }
-    bool is_relative = m->form == PATH && text[0] != '/' && slash;
-    *slot = is_relative ? mem_format("%.*s/%s", (int)(slash - r->path), r->path, text)
-                        : mem_strdup(text);
-    return 0;
 }
 
-static int read_members(struct reader *r, yaml_node_t *mapping, const struct member *members,
-                        size_t count, struct err *e)
-{
-    int rc = 0;
-    for (size_t i = 0; rc == 0 && i < count; i++) {
-        rc = read_member(r, mapping, &members[i], e);
-    }
-    return rc;
-}
-
-static int check_server(struct reader *r, yaml_node_t *cluster, struct err *e)
+static void check_server(struct reader *r)
 {
     char *server = r->conf.server;
-    const yaml_node_t *node = yaml_tree_get(&r->yaml, cluster, "server");
     if (!server) {
-        return refuse_node(r, ERR_PARSE, cluster, e, "the cluster has no 'server'");
-    }
-    if (strchr(server, '@')) { /* not shown: it may hold a password */
-        return refuse_node(r, ERR_PARSE, node, e,
-                           "'server' names a user: credentials belong below 'users'");
+        refuse(r, ERR_PARSE, "the cluster has no 'server'");
+        return;
     }
     const char *host = strstr(server, "://");
-    bool known = strncmp(server, "https://", 8) == 0 || strncmp(server, "http://", 7) == 0;
-    if (!known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?# ") ||
-        strlen(server) > SERVER_MAX_BYTES) {
+    bool is_known = strncmp(server, "https://", 8) == 0 || strncmp(server, "http://", 7) == 0;
+    if (strchr(server, '@')) { /* not shown: it may hold a password */
+        refuse(r, ERR_PARSE, "'server' names a user: credentials belong below 'users'");
+    } else if (!is_known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?# ") ||
+               strlen(server) > SERVER_MAX_BYTES) {
         char shown[80];
         text_sanitize(shown, sizeof(shown), server, strlen(server));
-        return refuse_node(r, ERR_PARSE, node, e, "server '%s' is not a URL like https://HOST:6443",
-                           shown);
+        refuse(r, ERR_PARSE, "server '%s' is not a URL like https://HOST:6443", shown);
     }
     for (size_t len = strlen(server); len > 0 && server[len - 1] == '/'; len--) {
         server[len - 1] = '\0';
     }
-    return 0;
 }
 
-static int read_cluster(struct reader *r, yaml_node_t *cluster, struct err *e)
+static void read_cluster(struct reader *r, const json_t *cluster)
 {
     struct kube_conf *c = &r->conf;
-    int rc = read_members(r, cluster, cluster_members, ARRAY_LEN(cluster_members), e);
-    if (rc != 0 || (rc = check_server(r, cluster, e)) != 0 ||
-        (rc = yaml_tree_bool(&r->yaml, cluster, "insecure-skip-tls-verify",
-                             &c->insecure_skip_tls_verify, e)) != 0) {
-        return rc;
+    const char *skip = read_text(r, cluster, "insecure-skip-tls-verify");
+    read_members(r, cluster, 0, CLUSTER_MEMBERS);
+    check_server(r);
+    c->insecure_skip_tls_verify = text_equal(skip, "true");
+    if (skip && !c->insecure_skip_tls_verify && !text_equal(skip, "false")) {
+        refuse(r, ERR_PARSE, "'insecure-skip-tls-verify' is neither true nor false");
     }
     if (c->insecure_skip_tls_verify && (c->ca_file || c->ca_pem)) {
-        return refuse_node(r, ERR_PARSE, cluster, e,
-                           "insecure-skip-tls-verify and certificate-authority exclude each other");
+        refuse(r, ERR_PARSE,
+               "insecure-skip-tls-verify and certificate-authority exclude each other");
     }
-    return 0;
 }
 
 /* ---- whom the user acts as ---- */
 
-/* Adds the header "NAME: VALUE" of a scalar node. */
-static int add_name(struct reader *r, const char *name, const char *key, const yaml_node_t *node,
-                    struct err *e)
+/* Adds the header "NAME: VALUE". */
+static void add_name(struct reader *r, const char *name, const char *key, const json_t *node)
 {
-    const char *value = (const char *)node->data.scalar.value;
-    size_t len = node->type == YAML_SCALAR_NODE ? node->data.scalar.length : 0;
+    const char *value = json_string_value(node);
+    size_t len = json_string_length(node);
     if (len == 0) {
-        return refuse_node(r, ERR_PARSE, node, e, "'%s' has a value that is not text", key);
+        refuse(r, ERR_PARSE, "'%s' has a value that is not text", key);
+        return;
     }
     for (size_t i = 0; i < len; i++) {
         if (iscntrl((unsigned char)value[i])) {
-            return refuse_node(r, ERR_PARSE, node, e, "'%s' holds a control character", key);
+            refuse(r, ERR_PARSE, "'%s' holds a control character", key);
         }
     }
-    if (r->names++ == KUBE_IMPERSONATION_MAX || strlen(name) + len > KUBE_IMPERSONATION_MAX_BYTES) {
-        return refuse_node(r, ERR_LIMIT, node, e,
-                           "'%s': more than %d names to act as, or one longer than %d bytes", key,
-                           (int)KUBE_IMPERSONATION_MAX, (int)KUBE_IMPERSONATION_MAX_BYTES);
+    if (r->names++ >= KUBE_IMPERSONATION_MAX || strlen(name) + len > KUBE_IMPERSONATION_MAX_BYTES) {
+        refuse(r, ERR_LIMIT, "'%s': more than %d names to act as, or one longer than %d bytes", key,
+               (int)KUBE_IMPERSONATION_MAX, (int)KUBE_IMPERSONATION_MAX_BYTES);
     }
-    CLEANUP(free) char *others = r->conf.impersonate;
-    r->conf.impersonate = mem_format("%s%s: %s\n", others ? others : "", name, value);
-    return 0;
+    if (r->rc == 0) {
+        CLEANUP(free) char *others = r->conf.impersonate;
+        r->conf.impersonate = mem_format("%s%s: %s\n", others ? others : "", name, value);
+    }
 }
 
-static int add_names(struct reader *r, const char *name, const char *key, const yaml_node_t *list,
-                     struct err *e)
+static void add_names(struct reader *r, const char *name, const char *key, const json_t *list)
 {
-    int rc = 0;
-    if (list->type != YAML_SEQUENCE_NODE) {
-        return refuse_node(r, ERR_PARSE, list, e, "'%s' is not a list", key);
+    const json_t *item;
+    size_t i;
+    if (!json_is_array(list)) {
+        refuse(r, ERR_PARSE, "'%s' is not a list", key);
     }
-    for (yaml_node_item_t *item = list->data.sequence.items.start;
-         rc == 0 && item < list->data.sequence.items.top; item++) {
-        rc = add_name(r, name, key, yaml_document_get_node(&r->yaml.document, *item), e);
+    json_array_foreach(list, i, item)
+    {
+        add_name(r, name, key, item);
     }
-    return rc;
 }
 
-/* The name of an extra's header. What may not stand in a header's name is percent-encoded; the API
- * server decodes it. */
-static int name_extra(struct reader *r, const yaml_node_t *key, char *out, size_t out_bytes,
-                      struct err *e)
+/* What may not stand in a header's name is percent-encoded; the API server decodes it. */
+static void add_extra(struct reader *r, const char *key, const json_t *names)
 {
-    size_t len = key->type == YAML_SCALAR_NODE ? key->data.scalar.length : 0;
-    text_format(out, out_bytes, "Impersonate-Extra-");
-    size_t at = strlen(out);
-    if (len == 0 || at + 3 * len >= out_bytes) {
-        return refuse_node(r, ERR_PARSE, key, e,
-                           "'as-user-extra' has a key that is empty, too long or not text");
+    char name[KUBE_IMPERSONATION_MAX_BYTES] = "Impersonate-Extra-";
+    size_t at = strlen(name);
+    if (key[0] == '\0' || at + 3 * strlen(key) >= sizeof(name)) {
+        refuse(r, ERR_PARSE, "'as-user-extra' has a key that is empty or too long");
+        return;
     }
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = key->data.scalar.value[i];
-        bool is_plain = c < 0x80 && (isalnum(c) || (c != '\0' && strchr("!#$&'*+-.^_`|~", c)));
-        text_format(out + at, out_bytes - at, is_plain ? "%c" : "%%%02X", c);
-        at += strlen(out + at);
+    for (const char *c = key; *c; c++) {
+        bool is_plain = isascii(*c) && (isalnum(*c) || strchr("!#$&'*+-.^_`|~", *c));
+        text_format(name + at, sizeof(name) - at, is_plain ? "%c" : "%%%02X", (unsigned char)*c);
+        at += strlen(name + at);
     }
-    return 0;
-}
-
-static int add_extras(struct reader *r, const yaml_node_t *extra, struct err *e)
-{
-    yaml_document_t *document = &r->yaml.document;
-    int rc = 0;
-    if (extra->type != YAML_MAPPING_NODE) {
-        return refuse_node(r, ERR_PARSE, extra, e, "'as-user-extra' is not a mapping");
-    }
-    for (yaml_node_pair_t *pair = extra->data.mapping.pairs.start;
-         rc == 0 && pair < extra->data.mapping.pairs.top; pair++) {
-        char name[KUBE_IMPERSONATION_MAX_BYTES];
-        rc = name_extra(r, yaml_document_get_node(document, pair->key), name, sizeof(name), e);
-        if (rc == 0) {
-            rc = add_names(r, name, "as-user-extra", yaml_document_get_node(document, pair->value),
-                           e);
-        }
-    }
-    return rc;
+    add_names(r, name, "as-user-extra", names);
 }
 
 /* The value of a key, or NULL if it is absent, empty or null. */
-static const yaml_node_t *value_of(struct reader *r, yaml_node_t *user, const char *key)
+static json_t *value_of(const json_t *user, const char *key)
 {
-    const yaml_node_t *node = yaml_tree_get(&r->yaml, user, key);
-    const char *text;
-    bool is_none = node && node->type == YAML_SCALAR_NODE &&
-                   yaml_tree_text(&r->yaml, user, key, &text, NULL) == 0 && !text;
-    return is_none ? NULL : node;
+    json_t *value = json_object_get(user, key);
+    bool is_empty = json_is_string(value) && json_string_length(value) == 0;
+    return json_is_null(value) || is_empty ? NULL : value;
 }
 
-static int read_impersonation(struct reader *r, yaml_node_t *user, struct err *e)
+static void read_impersonation(struct reader *r, const json_t *user)
 {
-    const yaml_node_t *as = value_of(r, user, "as");
-    const yaml_node_t *uid = value_of(r, user, "as-uid");
-    const yaml_node_t *groups = value_of(r, user, "as-groups");
-    const yaml_node_t *extra = value_of(r, user, "as-user-extra");
-    int rc = 0;
-    if (!as && (uid || groups || extra)) {
-        return refuse_node(r, ERR_PARSE, user, e, "'as' is missing: whose '%s' is this?",
-                           uid      ? "as-uid"
-                           : groups ? "as-groups"
-                                    : "as-user-extra");
+    const json_t *as = value_of(user, "as");
+    const json_t *uid = value_of(user, "as-uid");
+    const json_t *groups = value_of(user, "as-groups");
+    json_t *extra = value_of(user, "as-user-extra");
+    const char *key;
+    const json_t *names;
+    if (as) {
+        add_name(r, "Impersonate-User", "as", as);
+    } else if (uid || groups || extra) {
+        refuse(r, ERR_PARSE, "'as' is missing: whose '%s' is this?",
+               uid      ? "as-uid"
+               : groups ? "as-groups"
+                        : "as-user-extra");
     }
-    if ((as && (rc = add_name(r, "Impersonate-User", "as", as, e)) != 0) ||
-        (uid && (rc = add_name(r, "Impersonate-Uid", "as-uid", uid, e)) != 0) ||
-        (groups && (rc = add_names(r, "Impersonate-Group", "as-groups", groups, e)) != 0)) {
-        return rc;
+    if (uid) {
+        add_name(r, "Impersonate-Uid", "as-uid", uid);
     }
-    return extra ? add_extras(r, extra, e) : 0;
+    if (groups) {
+        add_names(r, "Impersonate-Group", "as-groups", groups);
+    }
+    if (extra && !json_is_object(extra)) {
+        refuse(r, ERR_PARSE, "'as-user-extra' is not a mapping");
+    }
+    json_object_foreach(extra, key, names)
+    {
+        add_extra(r, key, names);
+    }
 }
 
-static int read_user(struct reader *r, yaml_node_t *user, struct err *e)
+static void read_user(struct reader *r, const json_t *user)
 {
     /* What we cannot do is said, not skipped: without it the API server would see somebody else. */
     static const char *const unsupported[] = {"exec", "auth-provider", "username", "password"};
     const struct kube_conf *c = &r->conf;
     for (size_t i = 0; i < ARRAY_LEN(unsupported); i++) {
-        const yaml_node_t *node = yaml_tree_get(&r->yaml, user, unsupported[i]);
-        if (node) {
-            return refuse_node(
-                r, ERR_PARSE, node, e,
-                "'%s' is not supported: use a token, tokenFile or a client certificate",
-                unsupported[i]);
+        if (json_object_get(user, unsupported[i])) {
+            refuse(r, ERR_PARSE,
+                   "'%s' is not supported: use a token, tokenFile or a client certificate",
+                   unsupported[i]);
         }
     }
-    int rc = read_members(r, user, user_members, ARRAY_LEN(user_members), e);
-    if (rc != 0 || (rc = read_impersonation(r, user, e)) != 0) {
-        return rc;
+    read_members(r, user, CLUSTER_MEMBERS, ARRAY_LEN(members));
+    read_impersonation(r, user);
+    bool has_cert = c->client_cert_file || c->client_cert_pem;
+    bool has_key = c->client_key_file || c->client_key_pem;
+    if (has_cert != has_key) {
+        refuse(r, ERR_PARSE, "%s is missing", has_cert ? "client-key" : "client-certificate");
     }
-    bool cert = c->client_cert_file || c->client_cert_pem;
-    bool key = c->client_key_file || c->client_key_pem;
-    if (cert != key) {
-        return refuse_node(r, ERR_PARSE, user, e, "%s is missing",
-                           cert ? "client-key" : "client-certificate");
-    }
-    return 0;
 }
 
-static int read_context(struct reader *r, struct err *e)
+static void read_context(struct reader *r, const json_t *root)
 {
-    yaml_node_t *node;
-    const char *name = r->conf.context;
-    const char *cluster_name = NULL;
-    const char *user_name = NULL;
-    int rc = name ? 0
-                  : yaml_tree_text(&r->yaml, yaml_document_get_root_node(&r->yaml.document),
-                                   "current-context", &name, e);
-    if (rc == 0 && !name) {
-        return err_set(e, ERR_PARSE, "'%s' has no current-context", r->path);
+    const char *asked = r->conf.context;
+    const char *name = asked ? asked : read_text(r, root, "current-context");
+    if (!name) {
+        refuse(r, ERR_PARSE, "no current-context");
+        return;
     }
-    if (rc != 0 || (rc = yaml_tree_named(&r->yaml, "contexts", name, "context", &node, e)) != 0 ||
-        (rc = yaml_tree_text(&r->yaml, node, "cluster", &cluster_name, e)) != 0 ||
-        (rc = yaml_tree_text(&r->yaml, node, "user", &user_name, e)) != 0) {
-        return rc;
+    const json_t *context = find_named(r, root, "contexts", name, "context");
+    const char *cluster = read_text(r, context, "cluster");
+    const char *user = read_text(r, context, "user");
+    if (cluster) {
+        read_cluster(r, find_named(r, root, "clusters", cluster, "cluster"));
+    } else {
+        refuse(r, ERR_PARSE, "context '%s' names no cluster", name);
     }
-    if (!cluster_name) {
-        return refuse_node(r, ERR_PARSE, node, e, "context '%s' names no cluster", name);
-    }
-    rc = yaml_tree_named(&r->yaml, "clusters", cluster_name, "cluster", &node, e);
-    if (rc != 0 || (rc = read_cluster(r, node, e)) != 0) {
-        return rc;
-    }
-    if (user_name && /* none: anonymous */
-        ((rc = yaml_tree_named(&r->yaml, "users", user_name, "user", &node, e)) != 0 ||
-         (rc = read_user(r, node, e)) != 0)) {
-        return rc;
+    if (user) { /* none: anonymous */
+        read_user(r, find_named(r, root, "users", user, "user"));
     }
     r->conf.path = mem_strdup(r->path);
     r->conf.origin = mem_format("kubeconfig '%s' context '%s'", r->path, name);
-    return 0;
 }
 
 static void wipe_buf(struct buf *b)
@@ -415,49 +386,48 @@ static void wipe_buf(struct buf *b)
     buf_fini(b);
 }
 
-static int read_kubeconfig(const char *path, struct yaml_tree *out, struct err *e)
+/* Returns owned, or NULL. */
+static json_t *read_kubeconfig(const char *path, struct err *e)
 {
     struct buf text;
+    json_t *root = NULL;
     CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC); /* it may be a pipe */
     if (fd < 0) {
-        return err_set_errno(e, ERR_IO, errno, "opening kubeconfig '%s'", path);
+        (void)err_set_errno(e, ERR_IO, errno, "opening kubeconfig '%s'", path);
+        return NULL;
     }
     buf_init(&text, KUBE_CONF_MAX_BYTES);
-    int rc = file_read_fd(fd, path, &text, e);
-    rc = rc != 0 ? err_wrap(e, "kubeconfig")
-                 : yaml_tree_init(out, "", path, buf_text(&text), text.len, e);
-    wipe_buf(&text);
-    const yaml_node_t *root = rc == 0 ? yaml_tree_root(out) : NULL;
-    if (rc == 0 && (!root || root->type != YAML_MAPPING_NODE)) {
-        yaml_tree_fini(out);
-        return err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it holds no mapping", path);
+    if (file_read_fd(fd, path, &text, e) != 0) {
+        (void)err_wrap(e, "kubeconfig");
+    } else {
+        root = yaml_json_parse(path, buf_text(&text), text.len, e);
     }
-    return rc;
+    wipe_buf(&text);
+    return root;
 }
 
-int kube_conf_load_context(const char *path, const char *context, struct kube_conf *out,
-                           struct err *e)
+int kube_conf_load(const char *path, const char *context, struct kube_conf *out, struct err *e)
 {
-    struct reader r = {.path = path};
-    int rc = read_kubeconfig(path, &r.yaml, e);
-    if (rc != 0) {
-        return rc;
+    struct reader r = {.path = path, .e = e};
+    struct err why = ERR_INIT;
+    if (text_is_empty(path)) {
+        return kube_conf_load_in_cluster(NULL, out, e);
+    }
+    CLEANUP(json) json_t *root = read_kubeconfig(path, &why);
+    if (!root) {
+        return err_set(e, why.code, "%s", why.msg);
+    }
+    if (!json_is_object(root)) {
+        return err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it holds no mapping", path);
     }
     r.conf.context = text_is_empty(context) ? NULL : mem_strdup(context);
-    rc = read_context(&r, e);
-    yaml_tree_fini(&r.yaml);
-    if (rc != 0) {
+    read_context(&r, root);
+    if (r.rc != 0) {
         kube_conf_fini(&r.conf);
-        return rc;
+        return r.rc;
     }
     *out = r.conf;
     return 0;
-}
-
-int kube_conf_load_file(const char *path, struct kube_conf *out, struct err *e)
-{
-    return text_is_empty(path) ? kube_conf_load_in_cluster(NULL, out, e)
-                               : kube_conf_load_context(path, NULL, out, e);
 }
 
 /* ---- the secrets ----------------------------------------------------------------------------- */
@@ -639,7 +609,7 @@ static void warn_of_expiry(struct kube_cred *cred)
     if (!kube_cred_expiry(cred, &expiry) || !kube_expiry_is_near(&expiry, wall)) {
         log_repeat_reset(&cred->expiry_warnings);
     } else {
-        rfc3339_format_seconds(expiry.until, until);
+        rfc3339_format(expiry.until, false, until);
         log_limited(&cred->expiry_warnings, WARN_EXPIRY_NS, LOG_WARN, "kube",
                     "%s: the credential %s out at %s: renew it",
                     cred->conf->origin ? cred->conf->origin : "configuration",
@@ -652,9 +622,9 @@ static void warn_of_expiry(struct kube_cred *cred)
 /* Takes over a kubeconfig that says something else, with all that it names, or nothing of it. */
 static int reload_conf(struct kube_cred *cred, struct mono now, bool *out_changed, struct err *e)
 {
-    struct kube_conf conf;
+    struct kube_conf conf = {.server = NULL};
     struct kube_cred fresh;
-    int rc = kube_conf_load_context(cred->conf->path, cred->conf->context, &conf, e);
+    int rc = kube_conf_load(cred->conf->path, cred->conf->context, &conf, e);
     if (rc != 0) {
         return rc;
     }

@@ -53,13 +53,11 @@ struct kube_conf {
     char *origin;      /* "kubeconfig '/path' context 'x'" or "in-cluster": for messages */
 };
 
-/* Reads the current-context of a kubeconfig; NULL or "": kube_conf_load_in_cluster().
- * Errors: ERR_IO, ERR_PARSE, ERR_LIMIT; `out` is untouched then. */
-NODISCARD int kube_conf_load_file(const char *path, struct kube_conf *out, struct err *e);
-
-/* The same of the context of that name; NULL or "": the current one. */
-NODISCARD int kube_conf_load_context(const char *path, const char *context, struct kube_conf *out,
-                                     struct err *e);
+/* Reads a context of a kubeconfig, the current one if `context` is NULL or "". Without a `path`
+ * (NULL or ""): kube_conf_load_in_cluster(). Errors: ERR_IO, ERR_PARSE, ERR_LIMIT; `out` is
+ * untouched then. */
+NODISCARD int kube_conf_load(const char *path, const char *context, struct kube_conf *out,
+                             struct err *e);
 
 /* KUBERNETES_SERVICE_HOST/PORT and the service account mounted at `account_dir` (NULL: the usual
  * /var/run/secrets/kubernetes.io/serviceaccount). Errors: ERR_NOTFOUND outside a pod. */

@@ -21,7 +21,14 @@ void kube_bucket_init(struct kube_bucket *b, struct mono now)
     *b = (struct kube_bucket){.credit_ns = FULL_NS, .credited = now};
 }
 
-bool kube_bucket_take(struct kube_bucket *b, struct mono now)
+int64_t kube_bucket_take(struct kube_bucket *b, struct mono now)
+{
+    earn(b, now);
+    b->credit_ns -= KUBE_BUCKET_REFILL_NS;
+    return b->credit_ns < 0 ? -b->credit_ns : 0;
+}
+
+bool kube_bucket_try(struct kube_bucket *b, struct mono now)
 {
     earn(b, now);
     if (b->credit_ns < KUBE_BUCKET_REFILL_NS) {
@@ -39,29 +46,28 @@ void kube_bucket_take_urgent(struct kube_bucket *b, struct mono now)
     }
 }
 
-int64_t kube_bucket_wait_ns(struct kube_bucket *b, struct mono now)
+void kube_bucket_return(struct kube_bucket *b)
 {
-    earn(b, now);
-    int64_t missing_ns = KUBE_BUCKET_REFILL_NS - b->credit_ns;
-    return missing_ns > 0 ? missing_ns : 0;
+    b->credit_ns += KUBE_BUCKET_REFILL_NS;
 }
 
 /* ---- how long ----------------------------------------------------------------------------------
  */
 
-uint32_t kube_patience_ms(const struct kube_patience *p, bool is_write)
+uint32_t kube_patience_ms(const struct kube_patience *p, enum kube_patience_kind kind)
 {
-    return KUBE_PATIENCE_MS + p->longer_ms[is_write];
+    return KUBE_PATIENCE_MS + p->longer_ms[kind];
 }
 
-void kube_patience_learn(struct kube_patience *p, bool is_write, bool is_answered, int64_t took_ms)
+void kube_patience_learn(struct kube_patience *p, enum kube_patience_kind kind, bool is_answered,
+                         int64_t took_ms)
 {
-    uint32_t now_ms = kube_patience_ms(p, is_write);
+    uint32_t now_ms = kube_patience_ms(p, kind);
     if (is_answered && took_ms < KUBE_PATIENCE_MS) {
-        p->longer_ms[is_write] = 0;
+        p->longer_ms[kind] = 0;
     } else if (!is_answered && took_ms >= now_ms) { /* of many that hung together, once */
         uint32_t twice_ms = 2 * now_ms;
-        p->longer_ms[is_write] =
+        p->longer_ms[kind] =
             (twice_ms < KUBE_PATIENCE_MAX_MS ? twice_ms : KUBE_PATIENCE_MAX_MS) - KUBE_PATIENCE_MS;
     }
 }

@@ -27,34 +27,42 @@ enum {
 };
 
 struct kube_bucket {
-    int64_t credit_ns;
+    int64_t credit_ns; /* below 0: it is owed to those that wait */
     struct mono credited;
 };
 
 void kube_bucket_init(struct kube_bucket *b, struct mono now); /* full */
-/* Takes a token for an ordinary request; false if there is none. */
-bool kube_bucket_take(struct kube_bucket *b, struct mono now);
+/* Takes a token for an ordinary request, which has to wait for it so long: requests that wait get
+ * theirs in the order in which they came. */
+int64_t kube_bucket_take(struct kube_bucket *b, struct mono now);
+/* Takes one if there is one. */
+bool kube_bucket_try(struct kube_bucket *b, struct mono now);
 /* Counts an urgent request. */
 void kube_bucket_take_urgent(struct kube_bucket *b, struct mono now);
-/* How long until there is a token; 0 if there is one. */
-int64_t kube_bucket_wait_ns(struct kube_bucket *b, struct mono now);
+/* The token of a request that waits no longer. */
+void kube_bucket_return(struct kube_bucket *b);
 
 /* ---- how long --------------------------------------------------------------------------------
  *
  * Of a request without a deadline of its own: KUBE_PATIENCE_MS, and twice as much after each that
  * was not enough, up to KUBE_PATIENCE_MAX_MS, until one is answered within the first again. What
  * is given up always after the same time fails for ever where a server is slow. Reads and writes
- * learn apart: a loaded etcd is slow to write and fast to read. */
+ * learn apart: a loaded etcd is slow to write and fast to read. So do watches and their lists,
+ * which connect anew: where a fleet comes back at once, handshakes that are given up early are work
+ * in vain. */
 
 enum { KUBE_PATIENCE_MS = 5000, KUBE_PATIENCE_MAX_MS = 40000 };
 
+enum kube_patience_kind { KUBE_READS, KUBE_WRITES, KUBE_WATCHES, KUBE_PATIENCE_KINDS };
+
 struct kube_patience {
-    uint32_t longer_ms[2]; /* of reads, of writes: beyond KUBE_PATIENCE_MS; start with {0} */
+    uint32_t longer_ms[KUBE_PATIENCE_KINDS]; /* beyond KUBE_PATIENCE_MS; start with {0} */
 };
 
-uint32_t kube_patience_ms(const struct kube_patience *p, bool is_write);
+uint32_t kube_patience_ms(const struct kube_patience *p, enum kube_patience_kind kind);
 /* A request has ended after `took_ms`: it was answered, or not in time. */
-void kube_patience_learn(struct kube_patience *p, bool is_write, bool is_answered, int64_t took_ms);
+void kube_patience_learn(struct kube_patience *p, enum kube_patience_kind kind, bool is_answered,
+                         int64_t took_ms);
 
 /* ---- lines -----------------------------------------------------------------------------------
  *

@@ -42,7 +42,6 @@ struct kube_sync {
     char list[PATH_BYTES]; /* "": none is asked for */
     char node[PATH_BYTES]; /* "": none is read */
     struct boot_timer *timer;
-    struct mono due;
     struct kube_call *call; /* the one request under way */
     enum kube_method method;
     bool is_telling; /* within on_written */
@@ -52,7 +51,6 @@ struct kube_sync {
     bool is_listed;
     bool is_known;
     json_t *existing; /* owned; as last read, answered or shown; NULL: absent */
-    bool is_gone;     /* as we were told last */
     bool look_again;  /* it changed while we were at work */
 
     enum sync_progress progress;
@@ -78,21 +76,14 @@ struct kube_sync {
 
 static void sync_step(struct kube_sync *s, struct mono now);
 
-static void sync_arm(struct kube_sync *s, struct mono due)
-{
-    s->due = due;
-    boot_timer_arm(s->timer, due);
-}
-
 /* Takes `object`. */
 static void sync_take(struct kube_sync *s, json_t *object)
 {
-    if (!object && s->existing && s->config.is_watched) {
-        s->has_owner = false; /* it may have gone with its Node */
+    if (!object && s->existing) {
+        s->has_owner = s->node[0] == '\0'; /* it may have gone with its Node */
     }
     json_decref(s->existing);
     s->existing = object;
-    s->is_gone = !object;
 }
 
 static void sync_take_answer(struct kube_sync *s, json_t *answer)
@@ -101,25 +92,24 @@ static void sync_take_answer(struct kube_sync *s, json_t *answer)
     sync_take(s, json_incref(c->pick ? c->pick(c->user, answer) : answer));
 }
 
-/* All is read anew before the next write. */
+/* The object is read anew before the next write. */
 static void sync_forget(struct kube_sync *s)
 {
     s->is_known = false;
     s->is_listed = s->list[0] == '\0';
-    s->has_owner = s->node[0] == '\0' || (s->has_owner && s->config.is_watched);
 }
 
-static struct kube_sync_want sync_desired(struct kube_sync *s, const json_t *object)
+static struct kube_sync_want sync_desired(struct kube_sync *s)
 {
     struct kube_sync_want want = {.body = NULL};
     const char *uid = s->owner_uid[0] != '\0' ? s->owner_uid : NULL;
-    s->config.desired(s->config.user, object, uid, &want);
+    s->config.desired(s->config.user, s->existing, uid, &want);
     return want;
 }
 
-static bool sync_differs(struct kube_sync *s, const json_t *object)
+static bool sync_differs(struct kube_sync *s)
 {
-    struct kube_sync_want want = sync_desired(s, object);
+    struct kube_sync_want want = sync_desired(s);
     bool differs = want.body || want.trouble;
     json_decref(want.body);
     return differs;
@@ -147,24 +137,18 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
         wait_ns = mono_ns_mul(c->denied_retry_ns, is_unserved ? UNSERVED : 1);
     }
     s->stats.failed++;
-    if (status == 409) {
+    if (status == 409 || c->part) { /* that was written over is old, or may have arrived */
         s->is_known = false;
-    } else if (is_unserved || !c->is_watched) {
+    } else if (is_unserved) {
         sync_forget(s);
     }
     s->told_until = told_ns > 0 ? mono_add(now, wait_ns) : (struct mono){0};
     s->retry_at = mono_add(now, wait_ns);
-    sync_arm(s, s->retry_at);
+    boot_timer_arm(s->timer, s->retry_at);
     s->has_complained |=
         log_limited(&s->trouble, lasts ? LASTING_LOG_NS : LOG_AGAIN_NS, LOG_WARN, c->mod,
                     "%s %s: %s%s%s, will retry", doing, s->what, why,
                     lasts && status == 403 ? c->denied_advice : "", lasts ? c->advice : "");
-}
-
-static void sync_fail_unsent(struct kube_sync *s, const char *doing, const char *why)
-{
-    const struct kube_response r = {.received_at = clock_mono_now()};
-    sync_fail(s, doing, why, &r);
 }
 
 /* Not by a read alone: writes may go on failing. */
@@ -182,8 +166,8 @@ static void sync_works(struct kube_sync *s)
 static void sync_send(struct kube_sync *s, enum kube_method method, const char *path,
                       const json_t *body, kube_done_fn *then)
 {
-    struct err e = ERR_INIT;
-    bool waits = method == KUBE_GET && (!s->is_gone || s->backoff.failures > 0);
+    bool is_gone = s->is_known && !s->existing;
+    bool waits = method == KUBE_GET && (!is_gone || s->backoff.failures > 0);
     const struct kube_request request = {.method = method,
                                          .channel = KUBE_CONTROL,
                                          .priority = s->config.is_urgent && !waits ? KUBE_URGENT
@@ -192,10 +176,8 @@ static void sync_send(struct kube_sync *s, enum kube_method method, const char *
                                          .body = body,
                                          .deadline_ms = s->config.deadline_ms};
     s->method = method;
-    sync_arm(s, MONO_NEVER); /* the answer decides what comes next */
-    if (kube_client_start(s->config.client, &request, then, s, &s->call, &e) != 0) {
-        sync_fail_unsent(s, "asking for", e.msg);
-    }
+    boot_timer_arm(s->timer, MONO_NEVER); /* the answer decides what comes next */
+    s->call = kube_client_start(s->config.client, &request, then, s);
 }
 
 static void on_owner(void *user, const struct kube_response *r)
@@ -275,7 +257,7 @@ static const char *uid_of(const json_t *object)
 static void sync_note_write(struct kube_sync *s, struct mono now)
 {
     const struct kube_sync_config *c = &s->config;
-    bool is_altered = sync_differs(s, s->existing);
+    bool is_altered = sync_differs(s);
     struct sync_track *r = &s->repaired;
     if (s->method == KUBE_POST) {
         sync_count(&s->created, &c->create, false, now);
@@ -302,12 +284,12 @@ static void sync_note_write(struct kube_sync *s, struct mono now)
 
 /* What was written before may be written again then. An object that somebody made anew is none that
  * our repair was taken back from. */
-static struct mono sync_repeat_at(const struct kube_sync *s, const json_t *object)
+static struct mono sync_repeat_at(const struct kube_sync *s)
 {
-    if (!object && !s->config.part) {
+    if (!s->existing && !s->config.part) {
         return s->created.next;
     }
-    return text_equal(uid_of(object), s->wrote_uid) ? s->repaired.next : (struct mono){0};
+    return text_equal(uid_of(s->existing), s->wrote_uid) ? s->repaired.next : (struct mono){0};
 }
 
 static struct mono sync_write_at(const struct kube_sync *s, int64_t gap_ns)
@@ -315,7 +297,7 @@ static struct mono sync_write_at(const struct kube_sync *s, int64_t gap_ns)
     struct mono change_at = mono_add(s->changed_at, gap_ns);
     bool retries_before = s->retry_at.ns != 0 && mono_before(s->retry_at, change_at);
     if (s->progress == SYNC_STANDS) {
-        return sync_repeat_at(s, s->existing);
+        return sync_repeat_at(s);
     }
     return s->progress == SYNC_CHANGED && !retries_before ? mono_max(change_at, s->told_until)
                                                           : s->retry_at;
@@ -345,8 +327,7 @@ static void on_write(void *user, const struct kube_response *r)
         return;
     }
     /* What a watch has shown meanwhile may be this very write. */
-    s->look_again = s->look_again && s->method != KUBE_POST &&
-                    !(s->config.is_watched && json_equal(r->body, s->existing));
+    s->look_again = s->look_again && s->method != KUBE_POST && !json_equal(r->body, s->existing);
     s->stats.written++;
     s->progress = s->progress == SYNC_TRIED ? SYNC_STANDS : s->progress;
     sync_works(s);
@@ -361,7 +342,7 @@ static void on_write(void *user, const struct kube_response *r)
     sync_step(s, r->received_at);
 }
 
-static void sync_write(struct kube_sync *s, const json_t *body, struct mono now)
+static void sync_write(struct kube_sync *s, const struct kube_sync_want *want, struct mono now)
 {
     const char *part = s->config.part;
     char path[2 * PATH_BYTES];
@@ -376,7 +357,12 @@ static void sync_write(struct kube_sync *s, const json_t *body, struct mono now)
         s->changed_at = now;
     }
     s->progress = SYNC_TRIED;
-    sync_send(s, part ? KUBE_STRATEGIC_PATCH : is_new ? KUBE_POST : KUBE_PUT, path, body, on_write);
+    sync_send(s,
+              part             ? KUBE_STRATEGIC_PATCH
+              : is_new         ? KUBE_POST
+              : want->is_patch ? KUBE_MERGE_PATCH
+                               : KUBE_PUT,
+              path, want->body, on_write);
 }
 
 /* ---- deciding -------------------------------------------------------------------------------- */
@@ -386,7 +372,7 @@ static void sync_arm_check(struct kube_sync *s, struct mono now)
     if (mono_is_never(s->check_at) && s->check_ns > 0) {
         s->check_at = mono_add(now, s->check_ns);
     }
-    sync_arm(s, s->check_at);
+    boot_timer_arm(s->timer, s->check_at);
 }
 
 static void sync_rest(struct kube_sync *s, struct mono now)
@@ -409,17 +395,18 @@ static void sync_rest(struct kube_sync *s, struct mono now)
 
 static void sync_reconcile(struct kube_sync *s, struct mono now)
 {
-    struct kube_sync_want want = sync_desired(s, s->existing);
+    struct kube_sync_want want = sync_desired(s);
     CLEANUP(json) json_t *body = want.body;
     struct mono due = sync_write_at(s, want.gap_ns);
     if (want.trouble) {
-        sync_fail_unsent(s, "repairing", want.trouble);
+        const struct kube_response none = {.received_at = now};
+        sync_fail(s, "repairing", want.trouble, &none);
     } else if (!body) {
         sync_rest(s, now);
     } else if (mono_reached(now, due)) {
-        sync_write(s, body, now);
+        sync_write(s, &want, now);
     } else {
-        sync_arm(s, due);
+        boot_timer_arm(s->timer, due);
     }
 }
 
@@ -431,7 +418,9 @@ static void sync_step(struct kube_sync *s, struct mono now)
     }
     s->is_resting = false;
     if (!s->has_owner) {
-        sync_send(s, KUBE_GET, s->node, NULL, on_owner);
+        if (!mono_before(now, s->retry_at)) {
+            sync_send(s, KUBE_GET, s->node, NULL, on_owner);
+        }
     } else if (!s->is_known) {
         sync_send(s, KUBE_GET, s->is_listed ? s->path : s->list, NULL, on_read);
     } else {
@@ -442,8 +431,7 @@ static void sync_step(struct kube_sync *s, struct mono now)
 static void on_timer(void *user)
 {
     struct kube_sync *s = user;
-    bool repeats = s->progress == SYNC_STANDS && !s->config.is_watched;
-    if (s->is_resting || (s->is_known && repeats)) {
+    if (s->is_resting) {
         sync_forget(s);
     }
     sync_step(s, clock_mono_now());
@@ -464,8 +452,8 @@ struct kube_sync *kube_sync_new(const struct kube_sync_config *c)
     if (c->owner_node) {
         text_format(s->node, sizeof(s->node), KUBE_NODES "/%s", c->owner_node);
     }
-    s->due = MONO_NEVER;
     s->check_at = MONO_NEVER;
+    s->has_owner = s->node[0] == '\0';
     sync_forget(s);
     backoff_init(&s->backoff, c->retry_ns, c->retry_max_ns, (uint64_t)clock_wall_now().ns);
     s->timer = boot_timer_new(c->loop, on_timer, s);
@@ -486,7 +474,7 @@ void kube_sync_start(struct kube_sync *s, int64_t wait_ns)
 {
     struct mono now = clock_mono_now();
     if (wait_ns > 0) {
-        sync_arm(s, mono_add(now, wait_ns));
+        boot_timer_arm(s->timer, mono_add(now, wait_ns));
     } else {
         sync_step(s, now);
     }
@@ -505,32 +493,13 @@ void kube_sync_changed(struct kube_sync *s)
 
 void kube_sync_saw(struct kube_sync *s, const json_t *object)
 {
-    struct mono now = clock_mono_now();
     if (s->is_telling) {
         return;
     }
-    if (s->config.is_watched) {
-        sync_take(s, json_deep_copy(object));
-        s->look_again = s->call != NULL;
-        if (s->is_known) {
-            sync_step(s, now);
-        }
-        return;
-    }
-    s->is_gone = s->is_gone || !object;
-    if (s->call) {
-        s->look_again = s->look_again || !object;
-        return;
-    }
-    if (mono_before(now, s->retry_at) || (object && !sync_differs(s, object))) {
-        return;
-    }
-    struct mono due = sync_repeat_at(s, object);
-    if (mono_reached(now, due)) {
-        sync_forget(s);
-        sync_step(s, now);
-    } else {
-        sync_arm(s, mono_min(s->due, due));
+    sync_take(s, json_incref((json_t *)(uintptr_t)object)); /* nobody changes it */
+    s->look_again = s->call != NULL;
+    if (s->is_known) {
+        sync_step(s, clock_mono_now());
     }
 }
 

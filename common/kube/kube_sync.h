@@ -29,6 +29,7 @@ struct kube_sync_pace {
 
 struct kube_sync_want {
     json_t *body;        /* owned; to be written; NULL: nothing is to be done */
+    bool is_patch;       /* `body` is a merge patch of what exists, not all of it */
     int64_t gap_ns;      /* from the last write of another want to this one */
     const char *trouble; /* constant; why that cannot be said; or NULL */
 };
@@ -45,8 +46,6 @@ struct kube_sync_config {
     const char *list_query;    /* the first look is a list of these; NULL: at the object */
     const char *owner_node;    /* whose UID `desired` needs; NULL: none */
     bool is_owner_optional;    /* goes on without the UID where reading the Node is forbidden */
-    bool is_watched;           /* kube_sync_saw() tells of every state, and that is what is written
-                                  over; otherwise owner and object are read before each write */
     bool is_urgent;            /* writes never wait for their turn, nor reads while it is gone */
     uint32_t deadline_ms;      /* of a request; 0: the client's own */
     int64_t retry_ns;          /* of the backoff */

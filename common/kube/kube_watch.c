@@ -23,11 +23,6 @@
 #define DENIED_MAX_NS      (600 * NS_PER_SEC) /* a right may be granted at any time */
 
 enum {
-    /* Of a list, connecting included, and of a watch until the server has accepted it. Twice as
-     * much after each that was not enough: where a fleet comes back at once, handshakes that are
-     * given up early are work in vain, and there is never an end to it. */
-    PATIENCE_MS = 5000,
-    PATIENCE_MAX_MS = 40000,
     WATCH_LEAST_S = 300, /* the server ends each after a random time, as client-go asks */
     WATCH_SPREAD_S = 300,
     VERSION_BYTES = 64,
@@ -37,23 +32,18 @@ enum {
 struct kube_watch {
     struct kube_client *client;
     struct kube_watch_config config;
-    char *collection;
     char *name;
     char *query;                 /* the collection, with the name as selector */
     char version[VERSION_BYTES]; /* where to resume; "": LIST first */
-    struct kube_call *list;
-    struct kube_call *stream;
+    struct kube_call *call;      /* the list or the stream under way; or NULL */
+    struct mono accepted_at;     /* the stream, by the server; MONO_NEVER: it is not */
+    struct mono heard_at;
     struct mono gone_at; /* the last 410; 0: none */
     uint64_t opened;     /* streams that the server accepted */
-    bool accepted;       /* the server answered 200 to the watch */
-    uint32_t patience_ms;
-    struct mono heard_at;
-    ev_timer timer; /* the next try, or the next look at the silence */
+    ev_timer timer;      /* the next try, or the next look at the silence */
     struct backoff backoff;
     struct backoff denied; /* of tries in a row that were answered with 403 */
 };
-
-static void start_over(struct kube_watch *w);
 
 static void arm_watch(struct kube_watch *w, int64_t wait_ns)
 {
@@ -64,68 +54,51 @@ static void arm_watch(struct kube_watch *w, int64_t wait_ns)
     ev_timer_start(loop, &w->timer);
 }
 
-static void drop_stream(struct kube_watch *w)
-{
-    kube_call_cancel(TAKE(w->stream));
-    w->accepted = false;
-}
-
-static void retry_later(struct kube_watch *w, int64_t retry_after_ms)
-{
-    drop_stream(w);
-    int64_t least_ns = retry_after_ms > 0 ? mono_ns_mul(retry_after_ms, NS_PER_MS) : 0;
-    arm_watch(w, backoff_next_ns(&w->backoff, least_ns));
-}
-
 /* Whether a stream was of use for a while. */
-static bool has_lasted(const struct kube_response *stream)
+static bool has_lasted(const struct kube_watch *w)
 {
-    return !mono_is_never(stream->sent_at) &&
-           mono_since(clock_mono_now(), stream->sent_at) >= SHORT_WATCH_NS;
+    return mono_since(clock_mono_now(), w->accepted_at) >= SHORT_WATCH_NS;
+}
+
+static void drop_call(struct kube_watch *w)
+{
+    if (has_lasted(w)) {
+        backoff_reset(&w->backoff);
+    }
+    kube_call_cancel(TAKE(w->call));
+    w->accepted_at = MONO_NEVER;
+}
+
+static void start_over(struct kube_watch *w)
+{
+    drop_call(w);
+    w->version[0] = '\0';
+    arm_watch(w, 0);
 }
 
 /* Tells the owner of a failure and tries again. An API server that has just started denies
  * everything until it has read its rules: asked again soon, and ever more rarely while the denial
  * lasts. */
-static void fail_watch(struct kube_watch *w, const struct kube_response *response)
+static void fail_watch(struct kube_watch *w, const struct kube_response *r)
 {
-    if (response->http_status == 403) {
-        drop_stream(w);
+    drop_call(w);
+    if (r->http_status == 403) {
         arm_watch(w, backoff_next_ns(&w->denied, 0));
-        w->config.on_denied(w->config.user, response);
+        w->config.on_denied(w->config.user, r);
         return;
     }
+    int64_t least_ns = r->retry_after_ms > 0 ? mono_ns_mul(r->retry_after_ms, NS_PER_MS) : 0;
     backoff_reset(&w->denied); /* the next denial may be that of another server */
-    if (response->transport_error == KUBE_TRANSPORT_TIMEOUT && w->patience_ms < PATIENCE_MAX_MS) {
-        w->patience_ms *= 2;
-    }
-    w->config.on_failure(w->config.user, response);
-    retry_later(w, response->retry_after_ms);
+    arm_watch(w, backoff_next_ns(&w->backoff, least_ns));
+    w->config.on_failure(w->config.user, r);
 }
 
-static void fail_stream(struct kube_watch *w, const struct kube_response *response)
+/* The stream is of no use, whatever the server thinks of it. */
+static void break_stream(struct kube_watch *w, int code, const char *why)
 {
-    if (has_lasted(response)) {
-        backoff_reset(&w->backoff);
-    }
-    fail_watch(w, response);
-}
-
-/* The stream is of no use, whatever its head says. */
-static void break_stream(struct kube_watch *w, const struct kube_response *head, int code,
-                         const char *why)
-{
-    struct kube_response r = *head;
-    r.code = code;
+    struct kube_response r = {.code = code, .retry_after_ms = -1};
     text_format(r.message, sizeof(r.message), "watching %.100s: %s", w->name, why);
-    fail_stream(w, &r);
-}
-
-static void break_open_stream(struct kube_watch *w, int code, const char *why)
-{
-    struct kube_response head;
-    kube_call_head(w->stream, &head);
-    break_stream(w, &head, code, why);
+    fail_watch(w, &r);
 }
 
 /* ---- the stream ------------------------------------------------------------------------------ */
@@ -139,7 +112,7 @@ static void remember_version(struct kube_watch *w, const json_t *object)
 }
 
 /* 410: a history that was compacted is listed anew at once; where that does not help, later. */
-static void on_gone(struct kube_watch *w, const struct kube_response *r)
+static void on_gone(struct kube_watch *w)
 {
     struct mono now = clock_mono_now();
     bool is_first = w->gone_at.ns == 0 || mono_since(now, w->gone_at) > GONE_CALM_NS;
@@ -148,40 +121,39 @@ static void on_gone(struct kube_watch *w, const struct kube_response *r)
     if (is_first) {
         log_debug("kube", "watching %s: the history is gone, listing anew", w->name);
         start_over(w);
-        return;
+    } else {
+        break_stream(w, ERR_GONE, "the history is gone again, right after a list");
     }
-    break_stream(w, r, ERR_GONE, "the history is gone again, right after a list");
 }
 
 /* An ERROR event holds a Status: 410 and "too large resource version" mean a new LIST. */
 static void on_error_event(struct kube_watch *w, json_t *status)
 {
-    struct kube_response r;
-    kube_call_head(w->stream, &r);
-    r.http_status = (int)json_integer_value(json_object_get(status, "code"));
-    r.code = kube_status_code(r.http_status == 200 ? 0 : r.http_status);
-    r.body = status;
-    kube_status_fill(&r, KUBE_GET, w->collection, NULL);
-    r.body = NULL;
+    int http_status = (int)json_integer_value(json_object_get(status, "code"));
+    struct kube_response r = {.http_status = http_status,
+                              .code = kube_status_code(http_status == 200 ? 0 : http_status),
+                              .retry_after_ms = -1,
+                              .body = status};
     w->version[0] = '\0';
+    kube_status_fill(&r, KUBE_GET, w->query, NULL);
+    r.body = NULL;
     if (r.code == ERR_GONE) {
-        on_gone(w, &r);
-        return;
+        on_gone(w);
+    } else {
+        fail_watch(w, &r);
     }
-    fail_stream(w, &r);
 }
 
 /* One event. Returns false when the stream is gone. */
 static bool on_line(struct kube_watch *w, const char *line, size_t len)
 {
     struct err e = ERR_INIT;
-    CLEANUP(json) json_t *event = json_text_parse_stored(line, len, KUBE_WATCH_LINE_MAX_BYTES, &e);
+    CLEANUP(json) json_t *event = json_text_parse(line, len, KUBE_WATCH_LINE_MAX_BYTES, &e);
     const char *type = json_text_get(event, "type");
     json_t *object = json_object_get(event, "object");
-    const struct kube_call *stream = w->stream;
     if (!type || !json_is_object(object)) {
         w->version[0] = '\0';
-        break_open_stream(w, ERR_PARSE, event ? "an event without type and object" : e.msg);
+        break_stream(w, ERR_PARSE, event ? "an event without type and object" : e.msg);
         return false;
     }
     if (text_equal(type, "ERROR")) {
@@ -197,37 +169,27 @@ static bool on_line(struct kube_watch *w, const char *line, size_t len)
         w->config.on_object(w->config.user, gone ? KUBE_WATCH_ABSENT : KUBE_WATCH_PRESENT, object,
                             false, (struct mono){0});
     }
-    return w->stream == stream; /* the owner may have restarted us */
+    return w->call; /* the owner may have restarted us */
 }
 
-/* Returns false, too, if the owner has restarted us. */
-static bool take_head(struct kube_watch *w)
+static void on_accepted(struct kube_watch *w)
 {
-    struct kube_response head;
-    kube_call_head(w->stream, &head);
-    if (head.http_status != 200) {
-        return false; /* an error's body is looked at when it is whole */
-    }
-    if (!head.is_json) {
-        w->version[0] = '\0';
-        break_stream(w, &head, ERR_PARSE, "the answer is not JSON");
-        return false;
-    }
-    w->accepted = true;
-    w->patience_ms = PATIENCE_MS;
-    backoff_reset(&w->denied);
+    w->accepted_at = w->heard_at;
     w->opened++;
-    kube_client_observe(w->client, "WATCH", &head);
+    backoff_reset(&w->denied);
+    arm_watch(w, w->config.silence_ns);
     w->config.on_contact(w->config.user);
-    return w->accepted;
 }
 
 static void on_stream_bytes(void *user, struct buf *inbox)
 {
     struct kube_watch *w = user;
     w->heard_at = clock_mono_now();
-    if (!w->accepted && !take_head(w)) {
-        return;
+    if (mono_is_never(w->accepted_at)) {
+        on_accepted(w);
+    }
+    if (!w->call) {
+        return; /* the owner has restarted us */
     }
     const char *bytes = buf_text(inbox);
     size_t left = inbox->len;
@@ -240,7 +202,7 @@ static void on_stream_bytes(void *user, struct buf *inbox)
             return;
         case WATCH_LINE_TOO_LONG:
             w->version[0] = '\0';
-            break_open_stream(w, ERR_LIMIT, "an event is larger than allowed");
+            break_stream(w, ERR_LIMIT, "an event is larger than allowed");
             return;
         case WATCH_LINE_READY:
             if (!on_line(w, line, line_len)) {
@@ -250,71 +212,45 @@ static void on_stream_bytes(void *user, struct buf *inbox)
     }
 }
 
-/* The answer to a watch that was not accepted. */
-static void on_refused(struct kube_watch *w, const struct kube_response *response)
-{
-    struct kube_response r = *response;
-    kube_client_observe(w->client, "WATCH", &r);
-    kube_status_fill(&r, KUBE_GET, w->collection, NULL);
-    if (r.code == ERR_GONE) {
-        on_gone(w, &r);
-        return;
-    }
-    if (r.code != ERR_RETRY || r.http_status == 504) {
-        w->version[0] = '\0'; /* 504: our version is ahead of this server's */
-    }
-    fail_stream(w, &r);
-}
-
 static void on_stream_done(void *user, const struct kube_response *r)
 {
     struct kube_watch *w = user;
-    bool broke_off = r->message[0] != '\0';
-    w->stream = NULL;
-    if (!w->accepted && !broke_off) {
-        on_refused(w, r);
-        return;
-    }
-    if (broke_off) {
-        if (!w->accepted) {
-            kube_client_observe(w->client, "WATCH", r);
+    bool is_accepted = !mono_is_never(w->accepted_at);
+    w->call = NULL;
+    if (r->code == ERR_GONE) {
+        on_gone(w);
+    } else if (!is_accepted) {
+        if (r->code != ERR_RETRY || r->http_status == 504) {
+            w->version[0] = '\0'; /* 504: our version is ahead of this server's */
         }
-        break_stream(w, r, ERR_RETRY, r->message);
-        return;
-    }
-    if (has_lasted(r)) { /* an ordinary close: resume from the last version */
-        backoff_reset(&w->backoff);
-        drop_stream(w);
+        fail_watch(w, r);
+    } else if (r->message[0] != '\0') {
+        break_stream(w, ERR_RETRY, r->message);
+    } else if (has_lasted(w)) { /* an ordinary close: resume from the last version */
+        drop_call(w);
         arm_watch(w, backoff_next_ns(&w->backoff, 0) / 10);
         backoff_reset(&w->backoff);
-    } else if (w->backoff.failures == 0) {
-        retry_later(w, -1); /* once may be a restart of the server */
+    } else if (w->backoff.failures == 0) { /* once may be a restart of the server */
+        drop_call(w);
+        arm_watch(w, backoff_next_ns(&w->backoff, 0));
     } else {
-        break_stream(w, r, ERR_RETRY, "the server ends it again and again");
+        break_stream(w, ERR_RETRY, "the server ends it again and again");
     }
 }
 
 static void open_stream(struct kube_watch *w)
 {
-    struct err e = ERR_INIT;
     int seconds = WATCH_LEAST_S + (int)prng_next(&w->backoff.random, WATCH_SPREAD_S);
     CLEANUP(free)
     char *path =
         mem_format("%s&watch=true&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%d",
                    w->query, w->version, seconds);
-    const struct kube_call_config config = {
-        .request = {.method = KUBE_GET, .channel = KUBE_STREAM, .path = path},
-        .max_bytes = INBOX_MAX_BYTES,
-        .on_bytes = on_stream_bytes,
-        .on_done = on_stream_done,
-        .user = w,
-    };
-    if (kube_call_start(w->client, &config, &w->stream, &e) != 0) {
-        const struct kube_response unsent = {.retry_after_ms = -1, .sent_at = MONO_NEVER};
-        break_stream(w, &unsent, e.code, e.msg);
-        return;
-    }
-    arm_watch(w, (int64_t)w->patience_ms * NS_PER_MS);
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = KUBE_STREAM,
+                                         .path = path,
+                                         .on_bytes = on_stream_bytes,
+                                         .max_bytes = INBOX_MAX_BYTES};
+    w->call = kube_client_start(w->client, &request, on_stream_done, w);
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -336,7 +272,7 @@ static const json_t *find_item(const json_t *items, const char *name)
 static void on_listed(void *user, const struct kube_response *r)
 {
     struct kube_watch *w = user;
-    w->list = NULL;
+    w->call = NULL;
     const json_t *items = json_object_get(r->body, "items");
     remember_version(w, r->body);
     if (r->code != 0 || !json_is_array(items) || w->version[0] == '\0') {
@@ -359,66 +295,26 @@ static void on_listed(void *user, const struct kube_response *r)
 
 static void start_list(struct kube_watch *w)
 {
-    struct err e = ERR_INIT;
     const struct kube_request request = {
-        .method = KUBE_GET, .channel = KUBE_LIST, .path = w->query, .deadline_ms = w->patience_ms};
-    if (kube_client_start(w->client, &request, on_listed, w, &w->list, &e) != 0) {
-        struct kube_response r = {.code = e.code, .retry_after_ms = -1};
-        text_format(r.message, sizeof(r.message), "listing %.100s: %.80s", w->name, e.msg);
-        fail_watch(w, &r);
-    }
-}
-
-/* The patience counts from when the request was really sent. */
-static void await_head(struct kube_watch *w)
-{
-    int64_t limit_ns = (int64_t)w->patience_ms * NS_PER_MS;
-    struct kube_response head;
-    kube_call_head(w->stream, &head);
-    int64_t waited_ns =
-        mono_is_never(head.sent_at) ? 0 : mono_since(clock_mono_now(), head.sent_at);
-    if (waited_ns < limit_ns) {
-        arm_watch(w, limit_ns - waited_ns);
-        return;
-    }
-    kube_client_observe(w->client, "WATCH", &head);
-    head.transport_error = KUBE_TRANSPORT_TIMEOUT;
-    break_stream(w, &head, ERR_RETRY, "no answer to the watch");
+        .method = KUBE_GET, .channel = KUBE_LIST, .path = w->query};
+    w->call = kube_client_start(w->client, &request, on_listed, w);
 }
 
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct kube_watch *w = timer->data;
+    int64_t left_ns = w->config.silence_ns - mono_since(clock_mono_now(), w->heard_at);
     (void)loop;
     (void)events;
-    if (!w->stream && !w->list) {
-        if (w->version[0] == '\0') {
-            start_list(w);
-        } else {
-            open_stream(w);
-        }
-        return;
-    }
-    if (!w->stream) {
-        return;
-    }
-    if (!w->accepted) {
-        await_head(w);
-        return;
-    }
-    int64_t silent_ns = mono_since(clock_mono_now(), w->heard_at);
-    if (silent_ns >= w->config.silence_ns) {
-        break_open_stream(w, ERR_RETRY, "silent for too long, not even a bookmark");
+    if (!w->call && w->version[0] == '\0') {
+        start_list(w);
+    } else if (!w->call) {
+        open_stream(w);
+    } else if (left_ns > 0) {
+        arm_watch(w, left_ns);
     } else {
-        arm_watch(w, w->config.silence_ns - silent_ns);
+        break_stream(w, ERR_RETRY, "silent for too long, not even a bookmark");
     }
-}
-
-static void start_over(struct kube_watch *w)
-{
-    drop_stream(w);
-    w->version[0] = '\0';
-    arm_watch(w, 0);
 }
 
 struct kube_watch *kube_watch_start(struct kube_client *client,
@@ -427,11 +323,10 @@ struct kube_watch *kube_watch_start(struct kube_client *client,
     struct kube_watch *w = MEM_NEW(struct kube_watch);
     w->client = client;
     w->config = *config;
-    w->collection = mem_strdup(config->collection_path);
     w->name = mem_strdup(config->name);
     w->query =
         mem_format("%s?fieldSelector=metadata.name%%3D%s", config->collection_path, config->name);
-    w->patience_ms = PATIENCE_MS;
+    w->accepted_at = MONO_NEVER;
     if (w->config.silence_ns == 0) {
         w->config.silence_ns = DEFAULT_SILENCE_NS;
     }
@@ -447,14 +342,15 @@ struct kube_watch *kube_watch_start(struct kube_client *client,
 
 void kube_watch_restart(struct kube_watch *watch)
 {
-    if (watch->accepted) { /* else a list, a stream or a retry is under way at its own pace */
+    if (!mono_is_never(watch->accepted_at)) { /* else a list, a stream or a retry is under way at
+                                                 its own pace */
         start_over(watch);
     }
 }
 
 void kube_watch_hope(struct kube_watch *watch)
 {
-    if (watch->denied.failures > 0 && !watch->list && !watch->stream) {
+    if (watch->denied.failures > 0 && !watch->call) {
         backoff_reset(&watch->denied);
         arm_watch(watch, backoff_next_ns(&watch->denied, 0));
     }
@@ -469,9 +365,7 @@ void kube_watch_stop(struct kube_watch *watch)
 {
     if (watch) {
         ev_timer_stop(kube_client_loop(watch->client), &watch->timer);
-        drop_stream(watch);
-        kube_call_cancel(watch->list);
-        free(watch->collection);
+        kube_call_cancel(watch->call);
         free(watch->name);
         free(watch->query);
         free(watch);

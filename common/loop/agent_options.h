@@ -77,8 +77,8 @@ json_t *agent_options_sources(const struct agent_config *config);
     {.name = "http-bind-address", .type = OPTION_TEXT, \
      .offset = offsetof(owner, agent_member.http_bind_address), .default_text = (address), \
      .placeholder = "HOST:PORT", \
-     .help = "Where /metrics, /livez, /readyz and /statusz are served, without TLS or login. Empty " \
-             "turns them off."}
+     .help = "The address of /metrics, /livez, /readyz and /statusz, which have no TLS and no " \
+             "login. Empty turns them off."}
 /* clang-format on */
 
 /* The row of --node-name for who runs on the node itself. */
@@ -86,7 +86,7 @@ json_t *agent_options_sources(const struct agent_config *config);
 #define AGENT_NODE_ROW(owner, agent_member) \
     {.name = "node-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.node_name), \
      .env = {"NODE_NAME", "K8S_NODE"}, .placeholder = "NAME", \
-     .help = "The Kubernetes node that the DPU serves. Without it the lower-case host name is used."}
+     .help = "The Kubernetes node that the DPU serves. Defaults to the host name in lower case."}
 /* clang-format on */
 
 /* The rows for the member `agent_member` of the config struct `owner`. A macro, because a C array
@@ -95,36 +95,37 @@ json_t *agent_options_sources(const struct agent_config *config);
 #define AGENT_OPTION_ROWS(owner, agent_member) \
     {.name = "kubeconfig", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.kubeconfig), \
      .env = {"KUBECONFIG"}, .placeholder = "FILE", \
-     .help = "How to reach the Kubernetes API. Without it the service account of the pod is used."}, \
+     .help = "The kubeconfig for the Kubernetes API. Defaults to the Pod's service account."}, \
     {.name = "namespace", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.lease_namespace), \
      .default_text = NAMES_LEASE_NAMESPACE, .placeholder = "NAME", \
      .env = {"OVNKUBE_NODE_LEASE_NAMESPACE", "OVN_KUBERNETES_NAMESPACE"}, \
-     .help = "The namespace of the lease."}, \
+     .help = "The namespace of the Lease."}, \
     {.name = "lease-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.lease_name), \
      .placeholder = "NAME", \
-     .help = "The name of the lease. Without it it is " NAMES_LEASE_PREFIX "NODE."}, \
+     .help = "The name of the Lease. Defaults to " NAMES_LEASE_PREFIX "NODE."}, \
     {.name = "dpu-node-lease-renew-interval", .type = OPTION_DURATION, \
      .offset = offsetof(owner, agent_member.renew_interval_ns), \
      .env = {"DPU_NODE_LEASE_RENEW_INTERVAL", "OVNKUBE_NODE_LEASE_RENEW_INTERVAL", \
              "OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL"}, \
      .default_text = "10", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
-     .help = "How often the DPU renews the lease. 0 disables the health check: the node counts as " \
-             "ready whatever the DPU does. Set it alike on both sides."}, \
+     .help = "How often the DPU renews the Lease. 0 disables the health check: the node is " \
+             "then always ready. Set it alike on both sides."}, \
     {.name = "dpu-node-lease-duration", .type = OPTION_DURATION, \
      .offset = offsetof(owner, agent_member.lease_duration_ns), \
      .env = {"DPU_NODE_LEASE_DURATION", "OVNKUBE_NODE_LEASE_DURATION", \
              "OVNKUBE_NODE_DPU_LEASE_DURATION"}, \
      .default_text = "40", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
-     .help = "How long after its last renewal the DPU counts as alive: whole seconds, longer than " \
-             "the renew interval. 0 disables the health check, as the interval does."}, \
+     .help = "How long a renewal is valid: whole seconds, longer than the renew interval. 0 " \
+             "disables the health check."}, \
     {.name = "holder-identity", .type = OPTION_TEXT, \
      .offset = offsetof(owner, agent_member.holder_identity), .default_text = NAMES_HOLDER_IDENTITY, \
-     .placeholder = "NAME", .help = "Who holds the lease; only this holder's renewals count."}, \
+     .placeholder = "NAME", .help = "The holder of the Lease. Only this holder's renewals " \
+                                    "count."}, \
     {.name = "log-level", .type = OPTION_CHOICE, .offset = offsetof(owner, agent_member.log_level), \
      .choices = "error|warn|info|debug", .default_text = "info", \
-     .help = "The least important lines to log."}, \
+     .help = "The lowest level to log."}, \
     {.name = "log-format", .type = OPTION_CHOICE, .offset = offsetof(owner, agent_member.log_format), \
-     .choices = "text|json", .default_text = "text", .help = "How a log line looks."}
+     .choices = "text|json", .default_text = "text", .help = "The format of log lines."}
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

@@ -4,9 +4,6 @@
  * /statusz for people and programs; where there is something to say, /servingz for a platform that
  * acts on what the agent looks after. Loop thread only.
  *
- * Bounded: AGENT_PAGE_MAX_CONNECTIONS connections, each closed after AGENT_PAGE_IDLE_SECONDS
- * without progress; whoever finds all of them taken waits for the first that is.
- *
  * A port that is taken is no reason to stop judging a DPU: it is logged each minute and tried again
  * each second. So in a rolling update the new agent takes the port over from the old one.
  */
@@ -28,7 +25,7 @@ struct agent_page;
 enum {
     AGENT_PAGE_WORDS_BYTES = 400,
     AGENT_PAGE_MAX_CONNECTIONS = 128, /* 16 KiB each; less where a quarter of RLIMIT_NOFILE is */
-    AGENT_PAGE_IDLE_SECONDS = 10,
+    AGENT_PAGE_IDLE_SECONDS = 10,     /* without progress: then a connection is closed */
 };
 
 /* A question about the agent; `words` are shown either way. */
@@ -39,16 +36,14 @@ bool agent_page_answer(char words[static AGENT_PAGE_WORDS_BYTES], bool yes, cons
     PRINTF_LIKE(3, 4);
 
 struct agent_page_config {
-    const char *address;         /* as text_to_address; "" for no page; copied */
+    const char *address;         /* HOST:PORT, [IPV6]:PORT or :PORT; "" for no page; borrowed */
     const char *program;         /* "dpu-agent"; static */
     agent_page_ask_fn *is_live;  /* false: the process should be restarted */
     agent_page_ask_fn *is_ready; /* false: do not count on this agent yet */
-    agent_page_ask_fn
-        *is_serving; /* false: what it looks after does not work; NULL: no such page */
-    void (*write_metrics)(void *user,
-                          struct metrics_page *page); /* beside metrics_common; or NULL */
-    json_t *(*describe)(
-        const void *user); /* /statusz; returns owned, or NULL: it cannot be shown */
+    /* False: what it looks after does not work; NULL: no such page. */
+    agent_page_ask_fn *is_serving;
+    void (*write_metrics)(void *user, struct buf *page); /* or NULL */
+    json_t *(*describe)(const void *user);               /* /statusz; returns owned, or NULL */
     void *user;
 };
 

@@ -22,13 +22,6 @@
 
 enum { STATUS_BYTES = 512, EXIT_BY_SIGNAL = 128 };
 
-/* sd_notify(3)'s protocol: a path or, with a leading '@', an abstract name. */
-struct notify {
-    int fd; /* -1: nobody to tell, or nobody we know how to */
-    struct sockaddr_un address;
-    socklen_t address_len;
-};
-
 struct daemon {
     struct ev_loop *loop; /* owned */
     ev_signal on_term;
@@ -36,7 +29,7 @@ struct daemon {
     ev_timer grace;
     ev_timer watchdog;
     ev_prepare before_sleep;
-    struct notify notify;
+    int notify_fd;          /* to the service manager, if there is one */
     daemon_works_fn *works; /* NULL: the loop's turning is all there is */
     struct log_repeat hungry;
     daemon_stop_fn *on_stop;
@@ -51,37 +44,20 @@ struct daemon {
 /* sd_watchdog_enabled(3) advises half; with four, one look at a bad moment ends nothing. */
 enum { FEEDS_PER_PERIOD = 4 };
 
-static void notify_init(struct notify *n, const char *socket_name)
+/* sd_notify(3)'s protocol: $NOTIFY_SOCKET is a path or, with a leading '@', an abstract name. */
+static void notify_send(const struct daemon *d, const char *text)
 {
-    *n = (struct notify){.fd = -1, .address = {.sun_family = AF_UNIX}};
-    size_t len = socket_name ? strlen(socket_name) : 0;
-    bool is_known = len > 1 && (socket_name[0] == '/' || socket_name[0] == '@');
-    if (!is_known || len >= sizeof(n->address.sun_path)) {
-        return;
+    const char *name = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    size_t len = name ? strlen(name) : 0;
+    if (len < 2 || (name[0] != '/' && name[0] != '@') || len >= sizeof(to.sun_path)) {
+        return; /* nobody to tell, or nobody we know how to */
     }
-    memcpy(n->address.sun_path, socket_name, len);
-    if (socket_name[0] == '@') {
-        n->address.sun_path[0] = '\0';
-    }
-    n->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
-    n->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
-
-static void notify_fini(struct notify *n)
-{
-    if (n->fd >= 0) {
-        (void)close(n->fd); /* a datagram socket holds nothing back */
-    }
-    n->fd = -1;
-}
-
-static void notify_send(const struct notify *n, const char *text)
-{
-    if (n->fd < 0) {
-        return;
-    }
-    ssize_t sent = sendto(n->fd, text, strlen(text), MSG_NOSIGNAL,
-                          (const struct sockaddr *)&n->address, n->address_len);
+    memcpy(to.sun_path, name[0] == '@' ? "" : name, 1);
+    memcpy(to.sun_path + 1, name + 1, len - 1);
+    ssize_t sent =
+        sendto(d->notify_fd, text, strlen(text), MSG_NOSIGNAL, (const struct sockaddr *)&to,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
     (void)sent; /* nobody may stop because the manager does not listen */
 }
 
@@ -139,7 +115,7 @@ static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
     }
     d->is_stopping = true;
     log_info("daemon", "stopping on %s", w->signum == SIGINT ? "SIGINT" : "SIGTERM");
-    notify_send(&d->notify, "STOPPING=1");
+    notify_send(d, "STOPPING=1");
     ev_timer_set(&d->grace, d->grace_s, 0);
     ev_timer_start(loop, &d->grace);
     if (d->on_stop) {
@@ -156,7 +132,7 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *w, int revents)
     struct daemon *d = w->data;
     struct mono now = clock_mono_now();
     if (!d->works || d->works(d->user, now)) {
-        notify_send(&d->notify, "WATCHDOG=1");
+        notify_send(d, "WATCHDOG=1");
     } else {
         log_limited(&d->hungry, LOG_AGAIN_NS, LOG_ERROR, "daemon",
                     "a wake-up or an answer is overdue: the service manager's watchdog is "
@@ -174,16 +150,15 @@ static void on_before_sleep(struct ev_loop *loop, ev_prepare *w, int revents)
 
 /* Whoever started us may have ignored or blocked what we need: the end of a child whose SIGCHLD is
  * ignored leaves no status. */
-static int reset_signals(void)
+static void reset_signals(void)
 {
     const struct sigaction ignored = {.sa_handler = SIG_IGN};
     const struct sigaction usual = {.sa_handler = SIG_DFL};
     sigset_t none;
-    if (sigaction(SIGPIPE, &ignored, NULL) != 0 || sigaction(SIGCHLD, &usual, NULL) != 0 ||
-        sigemptyset(&none) != 0) {
-        return -1;
-    }
-    return sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)sigemptyset(&none); /* these fail for wrong arguments only */
+    (void)sigaction(SIGPIPE, &ignored, NULL);
+    (void)sigaction(SIGCHLD, &usual, NULL);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 static void start_watchers(struct daemon *d)
@@ -212,26 +187,21 @@ static void start_watchers(struct daemon *d)
     }
 }
 
-int daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user, struct daemon **out,
-               struct err *e)
+struct daemon *daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user)
 {
     struct daemon *d = MEM_NEW(struct daemon);
     d->loop = ev_loop_new(EVFLAG_NOENV);
     if (!d->loop) {
-        free(d);
-        return err_set(e, ERR_IO, "no event loop (epoll, poll or select) is usable here");
+        log_error("daemon", "no event loop (epoll, poll or select) is usable here; exiting");
+        exit(EXIT_FAILURE);
     }
     d->on_stop = on_stop;
     d->user = user;
     d->grace_s = (double)grace_ms / 1000;
-    notify_init(&d->notify, getenv("NOTIFY_SOCKET"));
-    if (reset_signals() != 0) {
-        daemon_free(d);
-        return err_set(e, ERR_BUG, "setting up signals failed");
-    }
+    d->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    reset_signals();
     start_watchers(d);
-    *out = d;
-    return 0;
+    return d;
 }
 
 void daemon_free(struct daemon *d)
@@ -239,15 +209,13 @@ void daemon_free(struct daemon *d)
     if (!d) {
         return;
     }
-    if (d->loop) {
-        ev_signal_stop(d->loop, &d->on_term);
-        ev_signal_stop(d->loop, &d->on_int);
-        ev_prepare_stop(d->loop, &d->before_sleep);
-        ev_timer_stop(d->loop, &d->grace);
-        ev_timer_stop(d->loop, &d->watchdog);
-        ev_loop_destroy(d->loop);
-    }
-    notify_fini(&d->notify);
+    ev_signal_stop(d->loop, &d->on_term);
+    ev_signal_stop(d->loop, &d->on_int);
+    ev_prepare_stop(d->loop, &d->before_sleep);
+    ev_timer_stop(d->loop, &d->grace);
+    ev_timer_stop(d->loop, &d->watchdog);
+    ev_loop_destroy(d->loop);
+    (void)close(d->notify_fd); /* a datagram socket holds nothing back */
     free(d);
 }
 
@@ -285,7 +253,7 @@ void daemon_notify_ready(struct daemon *d, const char *status)
     text_sanitize(clean, sizeof(clean), status, strlen(status));
     text_format(text, sizeof(text), "%sSTATUS=%s", d->is_ready ? "" : "READY=1\n", clean);
     d->is_ready = true;
-    notify_send(&d->notify, text);
+    notify_send(d, text);
 }
 
 /* ---- timers on the clock that goes on in suspend ----------------------------------------------

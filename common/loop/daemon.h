@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every daemon of ours needs around its loop: signals, readiness notification, exit.
- * SIGTERM and SIGINT ask to stop (a second one within the grace period exits at once); SIGPIPE is
- * ignored, SIGCHLD is not, and nothing is blocked, whatever was inherited. READY=1, STOPPING=1,
- * STATUS= and the watchdog go to $NOTIFY_SOCKET (sd_notify(3)'s protocol, spoken directly: one
- * datagram, no library). Loop thread only.
+ * A daemon's loop with signals, timers, directories and the service manager. SIGTERM and SIGINT ask
+ * to stop; a second one within the grace period exits at once. SIGPIPE is ignored, SIGCHLD is not,
+ * and nothing is blocked, whatever was inherited. Loop thread only.
  */
 #ifndef LOOP_DAEMON_H
 #define LOOP_DAEMON_H
 
-#include "base/attr.h"
-#include "base/err.h"
 #include "base/time.h"
 
 #include <ev.h>
@@ -25,19 +21,19 @@ struct daemon;
  * first call of a program, before it has used any of them. */
 void daemon_use_memory(void);
 
-/* Called once on the first SIGTERM/SIGINT. Whoever is done calls daemon_quit; after `grace_ms`
- * the loop ends in any case, with status 0. NULL: quit with status 0. */
+/* Called once on the first SIGTERM or SIGINT. The loop ends with daemon_quit(), or after `grace_ms`
+ * with status 0. NULL: at once, with status 0. */
 typedef void daemon_stop_fn(void *user);
 
-/* Call it before there is a second thread: it sets the signal mask. */
-NODISCARD int daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user,
-                         struct daemon **out, struct err *e);
+/* Call it before there is a second thread: it sets the signal mask. Without a usable event loop it
+ * ends the process with a sentence. */
+struct daemon *daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user);
 void daemon_free(struct daemon *d); /* accepts NULL */
 
 /* Borrowed. Not libev's default loop: ev_child does not work on it (children are waited for by
  * pidfd), and children inherit the ignored SIGPIPE unless they reset it. */
 struct ev_loop *daemon_loop(struct daemon *d);
-/* Runs until daemon_quit. Returns the status of the first daemon_quit. */
+/* Returns the status of the first daemon_quit. */
 int daemon_run(struct daemon *d);
 void daemon_quit(struct daemon *d, int exit_status);
 
@@ -46,11 +42,11 @@ void daemon_quit(struct daemon *d, int exit_status);
 typedef bool daemon_works_fn(void *user, struct mono now);
 void daemon_feed_while(struct daemon *d, daemon_works_fn *works);
 
-/* Says READY=1 once; later calls only update STATUS=. Does nothing without $NOTIFY_SOCKET. */
+/* Sends READY=1 once, and STATUS=, to $NOTIFY_SOCKET (sd_notify(3)), if there is one. */
 void daemon_notify_ready(struct daemon *d, const char *status);
 
-/* A quarter of the watchdog period that systemd asks of process `pid`, in ns; 0: no watchdog.
- * Arguments are the values of $WATCHDOG_USEC and $WATCHDOG_PID, NULL if unset. */
+/* A quarter of the watchdog period that systemd asks of process `pid`; 0: no watchdog. Arguments
+ * are the values of $WATCHDOG_USEC and $WATCHDOG_PID. */
 int64_t daemon_watchdog_ns(const char *usec_text, const char *pid_text, pid_t pid);
 
 /*
@@ -71,11 +67,8 @@ void boot_timer_free(struct boot_timer *t); /* accepts NULL */
 
 typedef void dir_watch_fn(void *user);
 
-/*
- * Tells that something changed in a directory (inotify), not what: whoever is told looks at what it
- * cares for. A user has few inotify instances (128): without one the caller looks from time to
- * time, and asks for one again with each dir_watch_add.
- */
+/* Tells that something changed in a directory (inotify), not what. A user has few inotify instances
+ * (128): without one the caller looks from time to time, and dir_watch_add asks for one again. */
 struct dir_watch {
     struct ev_loop *loop;
     ev_io io;

@@ -2,11 +2,13 @@
 #include "loop/metrics.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <dirent.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -17,48 +19,22 @@ static const int64_t bounds_ns[METRICS_BUCKETS] = {
     1000 * NS_PER_MS, 5000 * NS_PER_MS, 10000 * NS_PER_MS,
 };
 
-void metrics_page_init(struct metrics_page *page)
+void metrics_family(struct buf *page, const char *name, const char *type, const char *help)
 {
-    *page = (struct metrics_page){.failed = false};
-    buf_init(&page->text, METRICS_PAGE_MAX_BYTES);
+    int rc = buf_appendf(page, NULL, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+    assert(rc == 0);
 }
 
-void metrics_page_fini(struct metrics_page *page)
+void metrics_sample(struct buf *page, const char *name, double value, const char *labels, ...)
 {
-    buf_fini(&page->text);
-}
-
-void metrics_family(struct metrics_page *page, const char *name, const char *type, const char *help)
-{
-    if (buf_appendf(&page->text, NULL, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type) !=
-        0) {
-        page->failed = true;
-    }
-}
-
-static void put_sample(struct metrics_page *page, const char *name, const char *labels,
-                       const char *value)
-{
-    bool has_labels = !text_is_empty(labels);
-    if (buf_appendf(&page->text, NULL, "%s%s%s%s %s\n", name, has_labels ? "{" : "",
-                    has_labels ? labels : "", has_labels ? "}" : "", value) != 0) {
-        page->failed = true;
-    }
-}
-
-void metrics_sample(struct metrics_page *page, const char *name, const char *labels, double value)
-{
-    char text[40];
-    text_format(text, sizeof(text), "%.15g", value);
-    put_sample(page, name, labels, text);
-}
-
-void metrics_sample_u64(struct metrics_page *page, const char *name, const char *labels,
-                        uint64_t value)
-{
-    char text[24];
-    text_format(text, sizeof(text), "%llu", (unsigned long long)value);
-    put_sample(page, name, labels, text);
+    char text[512]; /* that of a probe has 350 at most */
+    va_list args;
+    va_start(args, labels);
+    text_vformat(text, sizeof(text), labels, args);
+    va_end(args);
+    int rc = buf_appendf(page, NULL, "%s%s%s%s %.15g\n", name, text[0] ? "{" : "", text,
+                         text[0] ? "}" : "", value);
+    assert(rc == 0);
 }
 
 void metrics_escape(const char *text, char *out, size_t out_bytes)
@@ -73,40 +49,32 @@ void metrics_escape(const char *text, char *out, size_t out_bytes)
     out[used] = '\0';
 }
 
-static void put_value(struct metrics_page *page, const char *name, const struct metrics_row *row,
-                      const void *value)
+static double value_of(const struct metrics_row *row)
 {
     switch (row->kind) {
     case METRICS_COUNT:
-        metrics_sample_u64(page, name, row->labels, *(const uint64_t *)value);
-        break;
+        return (double)*(const uint64_t *)row->value;
     case METRICS_FLAG:
-        metrics_sample_u64(page, name, row->labels, *(const bool *)value);
-        break;
+        return *(const bool *)row->value;
     case METRICS_SPAN:
-        metrics_sample(page, name, row->labels,
-                       (double)*(const int64_t *)value / (double)NS_PER_SEC);
-        break;
+        return (double)*(const int64_t *)row->value / (double)NS_PER_SEC;
     }
+    return 0;
 }
 
-void metrics_rows(struct metrics_page *page, const struct metrics_row *rows, size_t count,
-                  const void *of)
+void metrics_rows(struct buf *page, const struct metrics_row *rows, size_t count)
 {
-    const char *base = of;
-    for (size_t i = 0; i < count; i++) {
-        const struct metrics_row *row = &rows[i];
+    for (const struct metrics_row *row = rows; row < rows + count; row++) {
         size_t len = strlen(row->name);
         bool is_counter = len > 6 && text_equal(row->name + len - 6, "_total");
         char name[128];
         text_format(name, sizeof(name), "dpu_heartbeat_%s", row->name);
-        if (row->when != METRICS_ALWAYS && !*(const bool *)(base + row->when)) {
-            continue;
-        }
-        if (row->help) {
+        if (row->value && row->help) {
             metrics_family(page, name, is_counter ? "counter" : "gauge", row->help);
         }
-        put_value(page, name, row, base + row->at);
+        if (row->value) {
+            metrics_sample(page, name, value_of(row), "%s", row->labels ? row->labels : "");
+        }
     }
 }
 
@@ -120,29 +88,25 @@ void metrics_histogram_observe(struct metrics_histogram *h, int64_t ns)
     h->sum_ns = mono_ns_add(h->sum_ns, ns);
 }
 
-void metrics_histogram_write(struct metrics_page *page, const char *name, const char *labels,
+void metrics_histogram_write(struct buf *page, const char *name, const char *labels,
                              const struct metrics_histogram *h)
 {
     char sample_name[128];
-    char sample_labels[256];
     uint64_t count = 0;
-    const char *comma = text_is_empty(labels) ? "" : ",";
-    const char *given = labels ? labels : "";
     text_format(sample_name, sizeof(sample_name), "%s_bucket", name);
     for (size_t i = 0; i <= METRICS_BUCKETS; i++) {
+        char bound[16] = "+Inf";
         count += h->buckets[i];
         if (i < METRICS_BUCKETS) {
-            text_format(sample_labels, sizeof(sample_labels), "%s%sle=\"%g\"", given, comma,
-                        (double)bounds_ns[i] / 1e9);
-        } else {
-            text_format(sample_labels, sizeof(sample_labels), "%s%sle=\"+Inf\"", given, comma);
+            text_format(bound, sizeof(bound), "%g", (double)bounds_ns[i] / 1e9);
         }
-        metrics_sample_u64(page, sample_name, sample_labels, count);
+        metrics_sample(page, sample_name, (double)count, "%s%sle=\"%s\"", labels,
+                       labels[0] ? "," : "", bound);
     }
     text_format(sample_name, sizeof(sample_name), "%s_sum", name);
-    metrics_sample(page, sample_name, labels, (double)h->sum_ns / 1e9);
+    metrics_sample(page, sample_name, (double)h->sum_ns / 1e9, "%s", labels);
     text_format(sample_name, sizeof(sample_name), "%s_count", name);
-    metrics_sample_u64(page, sample_name, labels, count);
+    metrics_sample(page, sample_name, (double)count, "%s", labels);
 }
 
 /* Field `index` (from 0) after the command name of /proc/self/stat, see proc_pid_stat(5). */
@@ -162,26 +126,20 @@ static uint64_t stat_field(const char *stat, size_t index)
 static uint64_t count_open_fds(void)
 {
     uint64_t count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    if (!dir) {
-        return 0;
-    }
-    for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+    CLEANUP(dir) DIR *dir = opendir("/proc/self/fd");
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
         count += entry->d_name[0] != '.';
     }
-    (void)closedir(dir); /* read-only */
-    return count - 1;    /* the directory itself */
+    return count - (count > 0); /* the directory itself */
 }
 
-static void process_metrics(struct metrics_page *page)
+static void process_metrics(struct buf *page)
 {
     enum { STAT_STARTTIME = 19, STAT_VSIZE = 20, STAT_RSS = 21 };
-    char stat[1024] = "";
+    CLEANUP(buf) struct buf file = {.max_bytes = 1024};
     struct rusage usage = {0};
-    CLEANUP(file) FILE *file = fopen("/proc/self/stat", "re");
-    if (file && fgets(stat, sizeof(stat), file) == NULL) {
-        stat[0] = '\0';
-    }
+    int rc = file_read("/proc/self/stat", &file, NULL);
+    const char *stat = rc == 0 ? buf_text(&file) : "";
     (void)getrusage(RUSAGE_SELF, &usage); /* cannot fail with these arguments */
     double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
@@ -204,14 +162,14 @@ static void process_metrics(struct metrics_page *page)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         metrics_family(page, rows[i].name, i == 0 ? "counter" : "gauge", rows[i].help);
-        metrics_sample(page, rows[i].name, NULL, rows[i].value);
+        metrics_sample(page, rows[i].name, rows[i].value, "%s", "");
     }
 }
 
-void metrics_common(struct metrics_page *page)
+void metrics_common(struct buf *page)
 {
     static const char name[] = "dpu_heartbeat_build_info";
     metrics_family(page, name, "gauge", "The version that runs; always 1.");
-    metrics_sample_u64(page, name, "version=\"" DPU_VERSION "\"", 1);
+    metrics_sample(page, name, 1, "version=\"%s\"", DPU_VERSION);
     process_metrics(page);
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prometheus text exposition, written at scrape time from plain counters that their owners keep.
- * There is no registry: a program's metrics are rows that say where each counter stands.
- *
- * Names and units follow the Prometheus conventions: base units (seconds, bytes), counters end in
- * _total, label values are escaped. Cardinality is bounded by construction: label values come from
- * our enums, never from outside. An append that does not fit marks the page as failed.
+ * Prometheus' text format, written at scrape time from plain counters that their owners keep. Names
+ * and units follow its conventions. Label values come from our enums, never from outside, which
+ * bounds the series: a page of METRICS_PAGE_MAX_BYTES holds them all.
  */
 #ifndef LOOP_METRICS_TEXT_H
 #define LOOP_METRICS_TEXT_H
@@ -15,12 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { METRICS_PAGE_MAX_BYTES = 128 << 10, METRICS_BUCKETS = 11 };
-
-struct metrics_page {
-    struct buf text;
-    bool failed;
-};
+enum { METRICS_PAGE_MAX_BYTES = 1 << 20, METRICS_BUCKETS = 11 };
 
 /* A histogram of durations with fixed bounds: 1 ms to 10 s, and infinity. Zero-initialise. */
 struct metrics_histogram {
@@ -28,18 +20,12 @@ struct metrics_histogram {
     int64_t sum_ns;
 };
 
-void metrics_page_init(struct metrics_page *page);
-void metrics_page_fini(struct metrics_page *page);
+/* "# HELP" and "# TYPE" of a family; its samples follow. */
+void metrics_family(struct buf *page, const char *name, const char *type, const char *help);
 
-/* "# HELP" and "# TYPE" of a family; its samples follow. `type` is "counter", "gauge", "histogram".
- */
-void metrics_family(struct metrics_page *page, const char *name, const char *type,
-                    const char *help);
-
-/* One sample. `labels` is ready text like `reason="LeaseRenewed"`, or NULL. */
-void metrics_sample(struct metrics_page *page, const char *name, const char *labels, double value);
-void metrics_sample_u64(struct metrics_page *page, const char *name, const char *labels,
-                        uint64_t value);
+/* One sample. `labels` formats text like `reason="LeaseRenewed"`, or nothing. */
+void metrics_sample(struct buf *page, const char *name, double value, const char *labels, ...)
+    PRINTF_LIKE(4, 5);
 
 /* `text` as a label's value: backslash and quote escaped, what is no printable ASCII a '?', cut to
  * fit. */
@@ -51,27 +37,22 @@ enum metrics_kind {
     METRICS_SPAN,  /* int64_t ns, shown in seconds */
 };
 
-/* One sample, and where its value stands in the struct that has it. */
+/* One sample. */
 struct metrics_row {
-    const char
-        *name; /* behind "dpu_heartbeat_"; one in "_total" is a counter, else it is a gauge */
-    const char *labels; /* as of a sample */
+    const char *name;   /* behind "dpu_heartbeat_"; a counter ends in "_total" */
+    const char *labels; /* NULL: none */
     enum metrics_kind kind;
-    size_t at;
-    size_t when;      /* of a bool, without which there is no sample; METRICS_ALWAYS */
-    const char *help; /* NULL: the family is that of the row before */
+    const void *value; /* of that kind; NULL: no sample is better than a made-up one */
+    const char *help;  /* NULL: the family is that of the row before */
 };
 
-#define METRICS_ALWAYS SIZE_MAX
-
-void metrics_rows(struct metrics_page *page, const struct metrics_row *rows, size_t count,
-                  const void *of);
+void metrics_rows(struct buf *page, const struct metrics_row *rows, size_t count);
 
 void metrics_histogram_observe(struct metrics_histogram *h, int64_t ns);
-void metrics_histogram_write(struct metrics_page *page, const char *name, const char *labels,
+void metrics_histogram_write(struct buf *page, const char *name, const char *labels,
                              const struct metrics_histogram *h);
 
 /* dpu_heartbeat_build_info{version="..."} 1, and the process_* metrics of this process. */
-void metrics_common(struct metrics_page *page);
+void metrics_common(struct buf *page);
 
 #endif

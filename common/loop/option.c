@@ -2,14 +2,14 @@
 #include "loop/option.h"
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "loop/yaml_tree.h"
+#include "loop/yaml_json.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +17,7 @@
 
 enum {
     ENV_BYTES = 96,
-    RANGE_BYTES = OPTION_RANGE_BYTES,
     SHOWN_BYTES = 64,
-    UNKNOWN_BYTES = 160,
-    NAME_MAX_BYTES = 63, /* longer names have no neighbours */
     HELP_INDENT = 8,
     HELP_COLUMNS = 88,
 };
@@ -28,78 +25,32 @@ enum {
 /* In the order of precedence. */
 enum option_source { BY_DEFAULT, BY_FILE, BY_ENV, BY_FLAG };
 
-struct option_origin {
-    enum option_source source;
-    char env[ENV_BYTES]; /* BY_ENV: the name */
-    size_t line;         /* BY_FILE: counted from 1 */
-};
-
-/* One option_parse. */
+/* One option_parse. After the defaults the strongest source is applied first. */
 struct option_origins {
     const struct option_program *program; /* borrowed, like the next two */
     void *config;
-    const char *file; /* of --config; NULL: none */
-    struct option_origin at[OPTION_MAX_ROWS];
+    const char *config_path; /* of --config; NULL: none */
+    enum option_source by[OPTION_MAX_ROWS];
+    char from[OPTION_MAX_ROWS][OPTION_ORIGIN_BYTES];
+};
+
+/* What a source says of an option. */
+struct given {
+    enum option_source source;
+    char from[OPTION_ORIGIN_BYTES]; /* "flag --x" */
+    const char *text;
 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* The row, or NULL. `name` need not be terminated. */
-static const struct option_row *find_row(const struct option_program *program, const char *name,
-                                         size_t len)
+static const struct option_row *find_row(const struct option_program *program, const char *name)
 {
     for (size_t i = 0; i < program->row_count; i++) {
-        const struct option_row *row = &program->rows[i];
-        if (strlen(row->name) == len && memcmp(row->name, name, len) == 0) {
-            return row;
+        if (text_equal(program->rows[i].name, name)) {
+            return &program->rows[i];
         }
     }
     return NULL;
-}
-
-/* Levenshtein distance of two short names. */
-static size_t edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
-{
-    size_t row[NAME_MAX_BYTES + 1];
-    for (size_t j = 0; j <= b_len; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; i <= a_len; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-        }
-    }
-    return row[b_len];
-}
-
-/* "'--nam' (did you mean '--name'?)", with the nearest name in the table, if one is near. Returns
- * `out`. */
-static const char *show_unknown(const struct option_program *program, const char *name, size_t len,
-                                const char *prefix, char out[static UNKNOWN_BYTES])
-{
-    const char *nearest = NULL;
-    size_t nearest_distance = len / 3 + 1; /* a third of it mistyped is still a typing error */
-    char shown[SHOWN_BYTES];
-    text_sanitize(shown, sizeof(shown), name, len);
-    for (size_t i = 0; len <= NAME_MAX_BYTES && i < program->row_count; i++) {
-        const char *candidate = program->rows[i].name;
-        size_t candidate_len = strlen(candidate);
-        assert(candidate_len <= NAME_MAX_BYTES);
-        size_t distance = edit_distance(name, len, candidate, candidate_len);
-        if (distance < nearest_distance || (!nearest && distance == nearest_distance)) {
-            nearest = candidate;
-            nearest_distance = distance;
-        }
-    }
-    text_format(out, UNKNOWN_BYTES, "'%s%s'%s%s%s%s", prefix, shown,
-                nearest ? " (did you mean '" : "", nearest ? prefix : "", nearest ? nearest : "",
-                nearest ? "'?)" : "");
-    return out;
 }
 
 /* "DPU_HEARTBEAT_NODE_NAME" of a name; "" without a prefix. */
@@ -121,38 +72,20 @@ static void env_name(const struct option_program *program, const char *name,
     }
 }
 
-const char *option_describe_origin(const struct option_origins *origins, const char *name,
-                                   char out[static OPTION_ORIGIN_BYTES])
+const char *option_origin(const struct option_origins *origins, const char *name)
 {
-    const struct option_row *row = find_row(origins->program, name, strlen(name));
+    const struct option_row *row = find_row(origins->program, name);
     assert(row);
-    const struct option_origin *origin = &origins->at[row - origins->program->rows];
-    switch (origin->source) {
-    case BY_DEFAULT:
-        text_format(out, OPTION_ORIGIN_BYTES, "default of --%s", name);
-        break;
-    case BY_FILE:
-        text_format(out, OPTION_ORIGIN_BYTES, "file '%.60s' line %zu, key %s", origins->file,
-                    origin->line, name);
-        break;
-    case BY_ENV:
-        text_format(out, OPTION_ORIGIN_BYTES, "environment variable %s", origin->env);
-        break;
-    case BY_FLAG:
-        text_format(out, OPTION_ORIGIN_BYTES, "flag --%s", name);
-        break;
-    }
-    return out;
+    return origins->from[row - origins->program->rows];
 }
 
 int option_refuse(const struct option_origins *origins, const char *name, const char *value,
                   const char *allowed, struct err *e)
 {
-    char from[OPTION_ORIGIN_BYTES];
     char shown[SHOWN_BYTES];
     text_sanitize(shown, sizeof(shown), value, strlen(value));
     return err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: %s",
-                   option_describe_origin(origins, name, from), shown, allowed);
+                   option_origin(origins, name), shown, allowed);
 }
 
 /* ---- one value ------------------------------------------------------------------------------- */
@@ -163,22 +96,19 @@ static void *field_of(void *config, const struct option_row *row)
 }
 
 /* Index of the word among the '|'-separated `choices`, or -1. */
-static int choice_index(const char *choices, const char *text, size_t len)
+static int choice_index(const char *choices, const char *text)
 {
-    const char *at = choices;
-    for (int i = 0;; i++) {
-        size_t word_len = strcspn(at, "|");
-        if (word_len == len && memcmp(at, text, len) == 0) {
+    size_t len = strlen(text);
+    int i = 0;
+    for (const char *at = choices; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL, i++) {
+        if (strcspn(at, "|") == len && memcmp(at, text, len) == 0) {
             return i;
         }
-        if (at[word_len] == '\0') {
-            return -1;
-        }
-        at += word_len + 1;
     }
+    return -1;
 }
 
-static void range_of_numbers(const struct option_row *row, char out[static RANGE_BYTES])
+static void range_of_numbers(const struct option_row *row, char out[static OPTION_RANGE_BYTES])
 {
     char low[32];
     char high[32];
@@ -191,50 +121,37 @@ static void range_of_numbers(const struct option_row *row, char out[static RANGE
         text_format(low, sizeof(low), "%" PRId64, row->min);
         text_format(high, sizeof(high), "%" PRId64, row->max);
     }
-    text_format(out, RANGE_BYTES, "%s%s%s%s%s%s", is_open ? "at least " : "", low,
+    text_format(out, OPTION_RANGE_BYTES, "%s%s%s%s%s%s", is_open ? "at least " : "", low,
                 is_open ? "" : " to ", is_open ? "" : high, word ? ", or " : "", word ? word : "");
 }
 
-/* "0s to 10m", "one of text, json" ...; "" if anything goes. Returns `out`. */
-static const char *range_of(const struct option_row *row, char out[static RANGE_BYTES])
+void option_range(const struct option_row *row, char out[static OPTION_RANGE_BYTES])
 {
-    bool has_choices = row->type == OPTION_CHOICE || row->type == OPTION_BOOL;
-    const char *choices = row->type == OPTION_CHOICE ? row->choices : "true|false|on|off";
-    size_t used = 0;
     out[0] = '\0';
     if (row->type == OPTION_INT || row->type == OPTION_DURATION) {
         range_of_numbers(row, out);
+    } else if (row->type == OPTION_CHOICE || row->type == OPTION_BOOL) {
+        text_format(out, OPTION_RANGE_BYTES, "one of %s",
+                    row->type == OPTION_BOOL ? "true|false|on|off" : row->choices);
     }
-    while (has_choices && *choices && used + 16 < RANGE_BYTES) {
-        size_t len = strcspn(choices, "|");
-        used += (size_t)snprintf(out + used, RANGE_BYTES - used, "%s%.*s",
-                                 used > 0 ? ", " : "one of ", (int)len, choices);
-        choices += len + (choices[len] == '|');
-    }
-    return out;
 }
 
-static char *copy_value(const char *text, size_t len)
-{
-    return mem_format("%.*s", (int)len, text);
-}
-
-static int append_item(struct option_list *list, const char *text, size_t len, struct err *e)
+static int append_item(struct option_list *list, const char *text, struct err *e)
 {
     if (list->count == OPTION_MAX_LIST) {
         return err_set(e, ERR_LIMIT, "is one more than the allowed %d items", (int)OPTION_MAX_LIST);
     }
     list->items = mem_realloc(list->items, (list->count + 1) * sizeof(*list->items));
-    list->items[list->count++] = copy_value(text, len);
+    list->items[list->count++] = mem_strdup(text);
     return 0;
 }
 
-static int set_number(int64_t *field, const struct option_row *row, const char *text, size_t len,
-                      struct err *e)
+static int set_number(int64_t *field, const struct option_row *row, const char *text, struct err *e)
 {
     bool is_duration = row->type == OPTION_DURATION;
+    size_t len = strlen(text);
     int64_t number;
-    if (is_duration && row->choices && choice_index(row->choices, text, len) == 0) {
+    if (is_duration && row->choices && choice_index(row->choices, text) == 0) {
         *field = INT64_MAX;
         return 0;
     }
@@ -252,31 +169,27 @@ static int set_number(int64_t *field, const struct option_row *row, const char *
     return 0;
 }
 
-static int set_field(void *field, const struct option_row *row, const char *text, size_t len,
-                     struct err *e)
+static int set_field(void *field, const struct option_row *row, const char *text, struct err *e)
 {
     int index;
-    if (len > OPTION_MAX_VALUE_BYTES) {
-        return err_set(e, ERR_LIMIT, "is %zu bytes long, more than the allowed %d", len,
+    if (strlen(text) > OPTION_MAX_VALUE_BYTES) {
+        return err_set(e, ERR_LIMIT, "is %zu bytes long, more than the allowed %d", strlen(text),
                        (int)OPTION_MAX_VALUE_BYTES);
-    }
-    if (memchr(text, '\0', len)) {
-        return err_set(e, ERR_PARSE, "contains a NUL byte");
     }
     switch (row->type) {
     case OPTION_TEXT:
         free(*(char **)field);
-        *(char **)field = copy_value(text, len);
+        *(char **)field = mem_strdup(text);
         break;
     case OPTION_BOOL:
-        index = choice_index("false|true|off|on", text, len);
+        index = choice_index("false|true|off|on", text);
         if (index < 0) {
             return err_set(e, ERR_PARSE, "is not a truth value");
         }
         *(bool *)field = index % 2 == 1;
         break;
     case OPTION_CHOICE:
-        index = choice_index(row->choices, text, len);
+        index = choice_index(row->choices, text);
         if (index < 0) {
             return err_set(e, ERR_PARSE, "is not known");
         }
@@ -284,9 +197,9 @@ static int set_field(void *field, const struct option_row *row, const char *text
         break;
     case OPTION_INT:
     case OPTION_DURATION:
-        return set_number(field, row, text, len, e);
+        return set_number(field, row, text, e);
     case OPTION_LIST:
-        return append_item(field, text, len, e);
+        return append_item(field, text, e);
     }
     return 0;
 }
@@ -306,30 +219,35 @@ static void fini_field(void *field, const struct option_row *row)
     }
 }
 
-/* Every source sets a value, or appends an item, through here. The first item of a source replaces
- * what a weaker one had put there. Errors name source, value and range. */
+/* Every source sets a value, or appends an item, through here. One that a stronger source has set
+ * is only looked at. Errors name source, value and range. */
 static int set_option(struct option_origins *run, const struct option_row *row,
-                      const struct option_origin *origin, const char *text, size_t len,
-                      struct err *e)
+                      const struct given *given, struct err *e)
 {
-    struct option_origin *had = &run->at[row - run->program->rows];
-    void *field = field_of(run->config, row);
+    size_t i = (size_t)(row - run->program->rows);
+    union {
+        char *text;
+        int64_t number;
+        struct option_list list;
+    } unused = {.list = {0}};
+    bool counts = given->source >= run->by[i];
     struct err why = ERR_INIT;
-    if (row->type == OPTION_LIST && had->source != origin->source) {
-        fini_field(field, row);
+    int rc = set_field(counts ? field_of(run->config, row) : &unused, row, given->text, &why);
+    if (!counts) {
+        fini_field(&unused, row);
+    } else if (rc == 0) {
+        run->by[i] = given->source;
+        memcpy(run->from[i], given->from, sizeof(run->from[i]));
     }
-    *had = *origin;
-    int rc = set_field(field, row, text, len, &why);
     if (rc == 0) {
         return 0;
     }
-    char from[OPTION_ORIGIN_BYTES];
     char shown[SHOWN_BYTES];
-    char range[RANGE_BYTES];
-    text_sanitize(shown, sizeof(shown), text, len);
-    range_of(row, range);
-    return err_set(e, rc, "%s: '%s' %s%s%s", option_describe_origin(run, row->name, from), shown,
-                   why.msg, range[0] ? "; allowed: " : "", range);
+    char range[OPTION_RANGE_BYTES];
+    text_sanitize(shown, sizeof(shown), given->text, strlen(given->text));
+    option_range(row, range);
+    return err_set(e, rc, "%s: '%s' %s%s%s", given->from, shown, why.msg,
+                   range[0] ? "; allowed: " : "", range);
 }
 
 void option_fini(const struct option_program *program, void *config)
@@ -341,101 +259,45 @@ void option_fini(const struct option_program *program, void *config)
 
 /* ---- the file of --config -------------------------------------------------------------------- */
 
-PRINTF_LIKE(4, 5)
-static int refuse_line(const struct option_origins *run, size_t line, struct err *e,
-                       const char *fmt, ...)
+static int set_member(struct option_origins *run, const struct option_row *row, const char *path,
+                      const json_t *value, struct err *e)
 {
-    char what[2 * UNKNOWN_BYTES];
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(what, sizeof(what), fmt, args); /* ours: fits */
-    va_end(args);
-    return err_set(e, ERR_PARSE, "file '%s' line %zu: %s", run->file, line, what);
+    struct given given = {.source = BY_FILE, .text = json_string_value(value)};
+    text_format(given.from, sizeof(given.from), "file '%.60s', key %s", path, row->name);
+    if (!given.text || strlen(given.text) != json_string_length(value)) {
+        return err_set(e, ERR_PARSE, "%s: needs %s", given.from,
+                       row->type == OPTION_LIST ? "a list of values" : "one value");
+    }
+    return set_option(run, row, &given, e);
 }
 
-static int set_scalar(struct option_origins *run, const struct option_row *row,
-                      const yaml_node_t *node, struct err *e)
+/* Nothing, or a mapping from option names to scalars or, for a list, sequences of scalars. */
+static int apply_mapping(struct option_origins *run, const char *path, json_t *root, struct err *e)
 {
-    const struct option_origin origin = {.source = BY_FILE, .line = yaml_tree_line(node)};
-    const char *text = (const char *)node->data.scalar.value;
-    size_t len = node->data.scalar.length;
-    bool is_plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    if (is_plain && (len == 0 || text_equal(text, "~") || text_equal(text, "null"))) {
-        return refuse_line(run, origin.line, e, "'%s' has no value", row->name);
+    const char *name;
+    const json_t *value;
+    if (!json_is_null(root) && !json_is_object(root)) {
+        return err_set(e, ERR_PARSE, "file '%s': expected 'option: value' lines", path);
     }
-    return set_option(run, row, &origin, text, len, e);
-}
-
-static int set_node(struct option_origins *run, const struct option_row *row,
-                    struct yaml_tree *tree, const yaml_node_t *node, struct err *e)
-{
-    bool is_list = row->type == OPTION_LIST;
-    if (!is_list && node->type == YAML_SCALAR_NODE) {
-        return set_scalar(run, row, node, e);
-    }
-    if (!is_list || node->type != YAML_SEQUENCE_NODE) {
-        return refuse_line(run, yaml_tree_line(node), e, "'%s' needs %s", row->name,
-                           is_list ? "a list ('- value' lines)" : "one plain value");
-    }
-    for (const yaml_node_item_t *item = node->data.sequence.items.start;
-         item < node->data.sequence.items.top; item++) {
-        const yaml_node_t *value = yaml_document_get_node(&tree->document, *item);
-        int rc = value->type == YAML_SCALAR_NODE
-                     ? set_scalar(run, row, value, e)
-                     : refuse_line(run, yaml_tree_line(value), e, "a list holds plain values only");
-        if (rc != 0) {
-            return rc;
+    json_object_foreach(root, name, value)
+    {
+        const struct option_row *row = find_row(run->program, name);
+        bool is_list = row && row->type == OPTION_LIST && json_is_array(value);
+        const json_t *item;
+        size_t i;
+        int rc = 0;
+        if (!row && !run->program->shared_file) {
+            return err_set(e, ERR_PARSE, "file '%s': unknown key '%.63s'", path, name);
         }
-    }
-    return 0;
-}
-
-/* `*out` is NULL for a key that is another program's, perhaps a newer one's. */
-static int find_key(const struct option_origins *run, const yaml_node_t *key,
-                    bool seen[static OPTION_MAX_ROWS], const struct option_row **out, struct err *e)
-{
-    const struct option_program *program = run->program;
-    size_t line = yaml_tree_line(key);
-    char unknown[UNKNOWN_BYTES];
-    if (key->type != YAML_SCALAR_NODE) {
-        return refuse_line(run, line, e, "expected an option name");
-    }
-    const char *name = (const char *)key->data.scalar.value;
-    size_t len = key->data.scalar.length;
-    *out = find_row(program, name, len);
-    if (!*out) {
-        return program->shared_file ? 0
-                                    : refuse_line(run, line, e, "unknown key %s",
-                                                  show_unknown(program, name, len, "", unknown));
-    }
-    if (seen[*out - program->rows]) {
-        return refuse_line(run, line, e, "'%s' is given twice", (*out)->name);
-    }
-    seen[*out - program->rows] = true;
-    return 0;
-}
-
-/* Nothing, or one document of one mapping from option names to scalars or, for a list, sequences of
- * scalars. */
-static int apply_tree(struct option_origins *run, struct yaml_tree *tree, struct err *e)
-{
-    bool seen[OPTION_MAX_ROWS] = {false}; /* a key given twice is a mistake */
-    const yaml_node_t *root = yaml_tree_root(tree);
-    if (tree->second_line > 0) {
-        return refuse_line(run, tree->second_line, e, "only one document is allowed");
-    }
-    if (root && root->type != YAML_MAPPING_NODE) {
-        return refuse_line(run, yaml_tree_line(root), e, "expected 'option: value' lines");
-    }
-    if (!root) {
-        return 0;
-    }
-    for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
-         pair < root->data.mapping.pairs.top; pair++) {
-        const struct option_row *row = NULL;
-        int rc = find_key(run, yaml_document_get_node(&tree->document, pair->key), seen, &row, e);
-        if (rc == 0 && row) {
-            rc = set_node(run, row, tree, yaml_document_get_node(&tree->document, pair->value), e);
+        if (row && !is_list) {
+            rc = set_member(run, row, path, row->type == OPTION_LIST ? NULL : value, e);
+        }
+        json_array_foreach(is_list ? value : NULL, i, item)
+        {
+            rc = set_member(run, row, path, item, e);
+            if (rc != 0) {
+                break;
+            }
         }
         if (rc != 0) {
             return rc;
@@ -447,15 +309,9 @@ static int apply_tree(struct option_origins *run, struct yaml_tree *tree, struct
 static int apply_text(struct option_origins *run, const char *path, const char *text, size_t len,
                       struct err *e)
 {
-    struct yaml_tree tree;
-    run->file = path;
-    int rc = yaml_tree_init(&tree, "file ", path, text, len, e);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = apply_tree(run, &tree, e);
-    yaml_tree_fini(&tree);
-    return rc;
+    struct err why = ERR_INIT;
+    CLEANUP(json) json_t *root = yaml_json_parse(path, text, len, &why);
+    return root ? apply_mapping(run, path, root, e) : err_set(e, why.code, "%s", why.msg);
 }
 
 int option_apply_yaml(const struct option_program *program, void *config, const char *path,
@@ -477,98 +333,61 @@ static int apply_file(struct option_origins *run, const char *path, struct err *
 
 /* ---- flags ----------------------------------------------------------------------------------- */
 
-/* One flag of the command line, whatever it is. */
-struct flag {
-    const char *name; /* after the "--"; not terminated */
-    size_t name_len;
-    const char *value; /* NULL: not given */
-    const struct option_row *row;
-};
-
-static bool flag_is(const struct flag *flag, const char *name)
+/* The value of the flag at argv[*at - 1]; may take the next argument. Errors: ERR_PARSE. */
+static int flag_value(const struct option_row *row, char **argv, int *at, const char **out,
+                      struct err *e)
 {
-    return flag->name_len == strlen(name) && memcmp(flag->name, name, flag->name_len) == 0;
-}
-
-/* Reads the flag at argv[*at] and moves *at past it and its value. */
-static int next_flag(const struct option_program *program, char **argv, int *at, struct flag *out,
-                     struct err *e)
-{
-    const char *arg = argv[(*at)++];
-    if (text_equal(arg, "-h")) {
-        arg = "--help"; /* what people try first */
-    }
-    if (strncmp(arg, "--", 2) != 0 || arg[2] == '\0') {
-        char shown[SHOWN_BYTES];
-        text_sanitize(shown, sizeof(shown), arg, strlen(arg));
-        return err_set(e, ERR_PARSE, "unexpected argument '%s'; see --help", shown);
-    }
-    *out = (struct flag){.name = arg + 2, .name_len = strcspn(arg + 2, "=")};
-    if (out->name[out->name_len] == '=') {
-        out->value = out->name + out->name_len + 1;
-    }
-    out->row = find_row(program, out->name, out->name_len);
-    if (flag_is(out, "help") || flag_is(out, "version")) {
-        return 0;
-    }
-    if (!out->row && !flag_is(out, "config")) {
-        char unknown[UNKNOWN_BYTES];
-        return err_set(e, ERR_PARSE, "unknown flag %s; see --help",
-                       show_unknown(program, out->name, out->name_len, "--", unknown));
-    }
-    if (!out->value && out->row && out->row->type == OPTION_BOOL) {
-        out->value = "true";
-    }
-    if (!out->value && argv[*at] && strncmp(argv[*at], "--", 2) != 0) {
-        out->value = argv[(*at)++];
-    }
-    if (!out->value) {
-        return err_set(e, ERR_PARSE, "flag --%.*s needs a value", (int)out->name_len, out->name);
+    const char *arg = argv[*at - 1];
+    const char *equals = strchr(arg, '=');
+    if (equals) {
+        *out = equals + 1;
+    } else if (row && row->type == OPTION_BOOL) {
+        *out = "true";
+    } else if (argv[*at] && strncmp(argv[*at], "--", 2) != 0) {
+        *out = argv[(*at)++];
+    } else {
+        return err_set(e, ERR_PARSE, "flag %.63s needs a value", arg);
     }
     return 0;
 }
 
-/* First look at the flags: those that are not in the table, and whether all are known. */
-static int scan_flags(const struct option_program *program, char **argv, const char **out_config,
-                      enum option_outcome *out, struct err *e)
+/* *out says whether one of them was --help or --version. */
+static int apply_flags(struct option_origins *run, char **argv, enum option_outcome *out,
+                       struct err *e)
 {
+    const struct option_program *program = run->program;
+    *out = OPTION_EXIT;
     for (int at = 1; argv[at];) {
-        struct flag flag;
-        int rc = next_flag(program, argv, &at, &flag, e);
+        struct given given = {.source = BY_FLAG};
+        char name[SHOWN_BYTES]; /* longer than any option's */
+        const char *arg = argv[at++];
+        text_sanitize(name, sizeof(name), arg, strcspn(arg, "="));
+        if (text_equal(name, "--help") || text_equal(name, "-h")) { /* what people try first */
+            option_print_help(program, stdout);
+            return 0;
+        }
+        if (text_equal(name, "--version")) {
+            (void)printf("%s %s\n", program->name, VERSION_TEXT); /* stdout is all there is */
+            return 0;
+        }
+        bool is_flag = strncmp(name, "--", 2) == 0 && name[2] != '\0';
+        bool is_config = text_equal(name, "--config");
+        const struct option_row *row = is_flag ? find_row(program, name + 2) : NULL;
+        if (!row && !is_config) {
+            return err_set(e, ERR_PARSE, "%s '%s'; see --help",
+                           is_flag ? "unknown flag" : "unexpected argument", name);
+        }
+        text_format(given.from, sizeof(given.from), "flag %s", name);
+        int rc = flag_value(row, argv, &at, &given.text, e);
+        if (rc == 0 && row) {
+            rc = set_option(run, row, &given, e);
+        }
         if (rc != 0) {
             return rc;
         }
-        if (flag_is(&flag, "help")) {
-            option_print_help(program, stdout);
-            *out = OPTION_EXIT;
-            return 0;
-        }
-        if (flag_is(&flag, "version")) {
-            (void)printf("%s %s\n", program->name, VERSION_TEXT); /* stdout is all there is */
-            *out = OPTION_EXIT;
-            return 0;
-        }
-        if (flag_is(&flag, "config")) {
-            *out_config = flag.value;
-        }
+        run->config_path = is_config ? given.text : run->config_path;
     }
     *out = OPTION_RUN;
-    return 0;
-}
-
-static int apply_flags(struct option_origins *run, char **argv, struct err *e)
-{
-    const struct option_origin origin = {.source = BY_FLAG};
-    for (int at = 1; argv[at];) {
-        struct flag flag;
-        int rc = next_flag(run->program, argv, &at, &flag, e);
-        if (rc == 0 && flag.row) {
-            rc = set_option(run, flag.row, &origin, flag.value, strlen(flag.value), e);
-        }
-        if (rc != 0) {
-            return rc;
-        }
-    }
     return 0;
 }
 
@@ -588,69 +407,70 @@ static const char *env_value(char **env, const char *name)
 static int apply_env(struct option_origins *run, char **env, const struct option_row *row,
                      struct err *e)
 {
-    struct option_origin origin = {.source = BY_ENV};
-    env_name(run->program, row->name, origin.env);
-    const char *value = env_value(env, origin.env);
-    for (size_t i = 0; !value && i < ARRAY_LEN(row->env) && row->env[i]; i++) {
-        text_format(origin.env, sizeof(origin.env), "%s", row->env[i]);
-        value = env_value(env, origin.env);
+    char name[ENV_BYTES];
+    struct given given = {.source = BY_ENV};
+    env_name(run->program, row->name, name);
+    given.text = env_value(env, name);
+    for (size_t i = 0; !given.text && i < ARRAY_LEN(row->env) && row->env[i]; i++) {
+        text_format(name, sizeof(name), "%s", row->env[i]);
+        given.text = env_value(env, name);
     }
-    if (!value) {
+    if (!given.text) {
         return 0;
     }
     if (row->type == OPTION_LIST) { /* passed over, it would be missed by whoever set it */
         return err_set(e, ERR_PARSE,
                        "environment variable %s: a list is not read from there; give --%s once for "
                        "each item, or '%s:' in the file of --config",
-                       origin.env, row->name, row->name);
+                       name, row->name, row->name);
     }
-    return set_option(run, row, &origin, value, strlen(value), e);
+    text_format(given.from, sizeof(given.from), "environment variable %s", name);
+    return set_option(run, row, &given, e);
 }
 
-static int apply_default(struct option_origins *run, const struct option_row *row, struct err *e)
+static void apply_defaults(struct option_origins *run)
 {
-    const struct option_origin origin = {.source = BY_DEFAULT};
-    const char *text = row->default_text;
-    return text ? set_option(run, row, &origin, text, strlen(text), e) : 0;
+    for (size_t i = 0; i < run->program->row_count; i++) {
+        const struct option_row *row = &run->program->rows[i];
+        text_format(run->from[i], sizeof(run->from[i]), "default of --%s", row->name);
+        int rc = row->default_text
+                     ? set_field(field_of(run->config, row), row, row->default_text, NULL)
+                     : 0;
+        assert(rc == 0 && (row->type != OPTION_LIST || !row->default_text));
+    }
 }
 
-/* In the order of precedence, the weakest first. */
-static int apply_sources(struct option_origins *run, char **argv, char **env,
-                         const char *config_path, struct err *e)
+/* The flags have been; the next one first. */
+static int apply_others(struct option_origins *run, char **env, struct err *e)
 {
     const struct option_program *program = run->program;
     const char *shared = program->shared_file;
+    char config[ENV_BYTES];
     int rc = 0;
-    if (text_is_empty(config_path) && shared && access(shared, R_OK) == 0) {
-        config_path = shared;
-    }
-    for (size_t i = 0; rc == 0 && i < program->row_count; i++) {
-        rc = apply_default(run, &program->rows[i], e);
-    }
-    if (rc == 0 && !text_is_empty(config_path)) {
-        rc = apply_file(run, config_path, e);
+    env_name(program, "config", config);
+    const char *path = run->config_path ? run->config_path : env_value(env, config);
+    if (text_is_empty(path) && shared && access(shared, R_OK) == 0) {
+        path = shared;
     }
     for (size_t i = 0; rc == 0 && i < program->row_count; i++) {
         rc = apply_env(run, env, &program->rows[i], e);
     }
-    if (rc != 0 || (rc = apply_flags(run, argv, e)) != 0 || !program->check) {
-        return rc;
+    if (rc == 0 && !text_is_empty(path)) {
+        rc = apply_file(run, path, e);
     }
-    return program->check(run->config, run, e);
+    return rc == 0 && program->check ? program->check(run->config, run, e) : rc;
 }
 
 int option_parse(const struct option_program *program, int argc, char **argv, char **env,
                  void *config, enum option_outcome *out, struct err *e)
 {
     assert(program->row_count <= OPTION_MAX_ROWS && argc > 0 && !argv[argc]);
-    char env_config[ENV_BYTES];
-    env_name(program, "config", env_config);
-    const char *config_path = env_value(env, env_config);
+    struct option_origins run = {.program = program, .config = config};
     enum option_outcome outcome;
-    int rc = scan_flags(program, argv, &config_path, &outcome, e);
+    apply_defaults(&run);
+    int rc = apply_flags(&run, argv, &outcome, e);
     if (rc == 0 && outcome == OPTION_RUN) {
-        struct option_origins run = {.program = program, .config = config};
-        rc = apply_sources(&run, argv, env, config_path, e);
+        rc = apply_others(&run, env, e);
     }
     if (rc == 0) {
         *out = outcome;
@@ -694,32 +514,26 @@ static void print_wrapped(const char *text, size_t indent, FILE *out)
     (void)fputc('\n', out);
 }
 
-void option_describe(const struct option_program *program, const struct option_row *row,
-                     struct option_facts *out)
-{
-    *out = (struct option_facts){.env = ""};
-    range_of(row, out->range);
-    if (row->type == OPTION_LIST) {
-        return; /* is not read from the environment */
-    }
-    env_name(program, row->name, out->env);
-    size_t used = strlen(out->env);
-    for (size_t i = 0; i < ARRAY_LEN(row->env) && row->env[i]; i++) {
-        used += (size_t)snprintf(out->env + used, sizeof(out->env) - used, "%s%s",
-                                 used > 0 ? ", " : "", row->env[i]); /* three short names fit */
-    }
-}
-
 static void print_row(const struct option_program *program, const struct option_row *row, FILE *out)
 {
-    struct option_facts facts;
+    char env[ENV_BYTES];
+    char range[OPTION_RANGE_BYTES];
     char text[512];
     bool is_number = row->type == OPTION_INT || row->type == OPTION_DURATION;
-    option_describe(program, row, &facts);
-    text_format(text, sizeof(text), "Default: %s.%s%s%s%s%s%s",
+    env_name(program, row->name, env);
+    option_range(row, range);
+    text_format(text, sizeof(text), "Default: %s.%s%s%s",
                 row->default_text ? row->default_text : "none", is_number ? " Allowed: " : "",
-                is_number ? facts.range : "", is_number ? "." : "",
-                facts.env[0] ? " Environment: " : "", facts.env, facts.env[0] ? "." : "");
+                is_number ? range : "", is_number ? "." : "");
+    const char *const names[] = {env, row->env[0], row->env[1], row->env[2]};
+    const char *before = " Environment: ";
+    for (size_t i = 0; row->type != OPTION_LIST && i < ARRAY_LEN(names); i++) {
+        size_t used = strlen(text);
+        if (!text_is_empty(names[i])) {
+            text_format(text + used, sizeof(text) - used, "%s%s", before, names[i]);
+            before = ", ";
+        }
+    }
     (void)fprintf(out, "\n  --%s=%s%s\n", row->name, placeholder_of(row),
                   row->type == OPTION_LIST ? " (repeatable)" : "");
     print_wrapped(row->help, HELP_INDENT, out);
@@ -744,8 +558,8 @@ void option_print_help(const struct option_program *program, FILE *out)
         program->name, env[0] ? " Environment: " : "", env, env[0] ? "." : "");
     if (program->shared_file) {
         text_format(text, sizeof(text),
-                    "Without it '%s' is read, where it can be. Options in it that are not listed "
-                    "here are passed over.",
+                    "Defaults to '%s' if that file is readable. It may hold options that are not "
+                    "listed here.",
                     program->shared_file);
         print_wrapped(text, HELP_INDENT, out);
     }

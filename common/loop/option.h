@@ -4,12 +4,10 @@
  * configuration reference. Precedence: flag > environment > file > default.
  *
  * An option named "dpu-node-lease-duration" is the flag --dpu-node-lease-duration[=]VALUE, the YAML
- * key dpu-node-lease-duration and the environment variable <env_prefix>DPU_NODE_LEASE_DURATION;
- * further environment names are listed in the row. A wrong type, an unknown flag or key, or a value
- * out of range is an error that names the source ("flag --dpu-node-lease-duration", "environment
- * variable X", "file '/etc/x.yaml' line 3"), the value and the allowed range. An empty environment
- * variable counts as unset. Of a flag given twice the last counts; a list takes all of them. A
- * list is not read from the environment; that of the flags replaces that of the file.
+ * key dpu-node-lease-duration and the environment variable <env_prefix>DPU_NODE_LEASE_DURATION or
+ * one that the row names; an empty one counts as unset. An error names the source, the value and
+ * what is allowed. Of a flag given twice the last counts; a list takes all of them. A list is not
+ * read from the environment; that of the flags replaces that of the file.
  */
 #ifndef LOOP_OPTION_TABLE_H
 #define LOOP_OPTION_TABLE_H
@@ -71,11 +69,11 @@ struct option_program {
 
 enum {
     OPTION_MAX_ROWS = 64,
-    OPTION_MAX_FILE_BYTES = 65536, /* each option with a long value fits several times */
+    OPTION_MAX_FILE_BYTES = 65536,
     OPTION_MAX_VALUE_BYTES = 4096, /* the longest path that Linux opens */
     OPTION_MAX_LIST = 64,          /* items of one list: more than there are probes */
     OPTION_RANGE_BYTES = 128,
-    OPTION_ORIGIN_BYTES = 160, /* text of option_describe_origin */
+    OPTION_ORIGIN_BYTES = 160, /* text of option_origin, truncated to fit */
 };
 
 enum option_outcome {
@@ -92,10 +90,9 @@ NODISCARD int option_parse(const struct option_program *program, int argc, char 
 
 void option_fini(const struct option_program *program, void *config);
 
-/* "flag --x", "environment variable X", "file 'F' line 3" or "default of --x", truncated to fit;
- * `name` has to be in the table. Returns `out`. */
-const char *option_describe_origin(const struct option_origins *origins, const char *name,
-                                   char out[static OPTION_ORIGIN_BYTES]);
+/* "flag --x", "environment variable X", "file 'F', key x" or "default of --x"; `name` has to be in
+ * the table. Borrowed. */
+const char *option_origin(const struct option_origins *origins, const char *name);
 
 /* An error naming where the value came from, and what is allowed. Returns ERR_PARSE. */
 NODISCARD int option_refuse(const struct option_origins *origins, const char *name,
@@ -108,13 +105,7 @@ NODISCARD int option_apply_yaml(const struct option_program *program, void *conf
 
 void option_print_help(const struct option_program *program, FILE *out);
 
-/* What else a row says, for docs/configuration.md. */
-struct option_facts {
-    char range[OPTION_RANGE_BYTES]; /* "0s to 10m", "one of text, json" ...; "" if anything goes */
-    char env[256];                  /* "A, B, C": all environment names */
-};
-
-void option_describe(const struct option_program *program, const struct option_row *row,
-                     struct option_facts *out);
+/* What a row allows: "0s to 10m", "one of text|json" ...; "" if anything goes. */
+void option_range(const struct option_row *row, char out[static OPTION_RANGE_BYTES]);
 
 #endif

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every way to try a target but the services of OVS and OVN. */
-#include "probe/probe_method.h"
+#include "probe/probe_set.h"
 
 #include "base/mem.h"
 #include "base/text.h"
 #include "loop/curl_loop.h"
-#include "probe/probe_spec.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ev.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <net/if.h>
@@ -26,26 +24,6 @@
 #include <unistd.h>
 
 extern char **environ;
-
-/* Ends the run with what was seen. */
-static void run_end(struct probe_run *run, enum probe_outcome outcome, const char *format, ...)
-    PRINTF_LIKE(3, 4);
-
-static void run_end(struct probe_run *run, enum probe_outcome outcome, const char *format, ...)
-{
-    char words[PROBE_WORDS_BYTES];
-    va_list args;
-    va_start(args, format);
-    text_vformat(words, sizeof(words), format, args);
-    va_end(args);
-    run->done(run->user, outcome, words); /* may start the next run */
-}
-
-static const char *errno_text(int sys_errno)
-{
-    const char *text = strerrordesc_np(sys_errno);
-    return text ? text : "unknown error";
-}
 
 /* ---- unix:/PATH ------------------------------------------------------------------------------ */
 
@@ -71,30 +49,24 @@ void unix_connect_denied(const char *path, char words[static PROBE_WORDS_BYTES])
 
 static enum probe_outcome outcome_of_connect(int sys_errno)
 {
-    static const struct {
-        int sys_errno;
-        enum probe_outcome outcome;
-    } rows[] = {{ECONNREFUSED, PROBE_REFUSED},
-                {ENOENT, PROBE_MISSING},
-                {ENOTDIR, PROBE_MISSING},
-                {EACCES, PROBE_DENIED},
-                {EPERM, PROBE_DENIED}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        if (rows[i].sys_errno == sys_errno) {
-            return rows[i].outcome;
-        }
+    switch (sys_errno) {
+    case ECONNREFUSED:
+        return PROBE_REFUSED;
+    case ENOENT:
+    case ENOTDIR:
+        return PROBE_MISSING;
+    case EACCES:
+    case EPERM:
+        return PROBE_DENIED;
+    default:
+        return probe_outcome_is_our_lack(sys_errno) ? PROBE_UNABLE : PROBE_SILENT;
     }
-    return probe_outcome_is_our_lack(sys_errno) ? PROBE_UNABLE : PROBE_SILENT;
 }
 
 enum probe_outcome unix_connect(const char *path, int *out_fd, char words[static PROBE_WORDS_BYTES])
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (!text_copy(address.sun_path, sizeof(address.sun_path), path)) {
-        text_format(words, PROBE_WORDS_BYTES, "the path of a socket has at most %zu bytes",
-                    sizeof(address.sun_path) - 1);
-        return PROBE_MISSING;
-    }
+    text_format(address.sun_path, sizeof(address.sun_path), "%s", path);
     CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0 &&
         connect(fd, (const struct sockaddr *)&address, (socklen_t)sizeof(address)) == 0) {
@@ -109,51 +81,44 @@ enum probe_outcome unix_connect(const char *path, int *out_fd, char words[static
         return outcome;
     }
     text_format(words, PROBE_WORDS_BYTES, "cannot connect to '%s': %s", path,
-                seen == EAGAIN ? "its backlog is full" : errno_text(seen));
+                seen == EAGAIN ? "its backlog is full" : strerrordesc_np(seen));
     return outcome;
 }
 
-struct unix_probe {
-    struct probe_run run;
-    char path[UNIX_PATH_BYTES];
-};
-
-static int unix_init(struct probe_run *run, const struct probe_spec *spec, struct err *e)
+static int unix_init(struct probe *probe, struct err *e)
 {
-    struct unix_probe *p = (struct unix_probe *)run;
-    if (spec->target[0] != '/') {
+    if (probe->spec.target[0] != '/') {
         return err_set(e, ERR_PARSE, "the path of a socket has to begin with '/'");
     }
-    if (!text_copy(p->path, sizeof(p->path), spec->target)) {
-        return err_set(e, ERR_PARSE, "the path of a socket has at most %zu bytes",
-                       sizeof(p->path) - 1);
+    if (strlen(probe->spec.target) >= UNIX_PATH_BYTES) {
+        return err_set(e, ERR_PARSE, "the path of a socket has at most %d bytes",
+                       UNIX_PATH_BYTES - 1);
     }
     return 0;
 }
 
 /* A connect to a unix socket succeeds or fails at once; there is nothing to wait for. */
-static void unix_start(struct probe_run *run)
+static void unix_start(struct probe *probe)
 {
     char words[PROBE_WORDS_BYTES] = "";
     CLEANUP(fd) int fd = -1;
-    enum probe_outcome outcome = unix_connect(((struct unix_probe *)run)->path, &fd, words);
-    run->done(run->user, outcome, words);
+    enum probe_outcome outcome = unix_connect(probe->spec.target, &fd, words);
+    probe_end(probe, outcome, "%s", words);
 }
 
 const struct probe_method probe_method_unix = {
-    .run_bytes = sizeof(struct unix_probe), .init = unix_init, .start = unix_start};
+    .bytes = sizeof(struct probe), .init = unix_init, .start = unix_start};
 
 /* ---- netdev:NAME and pci:ADDRESS ------------------------------------------------------------- */
 
 /* Whether the kernel has it: state from sysfs. Whoever cannot look has not seen that something is
  * missing. */
 struct sysfs_probe {
-    struct probe_run run;
+    struct probe probe;
     const char *what;
-    char name[IFNAMSIZ + 8]; /* has room for either kind */
-    char list[PATH_MAX];     /* the directory that all of the kind are in */
-    char path[PATH_MAX];     /* there if it exists */
-    char carrier[PATH_MAX];  /* to be read; "": it does not matter */
+    char list[PATH_MAX];    /* the directory that all of the kind are in */
+    char path[PATH_MAX];    /* there if it exists */
+    char carrier[PATH_MAX]; /* to be read; "": it does not matter */
 };
 
 static enum probe_outcome explain_absence(const struct sysfs_probe *p, int error, char *words)
@@ -161,7 +126,7 @@ static enum probe_outcome explain_absence(const struct sysfs_probe *p, int error
     bool is_gone =
         (error == ENOENT || error == ENOTDIR || error == ENODEV) && access(p->list, X_OK) == 0;
     if (is_gone) {
-        text_format(words, PROBE_WORDS_BYTES, "there is no %s '%s'", p->what, p->name);
+        text_format(words, PROBE_WORDS_BYTES, "there is no %s '%s'", p->what, p->probe.spec.target);
         return PROBE_MISSING;
     }
     text_format(words, PROBE_WORDS_BYTES, "'%s' cannot be looked at: %s", p->list,
@@ -180,14 +145,14 @@ static enum probe_outcome look_at_carrier(const struct sysfs_probe *p, char *wor
     if (got < 0 && errno != EINVAL) {
         return explain_absence(p, errno, words);
     }
-    text_format(words, PROBE_WORDS_BYTES, "%s '%s' %s", p->what, p->name,
+    text_format(words, PROBE_WORDS_BYTES, "%s '%s' %s", p->what, p->probe.spec.target,
                 got < 0 ? "is down" : "has no carrier");
     return PROBE_WRONG;
 }
 
-static void sysfs_start(struct probe_run *run)
+static void sysfs_start(struct probe *probe)
 {
-    struct sysfs_probe *p = (struct sysfs_probe *)run;
+    struct sysfs_probe *p = (struct sysfs_probe *)probe;
     char words[PROBE_WORDS_BYTES] = "";
     enum probe_outcome outcome = PROBE_PASSED;
     if (access(p->path, F_OK) != 0) {
@@ -195,7 +160,7 @@ static void sysfs_start(struct probe_run *run)
     } else if (p->carrier[0]) {
         outcome = look_at_carrier(p, words);
     }
-    run->done(run->user, outcome, words);
+    probe_end(probe, outcome, "%s", words);
 }
 
 static bool is_netdev_name(const char *s)
@@ -210,36 +175,29 @@ static bool put_path(char out[static PATH_MAX], const char *dir, const char *nam
     return snprintf(out, PATH_MAX, "%s/%s%s", dir, name, file) < PATH_MAX;
 }
 
-static int sysfs_init(struct probe_run *run, const struct probe_spec *spec, struct err *e)
+static int sysfs_init(struct probe *probe, struct err *e)
 {
-    struct sysfs_probe *p = (struct sysfs_probe *)run;
-    bool is_netdev = spec->kind == PROBE_NETDEV;
-    const char *root = text_is_empty(spec->root) ? "" : spec->root;
-    if (is_netdev && !is_netdev_name(spec->target)) {
+    struct sysfs_probe *p = (struct sysfs_probe *)probe;
+    const char *name = probe->spec.target;
+    bool is_netdev = probe->spec.kind == PROBE_NETDEV;
+    const char *root = text_is_empty(probe->spec.root) ? "" : probe->spec.root;
+    if (is_netdev && !is_netdev_name(name)) {
         return err_set(e, ERR_PARSE, "it is no name of a network interface");
     }
-    if (!is_netdev && !text_is_pci_address(spec->target)) {
+    if (!is_netdev && !text_is_pci_address(name)) {
         return err_set(e, ERR_PARSE, "it is no address as in /sys/bus/pci/devices, 0000:03:00.0");
     }
     p->what = is_netdev ? "network interface" : "PCI function";
-    text_format(p->name, sizeof(p->name), "%s", spec->target);
     if (!put_path(p->list, root, is_netdev ? "sys/class/net" : "sys/bus/pci/devices", "") ||
-        !put_path(p->path, p->list, p->name, is_netdev ? "/ifindex" : "") ||
-        (spec->wants_carrier && !put_path(p->carrier, p->list, p->name, "/carrier"))) {
+        !put_path(p->path, p->list, name, is_netdev ? "/ifindex" : "") ||
+        (probe->spec.wants_carrier && !put_path(p->carrier, p->list, name, "/carrier"))) {
         return err_set(e, ERR_LIMIT, "the path '%.100s...' is too long", root);
     }
     return 0;
 }
 
-const struct probe_method probe_method_netdev = {.run_bytes = sizeof(struct sysfs_probe),
-                                                 .init = sysfs_init,
-                                                 .start = sysfs_start,
-                                                 .told_by = CHANGE_LINK};
-
-const struct probe_method probe_method_pci = {.run_bytes = sizeof(struct sysfs_probe),
-                                              .init = sysfs_init,
-                                              .start = sysfs_start,
-                                              .told_by = CHANGE_DEVICE};
+const struct probe_method probe_method_sysfs = {
+    .bytes = sizeof(struct sysfs_probe), .init = sysfs_init, .start = sysfs_start};
 
 /* ---- http://HOST[:PORT][/PATH], https://... -------------------------------------------------- */
 
@@ -247,10 +205,9 @@ enum { HTTP_HEADER_MAX_BYTES = 64 << 10 };
 
 /* Well by its status alone, the body is not read. No proxy, no redirects. */
 struct http_probe {
-    struct probe_run run;
+    struct probe probe;
     struct curl_loop *curl;
     CURL *easy;
-    uint32_t status; /* that is well; 0: any 2xx */
     size_t header_bytes;
     long answer; /* the final status; 0 until it is known */
     int lack;    /* errno of a socket that we could not have; 0: none */
@@ -275,16 +232,11 @@ static bool is_here(const char *host)
 {
     struct in6_addr address; /* has room for either kind */
     char bare[INET6_ADDRSTRLEN];
-    size_t len = strlen(host);
-    if (text_equal(host, "localhost") || inet_pton(AF_INET, host, &address) == 1) {
-        return true;
-    }
-    if (host[0] != '[' || len < 3 || len - 2 >= sizeof(bare)) {
-        return false;
-    }
-    memcpy(bare, host + 1, len - 2);
-    bare[len - 2] = '\0';
-    return inet_pton(AF_INET6, bare, &address) == 1;
+    bool is_bracketed = host[0] == '[';
+    text_format(bare, sizeof(bare), "%.*s", (int)strcspn(host + is_bracketed, "]"),
+                host + is_bracketed);
+    return text_equal(host, "localhost") ||
+           inet_pton(is_bracketed ? AF_INET6 : AF_INET, bare, &address) == 1;
 }
 
 static int check_url(const char *text, struct err *e)
@@ -354,13 +306,14 @@ static void after_curl(void *user)
     p->has_ended = false;
     curl_loop_remove(p->curl, p->easy);
     if (p->answer >= 200) {
-        bool is_well = p->status ? p->answer == p->status : p->answer < 300;
-        run_end(&p->run, is_well ? PROBE_PASSED : PROBE_WRONG, "HTTP status %ld", p->answer);
+        int64_t wanted = p->probe.spec.http_status;
+        bool is_well = wanted ? p->answer == wanted : p->answer < 300;
+        probe_end(&p->probe, is_well ? PROBE_PASSED : PROBE_WRONG, "HTTP status %ld", p->answer);
     } else if (p->lack != 0) {
-        run_end(&p->run, PROBE_UNABLE, "cannot make a socket: %s", errno_text(p->lack));
+        probe_end(&p->probe, PROBE_UNABLE, "cannot make a socket: %s", strerrordesc_np(p->lack));
     } else {
-        run_end(&p->run, outcome_of_transfer(p), "%s",
-                p->error[0] ? p->error : curl_easy_strerror(p->code));
+        probe_end(&p->probe, outcome_of_transfer(p), "%s",
+                  p->error[0] ? p->error : curl_easy_strerror(p->code));
     }
 }
 
@@ -377,9 +330,9 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *user)
     return is_final || p->header_bytes > HTTP_HEADER_MAX_BYTES ? CURL_WRITEFUNC_ERROR : len;
 }
 
-static void http_start(struct probe_run *run)
+static void http_start(struct probe *probe)
 {
-    struct http_probe *p = (struct http_probe *)run;
+    struct http_probe *p = (struct http_probe *)probe;
     p->header_bytes = 0;
     p->answer = 0;
     p->lack = 0;
@@ -387,17 +340,17 @@ static void http_start(struct probe_run *run)
     curl_loop_add(p->curl, p->easy);
 }
 
-static const char *http_cancel(struct probe_run *run)
+static const char *http_cancel(struct probe *probe)
 {
-    struct http_probe *p = (struct http_probe *)run;
+    struct http_probe *p = (struct http_probe *)probe;
     p->has_ended = false;
     curl_loop_remove(p->curl, p->easy);
     return NULL;
 }
 
-static void http_fini(struct probe_run *run)
+static void http_fini(struct probe *probe)
 {
-    struct http_probe *p = (struct http_probe *)run;
+    struct http_probe *p = (struct http_probe *)probe;
     if (p->curl) {
         curl_loop_remove(p->curl, p->easy);
     }
@@ -409,15 +362,15 @@ static void http_fini(struct probe_run *run)
  * so. */
 #define SET(option, value) (void)curl_easy_setopt(p->easy, option, value)
 
-static int http_init(struct probe_run *run, const struct probe_spec *spec, struct err *e)
+static int http_init(struct probe *probe, struct err *e)
 {
-    struct http_probe *p = (struct http_probe *)run;
+    struct http_probe *p = (struct http_probe *)probe;
+    const struct probe_spec *spec = &probe->spec;
     const struct curl_loop_config config = {.ended = on_ended, .after = after_curl, .user = p};
     int rc = check_url(spec->name, e);
     if (rc != 0) {
         return rc;
     }
-    p->status = spec->http_status;
     p->easy = curl_easy_init();
     SET(CURLOPT_URL, spec->name);
     SET(CURLOPT_PROXY, "");
@@ -437,11 +390,11 @@ static int http_init(struct probe_run *run, const struct probe_spec *spec, struc
     SET(CURLOPT_ERRORBUFFER, p->error);
     SET(CURLOPT_HEADERFUNCTION, on_header);
     SET(CURLOPT_HEADERDATA, p);
-    p->curl = curl_loop_new(run->loop, &config);
+    p->curl = curl_loop_new(probe->loop, &config);
     return 0;
 }
 
-const struct probe_method probe_method_http = {.run_bytes = sizeof(struct http_probe),
+const struct probe_method probe_method_http = {.bytes = sizeof(struct http_probe),
                                                .init = http_init,
                                                .start = http_start,
                                                .cancel = http_cancel,
@@ -459,8 +412,7 @@ enum { EXEC_OUTPUT_BYTES = 2048 };
  * it exists.
  */
 struct exec_probe {
-    struct probe_run run;
-    char *command;  /* owned */
+    struct probe probe;
     pid_t pid;      /* also the process group; 0: none */
     bool cancelled; /* killed; nobody waits for its result */
     ev_io exited;   /* on the pidfd */
@@ -472,7 +424,7 @@ struct exec_probe {
 static void close_output(struct exec_probe *p)
 {
     if (p->readable.fd >= 0) {
-        ev_io_stop(p->run.loop, &p->readable);
+        ev_io_stop(p->probe.loop, &p->readable);
         (void)close(p->readable.fd); /* reading only */
         ev_io_set(&p->readable, -1, EV_READ);
     }
@@ -520,9 +472,9 @@ static void report_exit(struct exec_probe *p, const siginfo_t *info)
         begin--;
     }
     text_sanitize(line, sizeof(line), p->output + begin, end - begin);
-    run_end(&p->run, has_exited && info->si_status == 0 ? PROBE_PASSED : PROBE_WRONG, "%s %d%s%s",
-            has_exited ? "exit status" : "killed by signal", info->si_status, line[0] ? ": " : "",
-            line);
+    probe_end(&p->probe, has_exited && info->si_status == 0 ? PROBE_PASSED : PROBE_WRONG,
+              "%s %d%s%s", has_exited ? "exit status" : "killed by signal", info->si_status,
+              line[0] ? ": " : "", line);
 }
 
 /* While the leader is not reaped its id is not reused. */
@@ -534,7 +486,7 @@ static void kill_group(struct exec_probe *p)
 /* The command is dead and reaped. */
 static void forget_command(struct exec_probe *p)
 {
-    ev_io_stop(p->run.loop, &p->exited);
+    ev_io_stop(p->probe.loop, &p->exited);
     (void)close(p->exited.fd); /* a pidfd holds nothing back */
     close_output(p);
     p->pid = 0;
@@ -546,23 +498,14 @@ static void on_exited(struct ev_loop *loop, ev_io *w, int revents)
     (void)revents;
     struct exec_probe *p = w->data;
     siginfo_t info = {0};
-    bool lost = waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0;
-    if (!lost && info.si_pid == 0) {
+    if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
         return; /* not yet */
     }
-    if (!lost) {
-        kill_group(p);                        /* what it left in the background */
-        (void)waitpid(p->pid, NULL, WNOHANG); /* it has ended */
-    }
-    bool cancelled = p->cancelled;
+    kill_group(p);                        /* what it left in the background */
+    (void)waitpid(p->pid, NULL, WNOHANG); /* it has ended */
     read_output(p);
     forget_command(p);
-    if (cancelled) {
-        return;
-    }
-    if (lost) { /* somebody waited for it in our place; the descriptor would stay readable */
-        run_end(&p->run, PROBE_SILENT, "its exit status was lost");
-    } else {
+    if (!p->cancelled) {
         report_exit(p, &info);
     }
 }
@@ -603,32 +546,32 @@ static int spawn(const char *command, int out_fd, pid_t *out_pid)
     return rc;
 }
 
-static void end_unstarted(struct exec_probe *p, const char *what, int sys_errno)
+static void end_unstarted(struct probe *probe, const char *what, int sys_errno)
 {
     bool is_our_lack =
         sys_errno == EAGAIN /* of processes */ || probe_outcome_is_our_lack(sys_errno);
-    run_end(&p->run, is_our_lack ? PROBE_UNABLE : PROBE_SILENT, "%s: %s", what,
-            errno_text(sys_errno));
+    probe_end(probe, is_our_lack ? PROBE_UNABLE : PROBE_SILENT, "%s: %s", what,
+              strerrordesc_np(sys_errno));
 }
 
-static void exec_start(struct probe_run *run)
+static void exec_start(struct probe *probe)
 {
-    struct exec_probe *p = (struct exec_probe *)run;
+    struct exec_probe *p = (struct exec_probe *)probe;
     int ends[2];
     if (p->pid != 0) {
-        run_end(run, PROBE_SILENT, "its former run cannot be killed");
+        probe_end(probe, PROBE_SILENT, "its former run cannot be killed");
         return;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        end_unstarted(p, "cannot make a pipe", errno);
+        end_unstarted(probe, "cannot make a pipe", errno);
         return;
     }
     CLEANUP(fd) int out = ends[0];
-    int rc = spawn(p->command, ends[1], &p->pid);
+    int rc = spawn(probe->spec.target, ends[1], &p->pid);
     (void)close(ends[1]); /* the child has its own */
     if (rc != 0) {
         p->pid = 0;
-        end_unstarted(p, "cannot start /bin/sh", rc);
+        end_unstarted(probe, "cannot start /bin/sh", rc);
         return;
     }
     int pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
@@ -637,7 +580,7 @@ static void exec_start(struct probe_run *run)
         kill_group(p);
         (void)waitpid(p->pid, NULL, 0); /* just killed, and young */
         p->pid = 0;
-        end_unstarted(p, "cannot watch the command", rc);
+        end_unstarted(probe, "cannot watch the command", rc);
         return;
     }
     (void)fcntl(out, F_SETFL, O_NONBLOCK); /* a pipe takes this always */
@@ -646,13 +589,13 @@ static void exec_start(struct probe_run *run)
     ev_io_set(&p->exited, pidfd, EV_READ);
     ev_io_set(&p->readable, out, EV_READ);
     out = -1; /* moved */
-    ev_io_start(run->loop, &p->exited);
-    ev_io_start(run->loop, &p->readable);
+    ev_io_start(probe->loop, &p->exited);
+    ev_io_start(probe->loop, &p->readable);
 }
 
-static const char *exec_cancel(struct probe_run *run)
+static const char *exec_cancel(struct probe *probe)
 {
-    struct exec_probe *p = (struct exec_probe *)run;
+    struct exec_probe *p = (struct exec_probe *)probe;
     if (p->pid != 0) {
         kill_group(p);
         p->cancelled = true; /* on_exited reaps it */
@@ -660,11 +603,10 @@ static const char *exec_cancel(struct probe_run *run)
     return NULL;
 }
 
-static int exec_init(struct probe_run *run, const struct probe_spec *spec, struct err *e)
+static int exec_init(struct probe *probe, struct err *e)
 {
-    struct exec_probe *p = (struct exec_probe *)run;
+    struct exec_probe *p = (struct exec_probe *)probe;
     (void)e; /* any command will do */
-    p->command = mem_strdup(spec->target);
     ev_io_init(&p->exited, on_exited, -1, EV_READ);
     ev_io_init(&p->readable, on_readable, -1, EV_READ);
     p->exited.data = p;
@@ -672,18 +614,17 @@ static int exec_init(struct probe_run *run, const struct probe_spec *spec, struc
     return 0;
 }
 
-static void exec_fini(struct probe_run *run)
+static void exec_fini(struct probe *probe)
 {
-    struct exec_probe *p = (struct exec_probe *)run;
+    struct exec_probe *p = (struct exec_probe *)probe;
     if (p->pid != 0) {
         kill_group(p);
         (void)waitpid(p->pid, NULL, WNOHANG); /* our own end must not wait for a stuck child */
         forget_command(p);
     }
-    free(p->command);
 }
 
-const struct probe_method probe_method_exec = {.run_bytes = sizeof(struct exec_probe),
+const struct probe_method probe_method_exec = {.bytes = sizeof(struct exec_probe),
                                                .init = exec_init,
                                                .start = exec_start,
                                                .cancel = exec_cancel,

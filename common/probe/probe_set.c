@@ -5,12 +5,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "probe/probe_method.h"
 
 #include <errno.h>
-#include <ev.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <stdarg.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,21 +26,6 @@ enum {
     KERNEL_UEVENTS = 1,    /* multicast group; what udev makes of them is another */
 };
 
-struct probe {
-    struct probe_run *run; /* owned: the method's state */
-    struct ev_loop *loop;  /* borrowed */
-    int64_t interval_ns;
-    int64_t retry_ns;
-    int64_t timeout_ns;
-    size_t index;
-    probe_result_fn *result;
-    void *user;
-    struct mono started; /* the run under way or the last one */
-    ev_timer pause;      /* until the next run */
-    ev_timer timeout;    /* of the run under way */
-    ev_io changes;       /* of netlink; fd -1: nobody tells */
-};
-
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 static void arm_timer(struct probe *probe, ev_timer *timer, int64_t span_ns)
@@ -51,17 +36,22 @@ static void arm_timer(struct probe *probe, ev_timer *timer, int64_t span_ns)
     ev_timer_start(probe->loop, timer);
 }
 
-static void on_run_done(void *user, enum probe_outcome outcome, const char *words)
+void probe_end(struct probe *probe, enum probe_outcome outcome, const char *format, ...)
 {
-    struct probe *probe = user;
+    char words[PROBE_WORDS_BYTES];
     struct probe_result result = {.probe = probe->index,
                                   .started = probe->started,
                                   .now = clock_mono_now(),
                                   .outcome = outcome,
                                   .reason = words};
-    result.is_late = mono_since(result.now, result.started) >= probe->timeout_ns + LATE_NS;
+    va_list args;
+    va_start(args, format);
+    text_vformat(words, sizeof(words), format, args);
+    va_end(args);
+    result.is_late = mono_since(result.now, result.started) >= probe->spec.timeout_ns + LATE_NS;
     ev_timer_stop(probe->loop, &probe->timeout);
-    arm_timer(probe, &probe->pause, outcome == PROBE_PASSED ? probe->interval_ns : probe->retry_ns);
+    arm_timer(probe, &probe->pause,
+              outcome == PROBE_PASSED ? probe->spec.interval_ns : probe->spec.retry_ns);
     probe->result(probe->user, &result);
 }
 
@@ -71,23 +61,20 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
     (void)revents;
     struct probe *probe = w->data;
     char span[32];
-    char words[PROBE_WORDS_BYTES];
-    const struct probe_method *method = probe->run->method;
-    const char *awaited = method->cancel ? method->cancel(probe->run) : NULL;
-    text_from_duration(probe->timeout_ns, span, sizeof(span));
+    const char *awaited = probe->method->cancel ? probe->method->cancel(probe) : NULL;
+    text_from_duration(probe->spec.timeout_ns, span, sizeof(span));
     if (awaited) {
-        text_format(words, sizeof(words), "no answer to '%s' within %s", awaited, span);
+        probe_end(probe, PROBE_SILENT, "no answer to '%s' within %s", awaited, span);
     } else {
-        text_format(words, sizeof(words), "no result within %s", span);
+        probe_end(probe, PROBE_SILENT, "no result within %s", span);
     }
-    on_run_done(probe, PROBE_SILENT, words);
 }
 
 void probe_start(struct probe *probe)
 {
     probe->started = clock_mono_now();
-    arm_timer(probe, &probe->timeout, probe->timeout_ns);
-    probe->run->method->start(probe->run);
+    arm_timer(probe, &probe->timeout, probe->spec.timeout_ns);
+    probe->method->start(probe);
 }
 
 static void on_pause_over(struct ev_loop *loop, ev_timer *w, int revents)
@@ -117,72 +104,63 @@ static void on_change(struct ev_loop *loop, ev_io *io, int revents)
     }
 }
 
-static int open_netlink(enum change_kind kind, struct err *e)
+static int open_netlink(bool is_link, struct err *e)
 {
-    bool is_link = kind == CHANGE_LINK;
     const struct sockaddr_nl address = {.nl_family = AF_NETLINK,
                                         .nl_groups = is_link ? RTMGRP_LINK : KERNEL_UEVENTS};
+    CLEANUP(fd)
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
                     is_link ? NETLINK_ROUTE : NETLINK_KOBJECT_UEVENT);
-    if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
-        return fd;
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
+        return err_set_errno(e, ERR_IO, errno, "listening for changes of %s over netlink",
+                             is_link ? "network interfaces" : "devices");
     }
-    int rc = err_set_errno(e, ERR_IO, errno, "listening for changes of %s over netlink",
-                           is_link ? "network interfaces" : "devices");
-    if (fd >= 0) {
-        (void)close(fd); /* never used */
-    }
-    return rc;
+    int opened = fd;
+    fd = -1; /* moved */
+    return opened;
 }
 
 /* Without it, as where the service manager allows no netlink, changes are seen by the next run. */
-static void watch_changes(struct probe *probe, const char *name)
+static void watch_changes(struct probe *probe)
 {
     struct err e = ERR_INIT;
-    enum change_kind kind = probe->run->method->told_by;
-    int fd = kind == CHANGE_NONE ? -1 : open_netlink(kind, &e);
-    if (fd >= 0) {
-        ev_io_set(&probe->changes, fd, EV_READ);
-        ev_io_start(probe->loop, &probe->changes);
-    } else if (kind != CHANGE_NONE) {
-        log_info("probe", "probe '%s' looks from time to time only: %s", name, e.msg);
+    if (probe->method != &probe_method_sysfs) {
+        return;
     }
+    int fd = open_netlink(probe->spec.kind == PROBE_NETDEV, &e);
+    if (fd < 0) {
+        log_info("probe", "probe '%s' looks from time to time only: %s", probe->spec.name, e.msg);
+        return;
+    }
+    ev_io_set(&probe->changes, fd, EV_READ);
+    ev_io_start(probe->loop, &probe->changes);
 }
 
 /* ---- one probe ------------------------------------------------------------------------------- */
 
-static const struct probe_method *method_of(enum probe_kind kind)
-{
-    static const struct probe_method *const methods[] = {
-        [PROBE_EXEC] = &probe_method_exec,     [PROBE_UNIX] = &probe_method_unix,
-        [PROBE_HTTP] = &probe_method_http,     [PROBE_SERVICE] = &probe_method_service,
-        [PROBE_NETDEV] = &probe_method_netdev, [PROBE_PCI] = &probe_method_pci,
-    };
-    return methods[kind];
-}
-
 int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
               probe_result_fn *result, void *user, struct probe **out, struct err *e)
 {
-    const struct probe_method *method = method_of(spec->kind);
-    struct probe *probe = MEM_NEW(struct probe);
-    probe->loop = loop;
-    probe->interval_ns = spec->interval_ns;
-    probe->retry_ns = spec->retry_ns;
-    probe->timeout_ns = spec->timeout_ns;
-    probe->index = index;
-    probe->result = result;
-    probe->user = user;
+    static const struct probe_method *const methods[] = {
+        [PROBE_EXEC] = &probe_method_exec,    [PROBE_UNIX] = &probe_method_unix,
+        [PROBE_HTTP] = &probe_method_http,    [PROBE_SERVICE] = &probe_method_service,
+        [PROBE_NETDEV] = &probe_method_sysfs, [PROBE_PCI] = &probe_method_sysfs,
+    };
+    const struct probe_method *method = methods[spec->kind];
+    struct probe *probe = mem_calloc(1, method->bytes);
+    *probe = (struct probe){.method = method,
+                            .loop = loop,
+                            .spec = *spec,
+                            .index = index,
+                            .result = result,
+                            .user = user};
     ev_timer_init(&probe->pause, on_pause_over, 0, 0);
     ev_timer_init(&probe->timeout, on_timeout, 0, 0);
     ev_io_init(&probe->changes, on_change, -1, EV_READ);
     probe->pause.data = probe;
     probe->timeout.data = probe;
     probe->changes.data = probe;
-    probe->run = mem_calloc(1, method->run_bytes);
-    *probe->run =
-        (struct probe_run){.method = method, .loop = loop, .done = on_run_done, .user = probe};
-    int rc = method->init(probe->run, spec, e);
+    int rc = method->init(probe, e);
     if (rc != 0) {
         char shown[PROBE_SHOWN_BYTES];
         probe_free(probe);
@@ -190,7 +168,7 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
         (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where e is NULL */
         return rc;
     }
-    watch_changes(probe, spec->name);
+    watch_changes(probe);
     *out = probe;
     return 0;
 }
@@ -206,10 +184,9 @@ void probe_free(struct probe *probe)
     if (probe->changes.fd >= 0) {
         (void)close(probe->changes.fd); /* only read from */
     }
-    if (probe->run->method->fini) {
-        probe->run->method->fini(probe->run);
+    if (probe->method->fini) {
+        probe->method->fini(probe);
     }
-    free(probe->run);
     free(probe);
 }
 

@@ -16,10 +16,9 @@
 #include "probe/probe_spec.h"
 #include "probe/probe_state.h"
 
+#include <ev.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-struct ev_loop;
 
 /* ---- one probe ------------------------------------------------------------------------------- */
 
@@ -28,7 +27,8 @@ struct probe;
 /* Must not free the probe. */
 typedef void probe_result_fn(void *user, const struct probe_result *result);
 
-/* Copies `spec`. Errors: ERR_PARSE if its target makes no sense, ERR_LIMIT, ERR_IO. */
+/* Copies `spec`, but for what that borrows. Errors: ERR_PARSE if its target makes no sense,
+ * ERR_LIMIT, ERR_IO. */
 NODISCARD int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
                         probe_result_fn *result, void *user, struct probe **out, struct err *e);
 /* The first run; its result may come before this returns. */
@@ -70,5 +70,56 @@ const struct probe_state *probe_set_state(const struct probe_set *set); /* borro
 /* One per probe of the state, in its order; borrowed, as of the last result. */
 const struct probe_stats *probe_set_stats(const struct probe_set *set);
 void probe_set_free(struct probe_set *set); /* accepts NULL */
+
+/* ---- how to try one kind of target ------------------------------------------------------------
+ */
+
+/* `start` begins a run and never blocks; the run ends with exactly one probe_end(), possibly before
+ * `start` returns, or with `cancel`. A method has no timeout of its own: the probe cancels. */
+struct probe_method {
+    size_t bytes; /* of what it keeps, zeroed but for the struct probe that it begins with */
+    /* Errors: ERR_PARSE if the spec's target makes no sense, ERR_LIMIT, ERR_IO; `fini` is called
+     * then, too. */
+    int (*init)(struct probe *probe, struct err *e);
+    void (*start)(struct probe *probe);
+    /* Returns what it waited for, or NULL; borrowed. NULL: no run outlives its start. */
+    const char *(*cancel)(struct probe *probe);
+    void (*fini)(struct probe *probe); /* also of a run under way; NULL: nothing to do */
+};
+
+extern const struct probe_method probe_method_exec;
+extern const struct probe_method probe_method_unix;
+extern const struct probe_method probe_method_http;
+extern const struct probe_method probe_method_sysfs;
+extern const struct probe_method probe_method_service; /* ovs_rpc.c */
+
+/* The first member of what a method keeps. */
+struct probe {
+    const struct probe_method *method;
+    struct ev_loop *loop; /* borrowed */
+    struct probe_spec spec;
+    size_t index;
+    probe_result_fn *result;
+    void *user;
+    struct mono started; /* the run under way or the last one */
+    ev_timer pause;      /* until the next run */
+    ev_timer timeout;    /* of the run under way */
+    ev_io changes;       /* of netlink; fd -1: nobody tells */
+};
+
+/* Ends the run; the words say why it did not pass. */
+void probe_end(struct probe *probe, enum probe_outcome outcome, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+
+enum { UNIX_PATH_BYTES = 108 }; /* of sun_path, its terminator included */
+
+/* PROBE_PASSED and a descriptor (owned: close it), or why not, in `words`. Never blocks. A full
+ * backlog counts as silent: a stopped server's is, and so is one's whose answers were not waited
+ * for. */
+enum probe_outcome unix_connect(const char *path, int *out_fd,
+                                char words[static PROBE_WORDS_BYTES]);
+
+/* What to say of a file that may not be opened: whose it is, who we are, and the remedy. */
+void unix_connect_denied(const char *path, char words[static PROBE_WORDS_BYTES]);
 
 #endif

@@ -26,15 +26,23 @@
 #define TIMES(interval_s, timeout_s)                                                               \
     .interval_ns = SECONDS(interval_s), .timeout_ns = SECONDS(timeout_s)
 #define DATABASE(its_name, its_socket, its_database)                                               \
-    .name = (its_name), .socket = (its_socket), .database = (its_database),                        \
-    .questions = {{"list_dbs", "[]"}}
+    .name = (its_name), .socket = (its_socket),                                                    \
+    .questions = {{"list_dbs", "[]", ANSWER_LISTS, .wanted = (its_database)}}
+/* Asks for a value in a map of the table that has one row. */
+#define VALUE(database, table, map, its_key, is_expected)                                          \
+    {                                                                                              \
+        "transact",                                                                                \
+            "[\"" database "\",{\"op\":\"select\",\"table\":\"" table "\",\"where\":[],"           \
+            "\"columns\":[\"" map "\"]}]",                                                         \
+            is_expected, map, its_key                                                              \
+    }
 
-static const struct service services[SERVICE_COUNT] = {
+const struct service services[SERVICE_COUNT] = {
     {DATABASE("ovsdb", "db.sock", "Open_vSwitch"), TIMES(5, 2), PATIENCE(5, 15, 15, 15),
      .is_of_ovs = true},
     {.name = "vswitchd",
      .daemon = "ovs-vswitchd",
-     .questions = {{"ofproto/list", "[]"}},
+     .questions = {{"ofproto/list", "[]", .expected = ANSWER_BRIDGE}},
      TIMES(5, 5),
      PATIENCE(5, 30, 15, 15),
      .is_of_ovs = true},
@@ -42,29 +50,41 @@ static const struct service services[SERVICE_COUNT] = {
     {DATABASE("ovn-sb", "ovnsb_db.sock", "OVN_Southbound"), TIMES(5, 5), PATIENCE(5, 30, 60, 60)},
     {.name = "ovn-northd",
      .daemon = "ovn-northd",
-     .questions = {{"status", "[]"},
-                   {"nb-connection-status", "[]"},
-                   {"sb-connection-status", "[]"}},
+     .questions = {{"status", "[]", ANSWER_IS, .wanted = "Status: active"},
+                   {"nb-connection-status", "[]", ANSWER_IS, .wanted = "connected"},
+                   {"sb-connection-status", "[]", ANSWER_IS, .wanted = "connected"}},
      TIMES(10, 10),
      PATIENCE(5, 30, 60, 60)},
     {.name = "ovn-controller",
      .daemon = "ovn-controller",
-     .questions = {{"connection-status", "[]"}, {"coverage/read-counter", "[\"lflow_run\"]"}},
+     .questions = {{"connection-status", "[]", ANSWER_IS, .wanted = "connected"},
+                   {"coverage/read-counter", "[\"lflow_run\"]", ANSWER_IS_NOT, .wanted = "0"}},
      TIMES(10, 20),
      PATIENCE(5, 60, 60, 60)},
     /* Its socket is the database's, whose own probe is quicker. */
     {.name = "ovnkube",
      .socket = "ovnsb_db.sock",
-     .has_beat = true,
-     .questions = {{"transact", "[\"OVN_Southbound\",{\"op\":\"select\",\"table\":\"SB_Global\","
-                                "\"where\":[],\"columns\":[\"options\"]}]"}},
+     .questions = {VALUE("OVN_Southbound", "SB_Global", "options", "e2e_timestamp", ANSWER_BEAT)},
      TIMES(15, 5),
      PATIENCE(120, 120, 120, 120)},
 };
 
-const struct service *service_at(size_t index)
+struct probe_spec probe_spec_of_node_name(const char *ovs_run_dir)
 {
-    return &services[index];
+    static const struct service ovs = {
+        .name = "node-name",
+        .socket = "db.sock",
+        .is_of_ovs = true,
+        .questions = {VALUE("Open_vSwitch", "Open_vSwitch", "external_ids", "host-k8s-nodename",
+                            ANSWER_VALUE)},
+    };
+    return (struct probe_spec){.kind = PROBE_SERVICE,
+                               .name = "node-name",
+                               .interval_ns = SECONDS(5),
+                               .retry_ns = SECONDS(5),
+                               .timeout_ns = SECONDS(2),
+                               .service = &ovs,
+                               .ovs_run_dir = ovs_run_dir};
 }
 
 const struct service *service_find(const char *name, size_t name_len)
@@ -81,14 +101,14 @@ const struct service *service_find(const char *name, size_t name_len)
 
 #define TIME(member, least_ms, most_s)                                                             \
     .type = SETTING_TIME, .offset = offsetof(struct probe_spec, member),                           \
-    .min = (least_ms)*NS_PER_MS, .max = (most_s)*NS_PER_SEC
+    .min = (least_ms)*NS_PER_MS, .max = SECONDS(most_s)
 #define NUMBER(member, least, most)                                                                \
     .type = SETTING_NUMBER, .offset = offsetof(struct probe_spec, member), .min = (least),         \
     .max = (most)
 
 static const struct setting {
     const char *key;
-    size_t offset; /* of an int64_t in ns, or of a uint32_t */
+    size_t offset; /* of an int64_t */
     int64_t min;
     int64_t max;
     enum { SETTING_TIME, SETTING_NUMBER, SETTING_CA, SETTING_CARRIER } type;
@@ -119,40 +139,32 @@ static bool span_is(struct span s, const char *word)
     return s.len == strlen(word) && memcmp(s.at, word, s.len) == 0;
 }
 
-static int parse_time(const struct setting *setting, struct span value, int64_t *out_ns,
-                      struct err *e)
-{
-    int64_t ns;
-    int rc = text_to_duration_ns(value.at, value.len, &ns, e);
-    if (rc != 0) {
-        return rc;
-    }
-    if (ns < setting->min || ns > setting->max) {
-        char least[32];
-        char most[32];
-        text_from_duration(setting->min, least, sizeof(least));
-        text_from_duration(setting->max, most, sizeof(most));
-        return err_set(e, ERR_LIMIT, "'%.*s' is not between %s and %s", (int)value.len, value.at,
-                       least, most);
-    }
-    *out_ns = ns;
-    return 0;
-}
-
-static int parse_number(const struct setting *setting, struct span value, uint32_t *out,
+/* A time in ns, or a number. */
+static int parse_amount(const struct setting *setting, struct span value, int64_t *out,
                         struct err *e)
 {
-    uint64_t n;
-    int rc = text_to_u64(value.at, value.len, &n, e);
+    bool is_time = setting->type == SETTING_TIME;
+    char least[32];
+    char most[32];
+    int64_t n;
+    int rc = is_time ? text_to_duration_ns(value.at, value.len, &n, e)
+                     : text_to_i64(value.at, value.len, &n, e);
     if (rc != 0) {
         return rc;
     }
-    if (n < (uint64_t)setting->min || n > (uint64_t)setting->max) {
-        return err_set(e, ERR_LIMIT, "'%.*s' is not between %d and %d", (int)value.len, value.at,
-                       (int)setting->min, (int)setting->max);
+    if (n >= setting->min && n <= setting->max) {
+        *out = n;
+        return 0;
     }
-    *out = (uint32_t)n;
-    return 0;
+    if (is_time) {
+        text_from_duration(setting->min, least, sizeof(least));
+        text_from_duration(setting->max, most, sizeof(most));
+    } else {
+        text_format(least, sizeof(least), "%d", (int)setting->min);
+        text_format(most, sizeof(most), "%d", (int)setting->max);
+    }
+    return err_set(e, ERR_LIMIT, "'%.*s' is not between %s and %s", (int)value.len, value.at, least,
+                   most);
 }
 
 static int parse_ca(struct span value, struct probe_spec *spec, struct err *e)
@@ -164,37 +176,31 @@ static int parse_ca(struct span value, struct probe_spec *spec, struct err *e)
         return err_set(e, ERR_LIMIT, "the name of a file has at most %zu bytes",
                        sizeof(spec->ca_file) - 1);
     }
-    memcpy(spec->ca_file, value.at, value.len);
-    spec->ca_file[value.len] = '\0';
+    text_format(spec->ca_file, sizeof(spec->ca_file), "%.*s", (int)value.len, value.at);
     return 0;
 }
 
 static int parse_setting(struct span key, struct span value, struct probe_spec *spec, struct err *e)
 {
-    size_t i = 0;
-    while (i < ARRAY_LEN(settings) && !span_is(key, settings[i].key)) {
-        i++;
+    const struct setting *setting = settings;
+    const struct setting *end = settings + ARRAY_LEN(settings);
+    while (setting < end && !span_is(key, setting->key)) {
+        setting++;
     }
-    if (i == ARRAY_LEN(settings)) {
+    if (setting == end) {
         return err_set(e, ERR_PARSE,
                        "unknown setting '%.*s' (interval, timeout, failures, successes, refused, "
                        "silent, denied, missing, wrong, status, ca, carrier)",
                        (int)key.len, key.at);
     }
-    const struct setting *setting = &settings[i];
-    void *field = (char *)spec + setting->offset;
     if (setting->is_of_url && spec->kind != PROBE_HTTP) {
         return err_set(e, ERR_PARSE, "'%s' is for http:// and https://", setting->key);
     }
-    switch (setting->type) {
-    case SETTING_TIME:
-        return parse_time(setting, value, field, e);
-    case SETTING_NUMBER:
-        return parse_number(setting, value, field, e);
-    case SETTING_CA:
+    if (setting->type == SETTING_TIME || setting->type == SETTING_NUMBER) {
+        return parse_amount(setting, value, (void *)((char *)spec + setting->offset), e);
+    }
+    if (setting->type == SETTING_CA) {
         return parse_ca(value, spec, e);
-    case SETTING_CARRIER:
-        break;
     }
     if (spec->kind != PROBE_NETDEV || !span_is(value, "up")) {
         return err_set(e, ERR_PARSE, "'carrier=up' is for netdev, and has no other value");
@@ -226,33 +232,34 @@ static int parse_settings(struct span all, struct probe_spec *spec, struct err *
     return 0;
 }
 
-/* ---- what is probed ---------------------------------------------------------------------------
- */
+/* ---- what is probed -------------------------------------------------------------------------- */
 
-static const struct {
+/* How long a network interface may be away: it is made anew by a driver that is loaded again. */
+#define NETDEV_PATIENCE_NS (3 * NS_PER_SEC)
+
+static const struct kind {
     const char *prefix;
     enum probe_kind kind;
+    bool is_of_sysfs;
+    int64_t patience_ns; /* of sysfs */
 } kinds[] = {
-    {"exec:", PROBE_EXEC},    {"unix:", PROBE_UNIX},     {"http://", PROBE_HTTP},
-    {"https://", PROBE_HTTP}, {"netdev:", PROBE_NETDEV}, {"pci:", PROBE_PCI},
+    {"exec:", PROBE_EXEC, false, 0},   {"unix:", PROBE_UNIX, false, 0},
+    {"http://", PROBE_HTTP, false, 0}, {"https://", PROBE_HTTP, false, 0},
+    {"pci:", PROBE_PCI, true, 0},      {"netdev:", PROBE_NETDEV, true, NETDEV_PATIENCE_NS},
 };
-
-/* Between two looks at sysfs; and how long a network interface may be away: it is made anew by a
- * driver that is loaded again. */
-#define SYSFS_INTERVAL_NS  NS_PER_SEC
-#define NETDEV_PATIENCE_NS (3 * NS_PER_SEC)
 
 /* Stands for all services. */
 static const char all_services[] = "ovn-kubernetes";
 
-/* The kind that `text` begins with, or ARRAY_LEN(kinds). */
-static size_t find_kind(const char *text)
+/* The kind that `text` begins with, or NULL. */
+static const struct kind *find_kind(const char *text)
 {
-    size_t i = 0;
-    while (i < ARRAY_LEN(kinds) && strncmp(text, kinds[i].prefix, strlen(kinds[i].prefix)) != 0) {
-        i++;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (strncmp(text, kinds[i].prefix, strlen(kinds[i].prefix)) == 0) {
+            return &kinds[i];
+        }
     }
-    return i;
+    return NULL;
 }
 
 static int take_service(const char *text, const struct service *service, struct probe_spec *spec,
@@ -271,8 +278,8 @@ static int take_service(const char *text, const struct service *service, struct 
     spec->thresholds.failures = 1;
     memcpy(spec->thresholds.patience_ns, service->patience_ns,
            sizeof(spec->thresholds.patience_ns));
-    if (!text_copy(spec->target, sizeof(spec->target), colon ? colon + 1 : "br-int")) {
-        return err_set(e, ERR_LIMIT, "it is longer than %d bytes", PROBE_TARGET_BYTES - 1);
+    if (!text_copy(spec->target, BRIDGE_BYTES, colon ? colon + 1 : "br-int")) {
+        return err_set(e, ERR_LIMIT, "a bridge has at most %d bytes", BRIDGE_BYTES - 1);
     }
     text_format(spec->name, sizeof(spec->name), "%s", colon ? text : service->name);
     return 0;
@@ -280,40 +287,39 @@ static int take_service(const char *text, const struct service *service, struct 
 
 /* Looking costs next to nothing, and more often whenever the kernel says that something changed: so
  * it is time that counts, not looks. */
-static void take_sysfs(struct probe_spec *spec)
+static void take_sysfs(const struct kind *kind, struct probe_spec *spec)
 {
-    struct probe_thresholds *t = &spec->thresholds;
-    spec->interval_ns = SYSFS_INTERVAL_NS;
-    t->failures = 1;
+    spec->interval_ns = NS_PER_SEC;
+    spec->thresholds.failures = 1;
     for (size_t i = 0; i < PROBE_OUTCOME_COUNT; i++) {
-        t->patience_ns[i] = spec->kind == PROBE_NETDEV ? NETDEV_PATIENCE_NS : 0;
+        spec->thresholds.patience_ns[i] = kind->patience_ns;
     }
 }
 
 static int take_what(const char *text, size_t index, struct probe_spec *spec, struct err *e)
 {
-    size_t kind = find_kind(text);
+    const struct kind *kind = find_kind(text);
     const struct service *service =
-        text_equal(text, all_services) ? service_at(index) : service_find(text, strcspn(text, ":"));
+        text_equal(text, all_services) ? &services[index] : service_find(text, strcspn(text, ":"));
     if (service) {
         return take_service(text, service, spec, e);
     }
-    if (kind == ARRAY_LEN(kinds)) {
+    if (!kind) {
         return err_set(e, ERR_PARSE,
                        "no service is called so, and it begins with none of 'exec:', 'unix:', "
                        "'http://', 'https://', 'netdev:' and 'pci:'");
     }
-    const char *target = text + strlen(kinds[kind].prefix);
-    spec->kind = kinds[kind].kind;
+    const char *target = text + strlen(kind->prefix);
+    spec->kind = kind->kind;
     if (text_is_empty(target)) {
-        return err_set(e, ERR_PARSE, "nothing follows '%s'", kinds[kind].prefix);
+        return err_set(e, ERR_PARSE, "nothing follows '%s'", kind->prefix);
     }
     if (!text_copy(spec->target, sizeof(spec->target), target)) {
         return err_set(e, ERR_LIMIT, "it is longer than %d bytes", PROBE_TARGET_BYTES - 1);
     }
     text_format(spec->name, sizeof(spec->name), "%s", text);
-    if (spec->kind == PROBE_NETDEV || spec->kind == PROBE_PCI) {
-        take_sysfs(spec);
+    if (kind->is_of_sysfs) {
+        take_sysfs(kind, spec);
     }
     return 0;
 }
@@ -335,7 +341,7 @@ void probe_spec_show(const char *text, char out[static PROBE_SHOWN_BYTES])
 /* What follows the settings. A URL has none within it, whatever its password holds. */
 static const char *what_of(const char *text)
 {
-    const char *end = find_kind(text) == ARRAY_LEN(kinds) ? strchr(text, ';') : NULL;
+    const char *end = find_kind(text) ? NULL : strchr(text, ';');
     const char *url = strstr(text, "://");
     return end && !(url && url < end) ? end + 1 : text;
 }
@@ -345,14 +351,14 @@ size_t probe_spec_count(const char *text)
     return text_equal(what_of(text), all_services) ? SERVICE_COUNT : 1;
 }
 
-/* What follows from the rest. */
-static void settle(struct probe_spec *spec)
+/* What follows from the rest, for a service. */
+static void settle_service(struct probe_spec *spec)
 {
     int64_t *wrong_ns = &spec->thresholds.patience_ns[PROBE_WRONG];
-    bool is_service = spec->kind == PROBE_SERVICE;
-    bool is_slow = spec->interval_ns > SERVICE_RETRY_NS;
-    spec->retry_ns = is_service && is_slow ? SERVICE_RETRY_NS : spec->interval_ns;
-    if (is_service && spec->service->has_beat) { /* the beat itself waits so long */
+    if (spec->retry_ns > SERVICE_RETRY_NS) {
+        spec->retry_ns = SERVICE_RETRY_NS;
+    }
+    if (spec->service->questions[0].expected == ANSWER_BEAT) { /* the beat itself waits so long */
         spec->beat_limit_ns = *wrong_ns;
         *wrong_ns = 0;
     }
@@ -373,7 +379,10 @@ int probe_spec_parse(const char *text, size_t index, const struct probe_spec *de
         (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where nobody wants a message */
         return rc;
     }
-    settle(&spec);
+    spec.retry_ns = spec.interval_ns;
+    if (spec.kind == PROBE_SERVICE) {
+        settle_service(&spec);
+    }
     *out = spec;
     return 0;
 }

@@ -35,32 +35,46 @@
  */
 enum { SERVICE_COUNT = 7, SERVICE_QUESTIONS_MAX = 4 };
 
+enum service_answer {
+    ANSWER_IS,     /* the text `wanted` */
+    ANSWER_IS_NOT, /* any other text */
+    ANSWER_BRIDGE, /* a text with the bridge on a line of its own */
+    ANSWER_LISTS,  /* an array with the text `wanted` */
+    ANSWER_VALUE,  /* a row whose map `wanted` has a short text for `key`, or none */
+    ANSWER_BEAT,   /* the same; the text changes */
+};
+
 struct service_question {
     const char *method; /* NULL: no question */
     const char *params_json;
+    enum service_answer expected;
+    const char *wanted;
+    const char *key;
 };
 
 struct service {
     const char *name;
     bool is_of_ovs;     /* its socket is in the directory of OVS, else in that of OVN */
-    bool has_beat;      /* judged by service_beat_step, not by its answer alone */
     const char *socket; /* NULL: NAME.PID.ctl by the pid file of `daemon` */
     const char *daemon;
-    const char *database; /* that has to be among those served; NULL: none is asked for */
     struct service_question questions[SERVICE_QUESTIONS_MAX];
     int64_t interval_ns;
     int64_t timeout_ns; /* of one run */
     int64_t patience_ns[PROBE_OUTCOME_COUNT];
 };
 
-/* In the order in which one needs the other. Static. `index` < SERVICE_COUNT. */
-const struct service *service_at(size_t index);
+extern const struct service services[SERVICE_COUNT]; /* in the order in which one needs the other */
 /* NULL if none is called so. Static. */
 const struct service *service_find(const char *name, size_t name_len);
 
 /* ---- a probe --------------------------------------------------------------------------------- */
 
-enum { PROBE_TARGET_BYTES = 1024, PROBE_SHOWN_BYTES = 64, PROBE_FILE_BYTES = 256 };
+enum {
+    BRIDGE_BYTES = 64,
+    PROBE_TARGET_BYTES = 1024,
+    PROBE_SHOWN_BYTES = 64,
+    PROBE_FILE_BYTES = 256
+};
 
 enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP, PROBE_SERVICE, PROBE_NETDEV, PROBE_PCI };
 
@@ -74,7 +88,7 @@ struct probe_spec {
     struct probe_thresholds thresholds;
     const struct service *service;  /* of PROBE_SERVICE */
     int64_t beat_limit_ns;          /* of a service with a beat */
-    uint32_t http_status;           /* that is well; 0: any 2xx */
+    int64_t http_status;            /* that is well; 0: any 2xx */
     char ca_file[PROBE_FILE_BYTES]; /* "": the system's authorities */
     bool wants_carrier;             /* of PROBE_NETDEV */
     const char *root;               /* of /sys; NULL or "": none; borrowed from the defaults */
@@ -85,6 +99,10 @@ struct probe_spec {
 /* The start of a probe's text, for a message about one that is refused. Where an '@' follows, no
  * more than what it begins with is shown: http://USER:PASSWORD@HOST is a secret. */
 void probe_spec_show(const char *text, char out[static PROBE_SHOWN_BYTES]);
+
+/* Asks the database of OVS for the name of the node that this DPU serves: external_ids, key
+ * host-k8s-nodename. The result that passed has it for its reason, "" if there is none. */
+struct probe_spec probe_spec_of_node_name(const char *ovs_run_dir);
 
 /* How many probes `text` stands for. */
 size_t probe_spec_count(const char *text);

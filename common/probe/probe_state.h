@@ -71,8 +71,8 @@ enum probe_health { PROBE_HEALTH_UNKNOWN, PROBE_HEALTHY, PROBE_UNHEALTHY };
 
 /* What turns a probe. Numbers of results in a row count as 1 where they are 0. */
 struct probe_thresholds {
-    uint32_t failures;
-    uint32_t successes;
+    int64_t failures;
+    int64_t successes;
     int64_t patience_ns[PROBE_OUTCOME_COUNT]; /* with failures of this kind */
 };
 
@@ -82,7 +82,7 @@ struct probe_history {
     bool ran; /* has spoken */
     bool passed_once;
     bool failing;
-    uint32_t streak;            /* results in a row that speak against `failing` */
+    int64_t streak;             /* results in a row that speak against `failing` */
     struct mono streak_since;   /* when the first of them was asked for */
     enum probe_outcome outcome; /* the last one */
     struct mono outcome_since;  /* when the first of those in a row was asked for */

@@ -3,24 +3,27 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "host-agent/dra/claim_events.h"
-#include "host-agent/dra/dra_health.h"
 #include "host-agent/dra/plugin.h"
 #include "host-agent/dra/slice.h"
-#include "host-agent/grpc/listen.h"
 #include "loop/daemon.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SOCKET_MODE = 0600 /* kubelets are root */, DEVICE_MAX_BYTES = 63 };
+enum {
+    SOCKET_MODE = 0600, /* kubelets are root */
+    DRIVER_MAX_BYTES = 63,
+    DEVICE_MAX_BYTES = 63,
+};
 
 /* In the order of opening: the kubelet dials the one for DRA as soon as it has seen the other. */
 enum { SOCKET_DRA, SOCKET_REGISTRATION, SOCKET_COUNT };
@@ -29,40 +32,107 @@ struct dra_service {
     struct dra_config config;
     const struct dra_options *options; /* the config's */
     struct claim_target target;
-    struct attribute_list attributes;
-    struct dra_health health;
+    json_t *attributes;
     struct plugin plugin;
     struct file_lock answer_lock; /* the plugin's in rolling updates */
     struct file_lock driver_lock; /* held with the sockets, but by a second */
     struct claim_events *claims;
     struct slice_publisher *publisher;
-    struct grpc_router routers[SOCKET_COUNT];
-    struct grpc_listener *listeners[SOCKET_COUNT]; /* NULL: not listening; all are, or none */
+    struct grpc_server *servers[SOCKET_COUNT]; /* NULL: not listening; all are, or none */
     struct log_repeat socket_warnings;
     struct boot_timer *timer; /* heartbeat, sockets */
     struct mono next_check;
     struct boot_timer *stop_timer;
     bool is_stopping;
-    int draining; /* listeners that are */
+    int draining; /* servers that are */
 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static int add_attributes(const struct dra_options *o, struct attribute_list *out, struct err *e)
+static int add_attributes(const struct dra_options *o, json_t *out, struct err *e)
 {
     for (size_t i = 0; i < o->attributes.count; i++) {
-        int rc = attribute_list_add(out, o->attributes.items[i], e);
+        int rc = attribute_add(out, o->attributes.items[i], e);
         if (rc != 0) {
-            (void)err_wrap(e, "--dra-attribute"); /* rc is the code */
-            return rc;
+            return err_wrap(e, "--dra-attribute");
         }
     }
     return 0;
 }
 
+static bool fits(int printed)
+{
+    return printed >= 0 && printed < SOCKET_PATH_BYTES;
+}
+
+/* The directory, or its default below the kubelet's root. Without slashes at the end: the kubelet
+ * compares cleaned paths. */
+static int name_dir(const char *dir, const char *root, const char *below,
+                    char out[static SOCKET_PATH_BYTES], struct err *e)
+{
+    bool is_given = !text_is_empty(dir);
+    const char *path = is_given ? dir : root;
+    size_t len = strlen(path);
+    if (path[0] != '/') {
+        return err_set(e, ERR_PARSE, "directory '%s' is not absolute", path);
+    }
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
+    }
+    if (len >= SOCKET_PATH_BYTES ||
+        !fits(snprintf(out, SOCKET_PATH_BYTES, "%.*s%s", (int)len, path, is_given ? "" : below))) {
+        return err_set(e, ERR_LIMIT, "directory '%s' leaves no room for a socket", path);
+    }
+    return 0;
+}
+
+static int name_sockets(struct dra_options *o, struct err *e)
+{
+    enum { MAX = SOCKET_PATH_BYTES };
+    char text[2 * NAMES_K8S_NAME_BYTES];
+    const char *registry = o->names.registry_dir;
+    const char *plugin = o->names.plugin_dir;
+    const char *uid = o->rolling_uid ? o->rolling_uid : "";
+    bool is_rolling = uid[0] != '\0';
+    const char *dash = is_rolling ? "-" : "";
+    text_format(text, sizeof(text), "%s.%s", o->driver, uid);
+    uint32_t hash = crc32c_compute(text, strlen(text)); /* keeps a handful of instances apart */
+    int len =
+        snprintf(o->names.registration, MAX, "%s/%s%s%s-reg.sock", registry, o->driver, dash, uid);
+    if (is_rolling && !fits(len)) {
+        len = snprintf(o->names.registration, MAX, "%s/dra-%08" PRIx32 "-reg.sock", registry, hash);
+    }
+    int dra_len = snprintf(o->names.dra, MAX, "%s/dra%s%s.sock", plugin, dash, uid);
+    if (is_rolling && !fits(dra_len)) { /* a driver of 63 bytes leaves no room for more */
+        dra_len = snprintf(o->names.dra, MAX, "%s/dra-%08" PRIx32 ".sock", plugin, hash);
+    }
+    return fits(len) && fits(dra_len)
+               ? 0
+               : err_set(e, ERR_LIMIT, "socket names in '%s' and '%s' exceed %d bytes", registry,
+                         plugin, MAX - 1);
+}
+
+static int name_paths(struct dra_options *o, struct err *e)
+{
+    char below[SOCKET_PATH_BYTES];
+    if (!text_is_dns1123_subdomain(o->driver) || strlen(o->driver) > DRIVER_MAX_BYTES) {
+        return err_set(e, ERR_PARSE, "driver name '%s' is not a DNS subdomain of at most %d bytes",
+                       o->driver, DRIVER_MAX_BYTES);
+    }
+    if (!text_is_empty(o->rolling_uid) && !text_is_dns1123_subdomain(o->rolling_uid)) {
+        return err_set(e, ERR_PARSE, "rolling update UID '%s' is not a pod UID", o->rolling_uid);
+    }
+    text_format(below, sizeof(below), "/plugins/%s", o->driver);
+    const char *root = o->dirs.kubelet_root;
+    int rc = name_dir(o->dirs.registry, root, "/plugins_registry", o->names.registry_dir, e);
+    if (rc != 0 || (rc = name_dir(o->dirs.plugin, root, below, o->names.plugin_dir, e)) != 0) {
+        return rc;
+    }
+    return name_sockets(o, e);
+}
+
 int dra_options_check(struct dra_options *o, struct err *e)
 {
-    struct attribute_list attributes = {.count = 0};
     if (o->mode == DRA_OFF) {
         return 0;
     }
@@ -79,8 +149,9 @@ int dra_options_check(struct dra_options *o, struct err *e)
     if (!text_is_empty(o->lock_dir) && o->lock_dir[0] != '/') {
         return err_set(e, ERR_PARSE, "--dra-lock-dir '%s' is not absolute", o->lock_dir);
     }
-    int rc = socket_names_make(&o->dirs, o->driver, o->rolling_uid, &o->names, e);
-    return rc == 0 ? add_attributes(o, &attributes, e) : rc;
+    CLEANUP(json) json_t *attributes = json_object();
+    int rc = name_paths(o, e);
+    return rc == 0 ? add_attributes(o, attributes, e) : rc;
 }
 
 bool dra_options_enabled(const struct dra_options *o)
@@ -90,7 +161,7 @@ bool dra_options_enabled(const struct dra_options *o)
 
 /* The standard attributes of what a probe of the host looks at; false if that is not on PCI. From
  * ".../devices/pci0000:00/0000:00:01.0/0000:03:00.0". */
-static bool describe_function(const char *root, const char *probe, struct attribute_list *out)
+static bool describe_function(const char *root, const char *probe, json_t *out)
 {
     char text[PATH_MAX];
     char dir[PATH_MAX];
@@ -112,10 +183,10 @@ static bool describe_function(const char *root, const char *probe, struct attrib
         return false;
     }
     text_format(text, sizeof(text), "resource.kubernetes.io/pciBusID=%s", address + 1);
-    int rc = attribute_list_add(out, text, NULL);
+    int rc = attribute_add(out, text, NULL);
     text_format(text, sizeof(text), "resource.kubernetes.io/pcieRoot=%.*s",
                 (int)strcspn(bus + 1, "/"), bus + 1);
-    return rc == 0 && attribute_list_add(out, text, NULL) == 0;
+    return rc == 0 && attribute_add(out, text, NULL) == 0;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -124,7 +195,7 @@ static void rearm(struct dra_service *s)
 {
     struct mono next = MONO_NEVER;
     if (!s->is_stopping) {
-        next = mono_min(s->health.next_beat, s->next_check);
+        next = mono_min(s->plugin.next_beat, s->next_check);
     }
     boot_timer_arm(s->timer, next);
 }
@@ -133,7 +204,8 @@ static void rearm(struct dra_service *s)
 
 static void on_drained(void *user)
 {
-    struct dra_service *s = user;
+    const struct plugin *plugin = user;
+    struct dra_service *s = plugin->user;
     s->draining--;
     if (s->draining == 0) {
         boot_timer_arm(s->stop_timer, clock_mono_now()); /* from the loop, not from a callback */
@@ -143,26 +215,14 @@ static void on_drained(void *user)
 static void close_sockets(struct dra_service *s)
 {
     for (int i = SOCKET_COUNT - 1; i >= 0; i--) {
-        grpc_listener_free(TAKE(s->listeners[i]));
+        grpc_server_free(TAKE(s->servers[i]));
     }
-    s->plugin.is_registered = false;
+    s->plugin.stats.is_registered = false;
     file_lock_release(&s->driver_lock);
 }
 
 /* One agent of a node is the driver of one name: two that would serve it (two DPUs, one
  * --dra-driver-name) would take each other's sockets and slice away. */
-static int lock_driver(struct dra_service *s, struct err *e)
-{
-    int rc = file_lock_take(&s->driver_lock, e);
-    if (rc != ERR_CONFLICT) {
-        return rc;
-    }
-    return err_set(e, ERR_CONFLICT,
-                   "driver '%s' is another dpu-host-agent's: each DPU of a node needs a "
-                   "--dra-driver-name of its own (lock '%s')",
-                   s->target.driver, s->driver_lock.path);
-}
-
 static int take_driver(struct dra_service *s, struct err *e)
 {
     /* 0750: only root, and whoever the admin put into root's group, can reach the socket. */
@@ -170,25 +230,34 @@ static int take_driver(struct dra_service *s, struct err *e)
     if (mkdir(dir, 0750) != 0 && errno != EEXIST) {
         return err_set_errno(e, ERR_IO, errno, "making directory '%s'", dir);
     }
-    return s->config.is_second ? 0 : lock_driver(s, e);
+    int rc = s->config.is_second ? 0 : file_lock_take(&s->driver_lock, e);
+    return rc != ERR_CONFLICT
+               ? rc
+               : err_set(e, rc,
+                         "driver '%s' is another dpu-host-agent's: each DPU of a node needs a "
+                         "--dra-driver-name of its own (lock '%s')",
+                         s->target.driver, s->driver_lock.path);
 }
 
 static int open_sockets(struct dra_service *s, struct err *e)
 {
-    const struct {
-        const char *name;
-        const char *path;
-    } rows[] = {[SOCKET_DRA] = {"dra", s->options->names.dra},
-                [SOCKET_REGISTRATION] = {"registration", s->options->names.registration}};
+    const struct grpc_server_config rows[] = {
+        [SOCKET_DRA] = {.name = "dra",
+                        .path = s->options->names.dra,
+                        .methods = plugin_dra_methods,
+                        .method_count = ARRAY_LEN(plugin_dra_methods)},
+        [SOCKET_REGISTRATION] = {.name = "registration",
+                                 .path = s->options->names.registration,
+                                 .methods = plugin_registration_methods,
+                                 .method_count = ARRAY_LEN(plugin_registration_methods)},
+    };
     for (size_t i = 0; i < SOCKET_COUNT; i++) {
-        const struct grpc_listener_config config = {.loop = s->config.loop,
-                                                    .name = rows[i].name,
-                                                    .path = rows[i].path,
-                                                    .mode = SOCKET_MODE,
-                                                    .router = &s->routers[i],
-                                                    .on_drained = on_drained,
-                                                    .user = s};
-        int rc = grpc_listener_start(&config, &s->listeners[i], e);
+        struct grpc_server_config config = rows[i];
+        config.loop = s->config.loop;
+        config.mode = SOCKET_MODE;
+        config.on_drained = on_drained;
+        config.user = &s->plugin;
+        int rc = grpc_server_start(&config, &s->servers[i], e);
         if (rc != 0) {
             close_sockets(s);
             return err_wrap(e, "serving '%s'", rows[i].name);
@@ -199,11 +268,11 @@ static int open_sockets(struct dra_service *s, struct err *e)
 
 static bool are_sockets_in_place(const struct dra_service *s)
 {
-    size_t count = 0;
+    bool are_there = true;
     for (size_t i = 0; i < SOCKET_COUNT; i++) {
-        count += s->listeners[i] && grpc_listener_is_in_place(s->listeners[i]);
+        are_there = are_there && s->servers[i] && grpc_server_is_in_place(s->servers[i]);
     }
-    return count == SOCKET_COUNT;
+    return are_there;
 }
 
 /* What cannot be now is tried again. Errors: ERR_CONFLICT if the driver is another agent's. */
@@ -214,7 +283,7 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
     if (are_sockets_in_place(s)) {
         return 0;
     }
-    if (s->listeners[SOCKET_DRA]) {
+    if (s->servers[SOCKET_DRA]) {
         log_warn("dra", "our sockets were removed: opening them again");
     }
     close_sockets(s);
@@ -246,7 +315,7 @@ static void on_timer(void *user)
         dra_service_stop(s);
         return;
     }
-    dra_health_tick(&s->health, now, clock_wall_now());
+    plugin_tick(&s->plugin, now, clock_wall_now());
     rearm(s);
 }
 
@@ -276,17 +345,13 @@ static void make_services(struct dra_service *s)
         .plugin_dir = s->options->names.plugin_dir,
         .client = c->client,
         .lock = text_is_empty(s->options->rolling_uid) ? NULL : &s->answer_lock,
+        .health_timeout_ns = s->options->health_timeout_ns,
         .on_conflict = on_conflict,
         .user = s,
-    };
-    s->health = (struct dra_health){
-        .target = s->target,
-        .timeout_ns = s->options->health_timeout_ns,
         .is_monitor_alive = c->is_monitor_alive,
-        .user = c->user,
+        .monitor = c->user,
     };
-    plugin_serve(&s->plugin, &s->routers[SOCKET_REGISTRATION], &s->routers[SOCKET_DRA]);
-    dra_health_serve(&s->health, &s->routers[SOCKET_DRA]);
+    plugin_init(&s->plugin);
     s->timer = boot_timer_new(c->loop, on_timer, s);
     s->stop_timer = boot_timer_new(c->loop, on_stop_timer, s);
 }
@@ -298,10 +363,10 @@ static int make_attributes(struct dra_service *s, struct err *e)
     const char *root = s->config.host_root ? s->config.host_root : "";
     size_t at = 0;
     while (probes && at < probes->count &&
-           !describe_function(root, probes->items[at], &s->attributes)) {
+           !describe_function(root, probes->items[at], s->attributes)) {
         at++;
     }
-    return add_attributes(s->options, &s->attributes, e);
+    return add_attributes(s->options, s->attributes, e);
 }
 
 static void make_outputs(struct dra_service *s)
@@ -315,18 +380,10 @@ static void make_outputs(struct dra_service *s)
                                      .node_name = c->node_name,
                                      .pool = s->target.pool,
                                      .device = s->target.device,
-                                     .attributes = &s->attributes,
+                                     .attributes = s->attributes,
                                      .effect = (enum slice_effect)s->options->taint_effect};
     s->claims = claim_events_new(&claims);
     s->publisher = slice_publisher_new(c->loop, c->client, &slice, c->renew_interval_ns);
-}
-
-static int make_locks(struct dra_service *s, struct err *e)
-{
-    const char *dir =
-        text_is_empty(s->options->lock_dir) ? s->options->names.plugin_dir : s->options->lock_dir;
-    int rc = file_lock_init(&s->driver_lock, dir, "/driver.lock", e);
-    return rc == 0 ? file_lock_init(&s->answer_lock, dir, "/serialize.lock", e) : rc;
 }
 
 int dra_service_start(const struct dra_config *config, struct dra_service **out, struct err *e)
@@ -335,6 +392,7 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
     const struct dra_options *o = config->options;
     s->config = *config;
     s->options = o;
+    s->attributes = json_object();
     s->driver_lock.fd = s->answer_lock.fd = -1;
     s->target = (struct claim_target){.driver = o->driver,
                                       .pool = text_is_empty(o->pool) ? config->node_name : o->pool,
@@ -343,10 +401,11 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
         s->config.check_interval_ns = DRA_CHECK_NS;
     }
     make_services(s);
-    int rc = make_locks(s, e);
     make_outputs(s);
-    if (rc != 0 || (rc = make_attributes(s, e)) != 0 ||
-        (rc = check_sockets(s, clock_mono_now(), e)) != 0) {
+    const char *dir = text_is_empty(o->lock_dir) ? o->names.plugin_dir : o->lock_dir;
+    int rc = file_lock_init(&s->driver_lock, dir, "/driver.lock", e);
+    if (rc != 0 || (rc = file_lock_init(&s->answer_lock, dir, "/serialize.lock", e)) != 0 ||
+        (rc = make_attributes(s, e)) != 0 || (rc = check_sockets(s, clock_mono_now(), e)) != 0) {
         dra_service_free(s);
         return rc;
     }
@@ -358,8 +417,8 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
 int dra_service_lead(struct dra_service *s, struct err *e)
 {
     s->config.is_second = false;
-    return s->listeners[SOCKET_DRA] ? take_driver(s, e)
-                                    : 0; /* without sockets: once they are opened */
+    return s->servers[SOCKET_DRA] ? take_driver(s, e)
+                                  : 0; /* without sockets: once they are opened */
 }
 
 void dra_service_show(struct dra_service *s, const struct readiness *verdict)
@@ -367,7 +426,7 @@ void dra_service_show(struct dra_service *s, const struct readiness *verdict)
     if (s->is_stopping) {
         return;
     }
-    dra_health_publish(&s->health, verdict, clock_mono_now(), clock_wall_now());
+    plugin_publish(&s->plugin, verdict, clock_mono_now(), clock_wall_now());
     rearm(s);
 }
 
@@ -376,9 +435,8 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     if (s->is_stopping) {
         return;
     }
-    struct slice_taint taint = slice_taint_of(verdict);
     dra_service_show(s, verdict);
-    slice_publisher_publish(s->publisher, &taint);
+    slice_publisher_publish(s->publisher, slice_taint_of(verdict));
     rearm(s);
 }
 
@@ -395,15 +453,15 @@ void dra_service_stop(struct dra_service *s)
     struct mono now = clock_mono_now();
     s->is_stopping = true;
     rearm(s);
-    dra_health_stop(&s->health, now, clock_wall_now());
-    if (!s->listeners[SOCKET_DRA]) {
+    plugin_stop(&s->plugin, now, clock_wall_now());
+    if (!s->servers[SOCKET_DRA]) {
         boot_timer_arm(s->stop_timer, now);
         return;
     }
     s->draining = SOCKET_COUNT;
     boot_timer_arm(s->stop_timer, mono_add(now, DRA_STOP_GRACE_NS));
     for (int i = SOCKET_COUNT - 1; i >= 0; i--) {
-        grpc_listener_shutdown(s->listeners[i]);
+        grpc_server_shutdown(s->servers[i]);
     }
 }
 
@@ -416,6 +474,7 @@ void dra_service_free(struct dra_service *s)
     plugin_fini(&s->plugin);
     claim_events_free(s->claims);
     slice_publisher_free(s->publisher);
+    json_decref(s->attributes);
     boot_timer_free(s->timer);
     boot_timer_free(s->stop_timer);
     free(s);
@@ -424,19 +483,9 @@ void dra_service_free(struct dra_service *s)
 struct dra_stats dra_service_stats(const struct dra_service *s)
 {
     struct slice_stats slice = slice_publisher_stats(s->publisher);
-    return (struct dra_stats){
-        .driver = s->target.driver,
-        .is_registered = s->plugin.is_registered,
-        .refusal = s->plugin.refusal,
-        .is_slice_published = slice.is_published,
-        .registrations = s->plugin.accepted,
-        .rejections = s->plugin.rejected,
-        .health_streams = dra_health_stream_count(&s->health),
-        .health_reports = s->health.sent_count,
-        .claims_prepared = s->plugin.prepared,
-        .claim_failures = s->plugin.prepare_failures,
-        .claims_unprepared = s->plugin.unprepared,
-        .slice_writes = slice.writes,
-        .slice_failures = slice.failures,
-    };
+    struct dra_stats stats = s->plugin.stats;
+    stats.is_slice_published = slice.is_published;
+    stats.slice_writes = slice.writes;
+    stats.slice_failures = slice.failures;
+    return stats;
 }

@@ -18,7 +18,6 @@
 #include "base/time.h"
 #include "contract/names.h"
 #include "contract/readiness.h"
-#include "host-agent/dra/dra_names.h"
 #include "loop/option.h"
 
 #include <stdbool.h>
@@ -35,6 +34,8 @@ struct dra_service;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+enum { SOCKET_PATH_BYTES = 108 /* of sockaddr_un, terminator included */ };
+
 enum dra_mode { DRA_AUTO, DRA_ON, DRA_OFF };
 
 /* Texts are owned by the program's config: free with option_fini. */
@@ -43,14 +44,25 @@ struct dra_options {
     char *driver;
     char *device;
     char *pool; /* NULL or "": the node's name */
-    struct socket_dirs dirs;
+    struct {
+        char *kubelet_root;
+        char *registry;        /* NULL or "": plugins_registry in there */
+        char *plugin;          /* NULL or "": plugins/<driver> in there */
+    } dirs;                    /* all absolute */
     char *lock_dir;            /* NULL or "": that of the plugin */
     int64_t health_timeout_ns; /* whole seconds, at least 3 */
     int taint_effect;          /* enum slice_effect */
     struct option_list attributes;
     char *rolling_uid; /* NULL or "": no rolling updates */
 
-    struct socket_names names; /* what dra_options_check made of them */
+    /* What dra_options_check made of them. In a rolling update two instances share both
+     * directories, so each has its pod's UID in its names; where that does not fit, a hash. */
+    struct {
+        char registry_dir[SOCKET_PATH_BYTES];
+        char plugin_dir[SOCKET_PATH_BYTES];
+        char registration[SOCKET_PATH_BYTES];
+        char dra[SOCKET_PATH_BYTES];
+    } names;
 };
 
 /* clang-format off */
@@ -58,45 +70,45 @@ struct dra_options {
 #define DRA_OPTION_ROWS(owner, member) \
     {.name = "dra", .type = OPTION_CHOICE, .offset = offsetof(owner, member.mode), \
      .choices = "auto|on|off", .default_text = "auto", \
-     .help = "Report the DPU to the kubelet and the scheduler as a DRA device. auto: if the " \
-             "kubelet's plugin registry exists when the agent starts."}, \
+     .help = "Offer the DPU to kubelet and scheduler as a DRA device. auto: if the kubelet's " \
+             "plugin registry exists when the agent starts."}, \
     {.name = "dra-driver-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.driver), \
      .default_text = NAMES_DRA_DRIVER, .placeholder = "NAME", \
-     .help = "The DRA driver: a DNS name of at most 63 bytes, as in the DeviceClass."}, \
+     .help = "The DRA driver's name: a DNS name of at most 63 bytes, as in the DeviceClass."}, \
     {.name = "dra-device-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.device), \
-     .default_text = "dpu0", .placeholder = "NAME", .help = "The device: a DNS label."}, \
+     .default_text = "dpu0", .placeholder = "NAME", .help = "The device's name: a DNS label."}, \
     {.name = "dra-pool-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.pool), \
-     .placeholder = "NAME", .help = "The pool. Without it it is the node name."}, \
+     .placeholder = "NAME", .help = "The pool's name. Defaults to the node name."}, \
     {.name = "kubelet-root-dir", .type = OPTION_TEXT, \
      .offset = offsetof(owner, member.dirs.kubelet_root), .default_text = "/var/lib/kubelet", \
      .placeholder = "DIR", .help = "The kubelet's --root-dir, as seen by this agent."}, \
     {.name = "dra-registrar-dir", .type = OPTION_TEXT, \
      .offset = offsetof(owner, member.dirs.registry), .placeholder = "DIR", \
-     .help = "Where the registration socket goes. Without it it is plugins_registry in " \
+     .help = "The directory of the registration socket. Defaults to plugins_registry in " \
              "--kubelet-root-dir."}, \
     {.name = "dra-plugin-dir", .type = OPTION_TEXT, .offset = offsetof(owner, member.dirs.plugin), \
      .placeholder = "DIR", \
-     .help = "Where the DRA socket goes, under the same path for the kubelet. Without it it is " \
+     .help = "The directory of the DRA socket, the same path for the kubelet. Defaults to " \
              "plugins/DRIVER in --kubelet-root-dir."}, \
     {.name = "dra-lock-dir", .type = OPTION_TEXT, .offset = offsetof(owner, member.lock_dir), \
      .placeholder = "DIR", \
-     .help = "Where the agents of one driver keep their locks. Without it it is --dra-plugin-dir."}, \
+     .help = "The directory of the driver's locks. Defaults to --dra-plugin-dir."}, \
     {.name = "dra-health-timeout", .type = OPTION_DURATION, \
      .offset = offsetof(owner, member.health_timeout_ns), .default_text = "30s", \
      .min = 3 * NS_PER_SEC, .max = 3600 * NS_PER_SEC, \
-     .help = "How long the kubelet believes a health report: whole seconds. Three are sent in that " \
-             "time."}, \
+     .help = "How long the kubelet believes a health report: whole seconds. The agent sends " \
+             "three in that time."}, \
     {.name = "dra-taint-effect", .type = OPTION_CHOICE, \
      .offset = offsetof(owner, member.taint_effect), \
      .choices = "NoSchedule|NoExecute|None|off", .default_text = "NoSchedule", \
-     .help = "What an unhealthy DPU does to pods that claim it: get none (NoSchedule), lose those " \
-             "it has (NoExecute), tell only (None), nothing (off)."}, \
+     .help = "The taint of an unhealthy DPU. NoSchedule: no further Pods get it. NoExecute: " \
+             "Pods that have it are evicted. None: information only. off: no taint."}, \
     {.name = "dra-attribute", .type = OPTION_LIST, .offset = offsetof(owner, member.attributes), \
-     .placeholder = "NAME=VALUE", .help = "A device attribute to select by: a string."}, \
+     .placeholder = "NAME=VALUE", .help = "A device attribute to select by, a string."}, \
     {.name = "dra-rolling-update-uid", .type = OPTION_TEXT, \
      .offset = offsetof(owner, member.rolling_uid), .placeholder = "UID", \
-     .help = "The UID of our pod: two instances may then run side by side in a rolling update " \
-             "(kubelet 1.33 or newer)."}
+     .help = "The UID of the agent's Pod. Two Pods may then run side by side during a rolling " \
+             "update."}
 /* NOLINTEND(bugprone-macro-parentheses) */
 /* clang-format on */
 

@@ -3,40 +3,30 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "dra_proto/health.pb-c.h"
 #include "dra_proto/plugin.pb-c.h"
 #include "dra_proto/registration.pb-c.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
-#define DRA_V1      "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/"
-#define DRA_V1BETA1 "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/"
+enum { BEATS_PER_TIMEOUT = 3 };
 
 static const int64_t REJECTION_LOG_NS = 3600 * NS_PER_SEC;
 static const int64_t FAILURE_LOG_NS = 10 * NS_PER_SEC;
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static void *proto_alloc(void *user, size_t bytes)
+static char *mutable(const char *text)
 {
-    (void)user;
-    return mem_alloc(bytes);
+    return (char *)(uintptr_t)text; /* protobuf-c packs from non-const pointers, writing nothing */
 }
 
-static void proto_free(void *user, void *p)
-{
-    (void)user;
-    free(p);
-}
-
-static ProtobufCAllocator allocator = {.alloc = proto_alloc, .free = proto_free};
-
-/* Takes the message: it and all in it come from mem.h. */
-static void reply_with(struct grpc_call *call, ProtobufCMessage *message)
+static void reply_with(struct grpc_call *call, const ProtobufCMessage *message)
 {
     CLEANUP(free) uint8_t *bytes = mem_alloc(protobuf_c_message_get_packed_size(message));
     grpc_call_reply(call, bytes, protobuf_c_message_pack(message, bytes));
-    protobuf_c_message_free_unpacked(message, &allocator);
 }
 
 /* ---- registration ---------------------------------------------------------------------------- */
@@ -48,37 +38,34 @@ static void get_info(void *user, struct grpc_call *call, const uint8_t *message,
     const struct plugin *p = user;
     /* Kubelets up to 1.36 take the first entry of OUR list that they know: newest first. Health
      * is looked up here since 1.37. Unknown words are ignored by all. */
-    static const char *const versions[] = {
-        "v1.DRAPlugin",
-        "v1beta1.DRAPlugin",
-        "v1.DRAResourceHealth",
-        "v1alpha1.DRAResourceHealth",
+    char *versions[] = {
+        mutable("v1.DRAPlugin"),
+        mutable("v1beta1.DRAPlugin"),
+        mutable("v1.DRAResourceHealth"),
+        mutable("v1alpha1.DRAResourceHealth"),
     };
-    Registration__PluginInfo *info = MEM_NEW(Registration__PluginInfo);
-    registration__plugin_info__init(info);
-    info->type = mem_strdup("DRAPlugin");
-    info->name = mem_strdup(p->target.driver);
-    info->endpoint = mem_strdup(p->endpoint);
-    info->supported_versions = mem_calloc(ARRAY_LEN(versions), sizeof(char *));
-    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
-        info->supported_versions[info->n_supported_versions++] = mem_strdup(versions[i]);
-    }
-    reply_with(call, &info->base);
+    Registration__PluginInfo info = REGISTRATION__PLUGIN_INFO__INIT;
+    info.type = mutable("DRAPlugin");
+    info.name = mutable(p->target.driver);
+    info.endpoint = mutable(p->endpoint);
+    info.supported_versions = versions;
+    info.n_supported_versions = ARRAY_LEN(versions);
+    reply_with(call, &info.base);
 }
 
 static void take_status(struct plugin *p, const Registration__Status *status)
 {
-    p->is_registered = status->plugin_registered;
-    if (p->is_registered) {
+    p->stats.is_registered = status->plugin_registered;
+    text_sanitize(p->refusal, sizeof(p->refusal), status->error, strlen(status->error));
+    if (p->stats.is_registered) {
         p->refusal[0] = '\0';
-        p->accepted++;
+        p->stats.registrations++;
         log_repeat_reset(&p->rejections);
         log_info("dra", "the kubelet registered driver '%s' (registration %" PRIu64 ")",
-                 p->target.driver, p->accepted);
+                 p->target.driver, p->stats.registrations);
         return;
     }
-    text_sanitize(p->refusal, sizeof(p->refusal), status->error, strlen(status->error));
-    p->rejected++;
+    p->stats.rejections++;
     (void)log_limited(
         &p->rejections, REJECTION_LOG_NS, LOG_WARN, "dra",
         "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its feature "
@@ -88,13 +75,13 @@ static void take_status(struct plugin *p, const Registration__Status *status)
 
 static void notify_status(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    Registration__Status *status = registration__status__unpack(&allocator, len, message);
+    Registration__Status *status = registration__status__unpack(NULL, len, message);
     if (!status) {
-        grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "malformed RegistrationStatus");
+        grpc_call_end(call, GRPC_INVALID_ARGUMENT, "malformed RegistrationStatus");
         return;
     }
     take_status(user, status);
-    registration__status__free_unpacked(status, &allocator);
+    registration__status__free_unpacked(status, NULL);
     grpc_call_reply(call, "", 0); /* RegistrationStatusResponse has no fields */
 }
 
@@ -116,20 +103,20 @@ static Dra__ClaimsRequest *unpack_request(struct grpc_call *call, const uint8_t 
                                           size_t len)
 {
     size_t count = 0;
-    Dra__ClaimsRequest *request = dra__claims_request__unpack(&allocator, len, message);
+    Dra__ClaimsRequest *request = dra__claims_request__unpack(NULL, len, message);
     if (!request) {
-        grpc_call_fail(call, GRPC_INVALID_ARGUMENT, "malformed request");
+        grpc_call_end(call, GRPC_INVALID_ARGUMENT, "malformed request");
         return NULL;
     }
     if (request->n_claims > PLUGIN_CLAIMS_MAX) {
-        grpc_call_fail(call, GRPC_RESOURCE_EXHAUSTED, "%zu claims in one request, more than %d",
-                       request->n_claims, PLUGIN_CLAIMS_MAX);
-        dra__claims_request__free_unpacked(request, &allocator);
+        grpc_call_end(call, GRPC_RESOURCE_EXHAUSTED, "%zu claims in one request, more than %d",
+                      request->n_claims, PLUGIN_CLAIMS_MAX);
+        dra__claims_request__free_unpacked(request, NULL);
         return NULL;
     }
     for (size_t i = 0; i < request->n_claims; i++) {
         if (is_repeated(request, i)) {
-            dra__claim__free_unpacked(request->claims[i], &allocator);
+            dra__claim__free_unpacked(request->claims[i], NULL);
         } else {
             request->claims[count++] = request->claims[i];
         }
@@ -144,8 +131,8 @@ static bool plugin_lock(const struct plugin *p, struct grpc_call *call)
     if (!p->lock || file_lock_take(p->lock, &e) == 0) {
         return true;
     }
-    grpc_call_fail(call, GRPC_UNAVAILABLE,
-                   "another instance of this driver is at work, try again: %s", e.msg);
+    grpc_call_end(call, GRPC_UNAVAILABLE,
+                  "another instance of this driver is at work, try again: %s", e.msg);
     return false;
 }
 
@@ -158,19 +145,27 @@ static void plugin_unlock(const struct plugin *p)
 
 /* ---- prepare --------------------------------------------------------------------------------- */
 
-/* One claim of a request. */
+/* One claim of a request, and its entry in the answer. */
 struct item {
     struct prepare *prepare;
-    struct claim_ref ref;                /* borrowed from the request */
-    struct kube_call *lookup;            /* NULL: none under way */
-    struct claim_allocation *allocation; /* owned; NULL: see error */
+    struct claim_ref ref;     /* borrowed from the request */
+    struct kube_call *lookup; /* NULL: none under way */
+    bool is_allocated;        /* else see `error` */
+    struct claim_allocation allocation;
     struct err error;
+
+    Dra__PrepareResponse__ClaimsEntry entry; /* borrows from the rest */
+    Dra__Prepared prepared;
+    Dra__Device devices[CLAIM_RESULTS_MAX];
+    Dra__Device *device_list[CLAIM_RESULTS_MAX];
+    char *requests[CLAIM_RESULTS_MAX];
+    char text[ERR_MSG_BYTES];
 };
 
 /* One NodePrepareResources call. */
 struct prepare {
     struct plugin *plugin;
-    struct prepare *next; /* in plugin->under_way */
+    LIST_ENTRY(prepare) link;
     struct grpc_call *call;
     Dra__ClaimsRequest *request; /* owned */
     size_t pending;
@@ -180,53 +175,41 @@ struct prepare {
 
 static void prepare_free(struct prepare *p)
 {
-    struct prepare **at = &p->plugin->under_way;
-    while (*at != p) {
-        at = &(*at)->next;
-    }
-    *at = p->next;
+    LIST_REMOVE(p, link);
     for (size_t i = 0; i < p->count; i++) {
         kube_call_cancel(p->items[i].lookup);
-        free(p->items[i].allocation);
     }
-    dra__claims_request__free_unpacked(p->request, &allocator);
+    dra__claims_request__free_unpacked(p->request, NULL);
     free(p);
 }
 
-static Dra__Device *device_of(const struct plugin *plugin, const struct claim_share *share)
+static Dra__PrepareResponse__ClaimsEntry *item_describe(struct item *item)
 {
-    Dra__Device *device = MEM_NEW(Dra__Device);
-    dra__device__init(device);
-    device->pool_name = mem_strdup(plugin->target.pool);
-    device->device_name = mem_strdup(plugin->target.device);
-    device->share_id = mem_strdup(share->share_id);
-    if (share->request[0] != '\0') { /* none at all means: every request of the claim */
-        device->request_names = mem_calloc(1, sizeof(char *));
-        device->request_names[device->n_request_names++] = mem_strdup(share->request);
-    }
-    return device;
-}
-
-static Dra__PrepareResponse__ClaimsEntry *entry_of(const struct item *item)
-{
-    Dra__PrepareResponse__ClaimsEntry *entry = MEM_NEW(Dra__PrepareResponse__ClaimsEntry);
-    Dra__Prepared *prepared = MEM_NEW(Dra__Prepared);
-    const struct claim_allocation *a = item->allocation;
-    dra__prepare_response__claims_entry__init(entry);
-    dra__prepared__init(prepared);
-    entry->key = mem_strdup(item->ref.uid);
-    entry->value = prepared;
-    if (!a) {
+    const struct claim_target *target = &item->prepare->plugin->target;
+    dra__prepare_response__claims_entry__init(&item->entry);
+    dra__prepared__init(&item->prepared);
+    item->entry.key = mutable(item->ref.uid);
+    item->entry.value = &item->prepared;
+    item->prepared.devices = item->device_list;
+    if (!item->is_allocated) {
         /* Go refuses a message with invalid UTF-8, and a cut error may end within a character. */
-        prepared->error = mem_alloc(ERR_MSG_BYTES);
-        text_sanitize(prepared->error, ERR_MSG_BYTES, item->error.msg, strlen(item->error.msg));
-        return entry;
+        text_sanitize(item->text, sizeof(item->text), item->error.msg, strlen(item->error.msg));
+        item->prepared.error = item->text;
+        return &item->entry;
     }
-    prepared->devices = mem_calloc(a->count, sizeof(Dra__Device *));
-    for (size_t i = 0; i < a->count; i++) {
-        prepared->devices[prepared->n_devices++] = device_of(item->prepare->plugin, &a->shares[i]);
+    for (size_t i = 0; i < item->allocation.count; i++) {
+        struct claim_share *share = &item->allocation.shares[i];
+        Dra__Device *device = item->device_list[i] = &item->devices[i];
+        dra__device__init(device);
+        device->pool_name = mutable(target->pool);
+        device->device_name = mutable(target->device);
+        device->share_id = share->share_id;
+        item->requests[i] = share->request;
+        device->request_names = &item->requests[i];
+        device->n_request_names = share->request[0] != '\0'; /* none: every one of the claim */
     }
-    return entry;
+    item->prepared.n_devices = item->allocation.count;
+    return &item->entry;
 }
 
 /* Once it is remembered it is prepared. */
@@ -235,9 +218,9 @@ static void item_keep(struct item *item)
     struct plugin *p = item->prepare->plugin;
     struct stored_claim other;
     int rc =
-        claim_store_take(p->plugin_dir, &item->ref, item->allocation->use, &other, &item->error);
+        claim_store_take(p->plugin_dir, &item->ref, item->allocation.use, &other, &item->error);
     if (rc == ERR_CONFLICT) {
-        free(TAKE(item->allocation));
+        item->is_allocated = false;
         p->on_conflict(p->user, &other);
     } else if (rc != 0) {
         (void)log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra", "%s, continuing without",
@@ -253,24 +236,25 @@ static void prepare_answer(struct prepare *p)
         prepare_free(p);
         return;
     }
-    Dra__PrepareResponse *response = MEM_NEW(Dra__PrepareResponse);
-    dra__prepare_response__init(response);
-    response->claims = mem_calloc(p->count, sizeof(*response->claims));
+    Dra__PrepareResponse response = DRA__PREPARE_RESPONSE__INIT;
+    CLEANUP(free)
+    Dra__PrepareResponse__ClaimsEntry **entries = mem_calloc(p->count + 1, sizeof(*entries));
+    response.claims = entries;
     for (size_t i = 0; i < p->count; i++) {
         struct item *item = &p->items[i];
-        if (item->allocation) {
+        if (item->is_allocated) {
             item_keep(item);
         }
-        plugin->prepared += item->allocation != NULL;
-        plugin->prepare_failures += item->allocation == NULL;
-        if (!item->allocation) {
+        plugin->stats.claims_prepared += item->is_allocated;
+        plugin->stats.claim_failures += !item->is_allocated;
+        if (!item->is_allocated) {
             (void)log_limited(&plugin->failures, FAILURE_LOG_NS, LOG_WARN, "dra",
                               "preparing claim '%s/%s': %s, the kubelet will ask again",
                               item->ref.ns, item->ref.name, item->error.msg);
         }
-        response->claims[response->n_claims++] = entry_of(item);
+        entries[response.n_claims++] = item_describe(item);
     }
-    reply_with(p->call, &response->base);
+    reply_with(p->call, &response.base);
     prepare_free(p);
     plugin_unlock(plugin);
 }
@@ -279,12 +263,9 @@ static void on_claim(void *user, const struct kube_response *answer)
 {
     struct item *item = user;
     struct prepare *p = item->prepare;
-    struct claim_allocation *a = MEM_NEW(struct claim_allocation);
     item->lookup = NULL;
-    item->allocation = a;
-    if (claim_read(answer, &item->ref, &p->plugin->target, a, &item->error) != 0) {
-        free(TAKE(item->allocation));
-    }
+    item->is_allocated =
+        claim_read(answer, &item->ref, &p->plugin->target, &item->allocation, &item->error) == 0;
     p->pending--;
     if (p->pending == 0) {
         prepare_answer(p);
@@ -306,11 +287,10 @@ static void prepare(void *user, struct grpc_call *call, const uint8_t *message, 
     }
     struct prepare *p = mem_calloc(1, sizeof(*p) + request->n_claims * sizeof(struct item));
     p->plugin = plugin;
-    p->next = plugin->under_way;
     p->call = call;
     p->request = request;
     p->count = request->n_claims;
-    plugin->under_way = p;
+    LIST_INSERT_HEAD(&plugin->under_way, p, link);
     grpc_call_on_cancel(call, on_prepare_cancelled, p);
     for (size_t i = 0; i < p->count; i++) {
         const Dra__Claim *claim = request->claims[i];
@@ -330,53 +310,202 @@ static void prepare(void *user, struct grpc_call *call, const uint8_t *message, 
 static void unprepare(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
     struct plugin *plugin = user;
+    Dra__Unprepared nothing_wrong = DRA__UNPREPARED__INIT;
+    Dra__UnprepareResponse response = DRA__UNPREPARE_RESPONSE__INIT;
     Dra__ClaimsRequest *request = unpack_request(call, message, len);
     if (!request) {
         return;
     }
     if (plugin_lock(plugin, call)) {
-        Dra__UnprepareResponse *response = MEM_NEW(Dra__UnprepareResponse);
-        dra__unprepare_response__init(response);
-        response->claims = mem_calloc(request->n_claims, sizeof(*response->claims));
-        for (size_t i = 0; i < request->n_claims; i++) {
-            Dra__UnprepareResponse__ClaimsEntry *entry =
-                MEM_NEW(Dra__UnprepareResponse__ClaimsEntry);
-            dra__unprepare_response__claims_entry__init(entry);
-            entry->key = mem_strdup(request->claims[i]->uid);
-            entry->value = MEM_NEW(Dra__Unprepared);
-            dra__unprepared__init(entry->value);
-            response->claims[response->n_claims++] = entry;
-            claim_store_drop(plugin->plugin_dir, entry->key);
+        size_t count = request->n_claims;
+        CLEANUP(free)
+        Dra__UnprepareResponse__ClaimsEntry *entries = mem_calloc(count + 1, sizeof(*entries));
+        CLEANUP(free)
+        Dra__UnprepareResponse__ClaimsEntry **list = mem_calloc(count + 1, sizeof(*list));
+        for (size_t i = 0; i < count; i++) {
+            dra__unprepare_response__claims_entry__init(&entries[i]);
+            entries[i].key = request->claims[i]->uid;
+            entries[i].value = &nothing_wrong;
+            list[i] = &entries[i];
+            claim_store_drop(plugin->plugin_dir, entries[i].key);
         }
-        plugin->unprepared += response->n_claims;
-        reply_with(call, &response->base);
+        response.claims = list;
+        response.n_claims = count;
+        plugin->stats.claims_unprepared += count;
+        reply_with(call, &response.base);
         plugin_unlock(plugin);
     }
-    dra__claims_request__free_unpacked(request, &allocator);
+    dra__claims_request__free_unpacked(request, NULL);
+}
+
+/* ---- health ---------------------------------------------------------------------------------- */
+
+struct health_report health_report_of(const struct readiness *verdict)
+{
+    struct health_report report = {.status = HEALTH_UNKNOWN};
+    if (verdict->state == READINESS_NOT_READY) {
+        report.status = HEALTH_UNHEALTHY;
+    } else if (verdict->state == READINESS_READY &&
+               verdict->reason != REASON_HEALTH_CHECK_DISABLED) {
+        report.status = HEALTH_HEALTHY;
+    }
+    text_format(report.message, sizeof(report.message), "%s: %s",
+                readiness_reason_name(verdict->reason), verdict->message);
+    return report;
+}
+
+/* What there is to say now, to one stream, or with NULL to all: the verdict, unless we cannot vouch
+ * for it. */
+static void send_report(struct plugin *p, const struct grpc_call *only)
+{
+    char message[HEALTH_MESSAGE_BYTES];
+    Health__DeviceIdentifier id = HEALTH__DEVICE_IDENTIFIER__INIT;
+    Health__Device device = HEALTH__DEVICE__INIT;
+    Health__Device *devices[] = {&device};
+    Health__WatchResponse response = HEALTH__WATCH_RESPONSE__INIT;
+    const char *text = p->is_stopped   ? "the agent that watches the DPU on this node is stopping"
+                       : p->is_stalled ? "the lease watcher on this node makes no progress"
+                                       : p->report.message;
+    /* Go refuses a message with invalid UTF-8 and ends the stream, every five seconds anew. */
+    text_sanitize(message, sizeof(message), text, strlen(text));
+    id.pool_name = mutable(p->target.pool);
+    id.device_name = mutable(p->target.device);
+    device.device = &id;
+    device.health = text == p->report.message ? (Health__Status)p->report.status
+                                              : (Health__Status)HEALTH_UNKNOWN;
+    device.last_updated_time = p->wall.ns / NS_PER_SEC;
+    device.health_check_timeout_seconds = p->health_timeout_ns / NS_PER_SEC;
+    device.message = message;
+    response.devices = devices;
+    response.n_devices = ARRAY_LEN(devices);
+    CLEANUP(free) uint8_t *packed = mem_alloc(health__watch_response__get_packed_size(&response));
+    size_t len = health__watch_response__pack(&response, packed);
+    for (size_t i = 0; i < HEALTH_STREAMS_MAX; i++) {
+        struct grpc_call *call = p->streams[i];
+        if (call && (!only || call == only)) {
+            grpc_call_send(call, packed, len);
+            p->stats.health_reports++;
+        }
+    }
+}
+
+static void set_next_beat(struct plugin *p, struct mono now, struct wall wall)
+{
+    p->wall = wall;
+    p->next_beat = mono_add(now, p->health_timeout_ns / BEATS_PER_TIMEOUT);
+}
+
+static void forget_stream(void *user, struct grpc_call *call)
+{
+    struct plugin *p = user;
+    for (size_t i = 0; i < HEALTH_STREAMS_MAX; i++) {
+        if (p->streams[i] == call) {
+            p->streams[i] = NULL;
+            p->stats.health_streams--;
+        }
+    }
+}
+
+static void open_stream(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
+{
+    struct plugin *p = user;
+    size_t at = 0;
+    (void)message; /* the request has no fields */
+    (void)len;
+    if (p->is_stopped) {
+        grpc_call_end(call, GRPC_UNAVAILABLE, "stopping");
+        return;
+    }
+    while (at < HEALTH_STREAMS_MAX && p->streams[at]) {
+        at++;
+    }
+    if (at == HEALTH_STREAMS_MAX) {
+        grpc_call_end(call, GRPC_RESOURCE_EXHAUSTED, "%d health streams are open",
+                      HEALTH_STREAMS_MAX);
+        return;
+    }
+    p->streams[at] = call;
+    p->stats.health_streams++;
+    grpc_call_on_cancel(call, forget_stream, p);
+    send_report(p, call);
+}
+
+void plugin_publish(struct plugin *p, const struct readiness *verdict, struct mono now,
+                    struct wall wall)
+{
+    p->report = health_report_of(verdict);
+    p->is_stalled = false;
+    set_next_beat(p, now, wall);
+    send_report(p, NULL);
+}
+
+/* A stalled monitor gets one Unknown, then silence until it works again. */
+void plugin_tick(struct plugin *p, struct mono now, struct wall wall)
+{
+    if (p->is_stopped || mono_before(now, p->next_beat)) {
+        return;
+    }
+    bool is_alive = !p->is_monitor_alive || p->is_monitor_alive(p->monitor, now);
+    bool is_news = p->is_stalled == is_alive;
+    p->is_stalled = !is_alive;
+    set_next_beat(p, now, wall);
+    if (is_news && !is_alive) {
+        log_error("dra", "the lease watcher makes no progress: health heartbeats stop");
+    } else if (is_news) {
+        log_info("dra", "the lease watcher works again: health heartbeats go on");
+    }
+    if (is_alive || is_news) {
+        send_report(p, NULL);
+    }
+}
+
+void plugin_stop(struct plugin *p, struct mono now, struct wall wall)
+{
+    p->is_stopped = true;
+    set_next_beat(p, now, wall);
+    send_report(p, NULL);
+    p->next_beat = MONO_NEVER;
+    for (size_t i = 0; i < HEALTH_STREAMS_MAX; i++) {
+        struct grpc_call *call = p->streams[i];
+        if (call) {
+            forget_stream(p, call);
+            grpc_call_end(call, GRPC_OK, "%s", "");
+        }
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-void plugin_fini(struct plugin *p)
+const struct grpc_method plugin_registration_methods[PLUGIN_REGISTRATION_METHODS] = {
+    {"/pluginregistration.Registration/GetInfo", GRPC_UNARY, get_info},
+    {"/pluginregistration.Registration/NotifyRegistrationStatus", GRPC_UNARY, notify_status},
+};
+
+const struct grpc_method plugin_dra_methods[PLUGIN_DRA_METHODS] = {
+    {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", GRPC_UNARY, prepare},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources", GRPC_UNARY, unprepare},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources", GRPC_UNARY, prepare},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources", GRPC_UNARY,
+     unprepare},
+    {"/v1.DRAResourceHealth/NodeWatchResources", GRPC_SERVER_STREAM, open_stream},
+    {"/v1alpha1.DRAResourceHealth/NodeWatchResources", GRPC_SERVER_STREAM, open_stream},
+};
+
+void plugin_init(struct plugin *p)
 {
-    while (p->under_way) {
-        struct grpc_call *call = p->under_way->call;
-        grpc_call_on_cancel(call, NULL, NULL);
-        grpc_call_fail(call, GRPC_UNAVAILABLE, "stopping");
-        prepare_free(p->under_way);
-    }
+    assert(p->health_timeout_ns >= BEATS_PER_TIMEOUT * NS_PER_SEC);
+    p->next_beat = MONO_NEVER;
+    p->stats.driver = p->target.driver;
+    p->stats.refusal = p->refusal;
+    text_format(p->report.message, sizeof(p->report.message), "no verdict yet");
 }
 
-void plugin_serve(struct plugin *p, struct grpc_router *registration, struct grpc_router *dra)
+void plugin_fini(struct plugin *p)
 {
-    const struct grpc_method methods[] = {
-        {"/pluginregistration.Registration/GetInfo", GRPC_UNARY, get_info, p},
-        {"/pluginregistration.Registration/NotifyRegistrationStatus", GRPC_UNARY, notify_status, p},
-        {DRA_V1 "NodePrepareResources", GRPC_UNARY, prepare, p},
-        {DRA_V1 "NodeUnprepareResources", GRPC_UNARY, unprepare, p},
-        {DRA_V1BETA1 "NodePrepareResources", GRPC_UNARY, prepare, p},
-        {DRA_V1BETA1 "NodeUnprepareResources", GRPC_UNARY, unprepare, p},
-    };
-    grpc_router_add(registration, methods, 2);
-    grpc_router_add(dra, methods + 2, ARRAY_LEN(methods) - 2);
+    while (!LIST_EMPTY(&p->under_way)) {
+        struct grpc_call *call = LIST_FIRST(&p->under_way)->call;
+        grpc_call_on_cancel(call, NULL, NULL);
+        grpc_call_end(call, GRPC_UNAVAILABLE, "stopping");
+        prepare_free(LIST_FIRST(&p->under_way));
+    }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kubelet calls: pluginregistration.Registration, and DRAPlugin v1 and v1beta1.
+ * What a kubelet calls: pluginregistration.Registration, DRAPlugin v1 and v1beta1, and
+ * DRAResourceHealth v1 and v1alpha1. Knows no clock and no socket.
  *
  * Registration: the kubelet dials the registration socket whenever it sees it (also after each of
  * its own restarts), asks GetInfo with a deadline of one second, and tells the outcome with
@@ -18,6 +19,12 @@
  * In a rolling update two of us answer one after the other, by a lock on the same file that
  * Kubernetes' own plugin helper takes; the lookups come before. It never blocks: without the lock
  * the answer is "try again".
+ *
+ * Health: one stream per kubelet, all fed from the latest verdict. A new stream gets a report at
+ * once, every change goes out at once, and in between the report is repeated three times per
+ * timeout, because the kubelet reads an older one as Unknown, but does so only when it happens to
+ * look (KEP-4680). Where the monitor behind the verdicts makes no progress any more, one last
+ * Unknown says so and the heartbeats stop: silence must not vouch for anything.
  */
 #ifndef DRA_PLUGIN_H
 #define DRA_PLUGIN_H
@@ -25,40 +32,82 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "host-agent/dra/claim.h"
-#include "host-agent/grpc/conn.h"
+#include "host-agent/dra/dra_service.h"
+#include "host-agent/grpc/grpc_server.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
-enum { PLUGIN_CLAIMS_MAX = 256 /* in one request */, PLUGIN_REFUSAL_BYTES = 512 };
+enum {
+    PLUGIN_CLAIMS_MAX = 256, /* in one request */
+    PLUGIN_REFUSAL_BYTES = 512,
+    HEALTH_STREAMS_MAX = 32,
+    HEALTH_MESSAGE_BYTES = 1025, /* a kubelet cuts longer ones, in the middle of a character */
+    PLUGIN_REGISTRATION_METHODS = 2,
+    PLUGIN_DRA_METHODS = 6,
+};
 
-/* Caller-owned. Zero-initialise and fill the first part. Texts are borrowed. */
+/* The numbers of the wire. */
+enum health_status { HEALTH_UNKNOWN = 0, HEALTH_HEALTHY = 1, HEALTH_UNHEALTHY = 2 };
+
+struct health_report {
+    enum health_status status;
+    char message[HEALTH_MESSAGE_BYTES];
+};
+
+/* What of a verdict goes to the kubelet: Ready is Healthy, NotReady is Unhealthy; Unknown, and
+ * Ready without a health check, is Unknown. The message is the verdict's sentence with its reason
+ * in front. */
+struct health_report health_report_of(const struct readiness *verdict);
+
+/* Caller-owned. Zero-initialise, fill the first part, and plugin_init. All borrowed. */
 struct plugin {
     struct claim_target target;
-    const char *endpoint;       /* path of the DRA socket */
-    const char *plugin_dir;     /* of what is remembered */
-    struct kube_client *client; /* borrowed */
-    struct file_lock *lock;     /* held while an answer is made; NULL: we are the only instance */
+    const char *endpoint;   /* path of the DRA socket */
+    const char *plugin_dir; /* of what is remembered */
+    struct kube_client *client;
+    struct file_lock *lock;    /* held while an answer is made; NULL: we are the only instance */
+    int64_t health_timeout_ns; /* after which a kubelet reads Unknown; whole seconds, at least 3 */
     /* That claim was in another's way. */
     void (*on_conflict)(void *user, const struct stored_claim *claim);
     void *user;
+    /* Does the monitor that makes the verdicts still work? NULL: always. */
+    bool (*is_monitor_alive)(void *user, struct mono now);
+    void *monitor;
 
-    bool is_registered;                 /* as the kubelet last said */
-    char refusal[PLUGIN_REFUSAL_BYTES]; /* its words, made printable; "": it did not */
-    uint64_t accepted;                  /* NotifyRegistrationStatus(true) */
-    uint64_t rejected;                  /* NotifyRegistrationStatus(false) */
-    uint64_t prepared;                  /* claims */
-    uint64_t prepare_failures;          /* claims */
-    uint64_t unprepared;                /* claims */
-    struct prepare *under_way;          /* owned list */
-    struct log_repeat rejections;       /* a kubelet tries again for ever */
+    struct dra_stats stats;                     /* but for what is the slice's */
+    char refusal[PLUGIN_REFUSAL_BYTES];         /* of the kubelet, made printable; "": it did not */
+    LIST_HEAD(prepare_list, prepare) under_way; /* owned */
+    struct log_repeat rejections;               /* a kubelet tries again for ever */
     struct log_repeat failures;
+
+    struct health_report report;
+    bool is_stalled; /* the monitor is; told once */
+    bool is_stopped;
+    struct wall wall; /* of the last call from the owner */
+    struct mono next_beat;
+    struct grpc_call *streams[HEALTH_STREAMS_MAX]; /* NULL: free */
 };
 
-/* Adds the two and the four methods; `p` is borrowed for the routers' life. */
-void plugin_serve(struct plugin *p, struct grpc_router *registration, struct grpc_router *dra);
+/* Of the two sockets; the user is the plugin. */
+extern const struct grpc_method plugin_registration_methods[PLUGIN_REGISTRATION_METHODS];
+extern const struct grpc_method plugin_dra_methods[PLUGIN_DRA_METHODS];
 
+/* Until the first verdict the device is Unknown. */
+void plugin_init(struct plugin *p);
 /* Gives up what is under way. */
 void plugin_fini(struct plugin *p);
+
+/* The verdict has changed (or is confirmed): out to every stream. */
+void plugin_publish(struct plugin *p, const struct readiness *verdict, struct mono now,
+                    struct wall wall);
+
+/* At next_beat, or any time. */
+void plugin_tick(struct plugin *p, struct mono now, struct wall wall);
+
+/* A last Unknown on every stream, then their end; later streams are refused. A kubelet tells pods
+ * of a report, not of a stream's end. */
+void plugin_stop(struct plugin *p, struct mono now, struct wall wall);
 
 #endif

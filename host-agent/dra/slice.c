@@ -17,31 +17,72 @@
 #define SLICES         "/apis/resource.k8s.io/v1/resourceslices"
 #define SELDOM_WARN_NS (3600 * NS_PER_SEC)
 
-struct slice_taint slice_taint_of(const struct readiness *verdict)
+enum { DOMAIN_MAX = 63, IDENTIFIER_MAX = 32 };
+
+const char *slice_taint_of(const struct readiness *verdict)
 {
-    struct slice_taint taint = {.is_set = !verdict->admit};
-    if (taint.is_set) {
-        text_format(taint.value, sizeof(taint.value), "%s", readiness_reason_name(verdict->reason));
-    }
-    return taint;
+    return verdict->admit ? NULL : readiness_reason_name(verdict->reason);
 }
 
 void slice_make_name(const char *driver, const char *node_name,
                      char out[static NAMES_K8S_NAME_BYTES])
 {
+    enum { HASH_BYTES = 10 /* "-%08x" and the terminator */ };
     int len = snprintf(out, NAMES_K8S_NAME_BYTES, "%s-%s", driver, node_name);
-    if (len < NAMES_K8S_NAME_BYTES) {
-        return;
+    if (len >= NAMES_K8S_NAME_BYTES) {
+        char *end = out + NAMES_K8S_NAME_BYTES - HASH_BYTES;
+        text_format(end, HASH_BYTES, "-%08" PRIx32, crc32c_compute(node_name, strlen(node_name)));
+        end[-1] = end[-1] == '.' ? '0' : end[-1]; /* a dot may not stand before '-' */
     }
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (const char *s = node_name; *s; s++) {
-        hash = (hash ^ (uint8_t)*s) * UINT64_C(0x100000001b3);
+}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+static bool is_identifier(const char *s)
+{
+    static const char chars[] = "0123456789_"
+                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    size_t len = strlen(s);
+    return len > 0 && len <= IDENTIFIER_MAX && (s[0] < '0' || s[0] > '9') &&
+           strspn(s, chars) == len;
+}
+
+/* A C identifier, optionally after a domain and a slash. */
+static bool is_name(const char *name)
+{
+    char domain[DOMAIN_MAX + 1];
+    const char *slash = strchr(name, '/');
+    size_t len = slash ? (size_t)(slash - name) : 0;
+    if (!slash || len > DOMAIN_MAX) {
+        return !slash && is_identifier(name);
     }
-    text_format(out + NAMES_K8S_NAME_BYTES - 18, 18, "-%016" PRIx64, hash);
-    /* The character before the hash may now be a dot, which may not stand before '-'. */
-    if (out[NAMES_K8S_NAME_BYTES - 19] == '.') {
-        out[NAMES_K8S_NAME_BYTES - 19] = '0';
+    text_format(domain, sizeof(domain), "%.*s", (int)len, name);
+    return text_is_dns1123_subdomain(domain) && is_identifier(slash + 1);
+}
+
+int attribute_add(json_t *attributes, const char *text, struct err *e)
+{
+    char shown[64];
+    const char *equals = strchr(text, '=');
+    CLEANUP(free) char *name = mem_format("%.*s", equals ? (int)(equals - text) : 0, text);
+    text_sanitize(shown, sizeof(shown), text, strlen(text));
+    if (!equals || !is_name(name)) {
+        return err_set(e, ERR_PARSE,
+                       "attribute '%s': it is not NAME=VALUE with an identifier of at most %d "
+                       "bytes for a name, or a domain, '/' and such an identifier",
+                       shown, IDENTIFIER_MAX);
     }
+    json_t *value = json_pack("{s:s}", "string", equals + 1);
+    if (!value || strlen(equals + 1) > ATTRIBUTE_TEXT_MAX) {
+        json_decref(value);
+        return err_set(e, ERR_PARSE, "attribute '%s': the value is not UTF-8 of at most %d bytes",
+                       shown, ATTRIBUTE_TEXT_MAX);
+    }
+    (void)json_object_set_new(attributes, name, value);
+    return json_object_size(attributes) <= ATTRIBUTES_MAX
+               ? 0
+               : err_set(e, ERR_LIMIT, "attribute '%s': there are %d already", shown,
+                         ATTRIBUTES_MAX);
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */
@@ -58,8 +99,7 @@ static json_t *object_at(json_t *parent, const char *key)
 }
 
 /* The taint that is there already, with the server's timeAdded, or a new one. Owned. */
-static json_t *plan_taint(const struct slice_spec *spec, const struct slice_taint *taint,
-                          const json_t *existing)
+static json_t *plan_taint(const struct slice_spec *spec, const char *taint, const json_t *existing)
 {
     static const char *const effects[] = {[SLICE_EFFECT_NO_SCHEDULE] = "NoSchedule",
                                           [SLICE_EFFECT_NO_EXECUTE] = "NoExecute",
@@ -73,31 +113,29 @@ static json_t *plan_taint(const struct slice_spec *spec, const struct slice_tain
     json_array_foreach(existing, index, old)
     {
         if (text_equal(json_text_get(old, "key"), key) &&
-            text_equal(json_text_get(old, "value"), taint->value) &&
+            text_equal(json_text_get(old, "value"), taint) &&
             text_equal(json_text_get(old, "effect"), effect)) {
             return json_incref(old);
         }
     }
-    return json_pack("{s:s,s:s,s:s}", "key", key, "value", taint->value, "effect", effect);
+    return json_pack("{s:s,s:s,s:s}", "key", key, "value", taint, "effect", effect);
 }
 
 /* Lays our members over the device. */
-static void lay_device(json_t *device, const struct slice_spec *spec,
-                       const struct slice_taint *taint, struct slice_dropped dropped)
+static void lay_device(json_t *device, const struct slice_spec *spec, const char *taint,
+                       struct slice_dropped dropped)
 {
     (void)json_object_set_new(device, "name", json_string(spec->device));
     (void)json_object_del(device, "attributes"); /* absent where there are none */
-    for (size_t i = 0; i < spec->attributes->count; i++) {
-        const struct attribute *a = &spec->attributes->items[i];
-        (void)json_object_set_new(object_at(device, "attributes"), a->name,
-                                  json_pack("{s:s}", "string", a->text));
+    if (json_object_size(spec->attributes) > 0) {
+        (void)json_object_set(device, "attributes", spec->attributes);
     }
     /* Every pod of the node shares the DPU. No capacity is published: without a request for it a
      * share would take all of it and the second pod would not fit. */
     if (!dropped.multiple_allocations) {
         (void)json_object_set_new(device, "allowMultipleAllocations", json_true());
     }
-    if (dropped.taints || !taint->is_set || spec->effect == SLICE_EFFECT_OFF) {
+    if (dropped.taints || !taint || spec->effect == SLICE_EFFECT_OFF) {
         (void)json_object_del(device, "taints");
     } else {
         json_t *value = plan_taint(spec, taint, json_object_get(device, "taints"));
@@ -105,7 +143,7 @@ static void lay_device(json_t *device, const struct slice_spec *spec,
     }
 }
 
-static json_t *plan_devices(const struct slice_spec *spec, const struct slice_taint *taint,
+static json_t *plan_devices(const struct slice_spec *spec, const char *taint,
                             struct slice_dropped dropped, const json_t *existing)
 {
     bool keeps_pods_off =
@@ -113,7 +151,7 @@ static json_t *plan_devices(const struct slice_spec *spec, const struct slice_ta
     size_t index;
     json_t *old;
     json_t *device = NULL;
-    if (dropped.taints && taint->is_set && keeps_pods_off) {
+    if (dropped.taints && taint && keeps_pods_off) {
         return json_array(); /* withdrawn */
     }
     json_array_foreach(existing, index, old)
@@ -129,8 +167,8 @@ static json_t *plan_devices(const struct slice_spec *spec, const struct slice_ta
 
 /* ---- the slice ------------------------------------------------------------------------------- */
 
-json_t *slice_plan(const struct slice_spec *spec, const struct slice_taint *taint,
-                   struct slice_dropped dropped, const json_t *existing)
+json_t *slice_plan(const struct slice_spec *spec, const char *taint, struct slice_dropped dropped,
+                   const json_t *existing)
 {
     char name[NAMES_K8S_NAME_BYTES];
     json_t *slice = existing ? json_deep_copy(existing) : json_object();
@@ -202,12 +240,6 @@ static bool slice_is_ours(const struct slice_spec *spec, const json_t *slice)
            text_equal(json_text_get(s, "nodeName"), spec->node_name);
 }
 
-/* It is being deleted, and a finalizer holds it. */
-static bool slice_is_ending(const json_t *slice)
-{
-    return json_is_string(member(slice, "metadata", "deletionTimestamp"));
-}
-
 /* ---- the publisher --------------------------------------------------------------------------- */
 
 struct slice_publisher {
@@ -222,63 +254,25 @@ struct slice_publisher {
     bool is_published;
 
     bool has_taint;
-    struct slice_taint taint;
-    json_t *sent; /* owned; what was last to be written */
+    const char *taint; /* constant; NULL: none */
+    json_t *sent;      /* owned; what was last to be written */
     struct slice_dropped dropped;
     struct mono dropped_again; /* when that is tried anew */
 
-    char obsolete[NAMES_K8S_NAME_BYTES]; /* a slice of ours under another name, or "" */
-    struct kube_call *removal;           /* under way; or NULL */
-    int64_t removal_wait_ns;
-    struct backoff removals;
-
     struct log_repeat dropped_taints;
     struct log_repeat dropped_sharing;
-    struct log_repeat removed;
     struct log_repeat denied;
     struct log_repeat taken;
     struct log_repeat unserved;
 };
 
-static bool is_same_taint(const struct slice_taint *a, const struct slice_taint *b)
-{
-    return a->is_set == b->is_set && text_equal(a->value, b->value);
-}
-
 /* Looks at the list again, where something is to be waited for. */
 static void slice_set_check(struct slice_publisher *p)
 {
-    int64_t poll_ns = p->is_polling || p->is_name_taken ? SLICE_POLL_NS : 0;
-    kube_sync_set_check(p->sync, p->obsolete[0] != '\0' ? p->removal_wait_ns : poll_ns);
+    kube_sync_set_check(p->sync, p->is_polling || p->is_name_taken ? SLICE_POLL_NS : 0);
 }
 
 /* ---- what there is --------------------------------------------------------------------------- */
-
-static void on_removed(void *user, const struct kube_response *response)
-{
-    struct slice_publisher *p = user;
-    bool is_gone = response->code == 0 || response->http_status == 404;
-    p->removal = NULL;
-    log_limited(&p->removed, LOG_AGAIN_NS, LOG_INFO, "dra",
-                "removing the obsolete ResourceSlice '%s': %s", p->obsolete,
-                is_gone ? "done" : response->message);
-}
-
-/* However it goes, the next removal is later: a slice that a finalizer holds, or that comes back,
- * is no reason to hurry, nor to neglect our own. */
-static void remove_obsolete(struct slice_publisher *p)
-{
-    char path[sizeof(SLICES) + NAMES_K8S_NAME_BYTES];
-    struct err e = ERR_INIT;
-    text_format(path, sizeof(path), SLICES "/%s", p->obsolete);
-    const struct kube_request request = {
-        .method = KUBE_DELETE, .channel = KUBE_CONTROL, .path = path};
-    p->removal_wait_ns = backoff_next_ns(&p->removals, 0);
-    if (!p->removal &&
-        kube_client_start(p->client, &request, on_removed, p, &p->removal, &e) != 0) {
-        log_limited(&p->removed, LOG_AGAIN_NS, LOG_INFO, "dra", "removing '%s': %s", path, e.msg);
-    }
-}
 
 static void on_watch_object(void *user, enum kube_watch_event event, const json_t *object,
                             bool listed, struct mono sent_at)
@@ -329,7 +323,7 @@ static void start_watch(struct slice_publisher *p)
     }
 }
 
-/* Of a list: ours by name is the one; others of our driver on our node would spoil the pool. */
+/* Of a list: ours by name. */
 static json_t *pick_slice(void *user, json_t *answer)
 {
     struct slice_publisher *p = user;
@@ -345,22 +339,11 @@ static json_t *pick_slice(void *user, json_t *answer)
     json_t *own = NULL;
     size_t index;
     json_t *item;
-    p->obsolete[0] = '\0';
     json_array_foreach(json_object_get(answer, "items"), index, item)
     {
-        const char *name = json_text_get(json_object_get(item, "metadata"), "name");
-        const char *pool = json_text_get(member(item, "spec", "pool"), "name");
-        if (text_equal(name, p->name)) {
+        if (text_equal(json_text_get(json_object_get(item, "metadata"), "name"), p->name)) {
             own = item;
-        } else if (name && text_is_dns1123_subdomain(name) && slice_is_ours(&p->spec, item) &&
-                   text_equal(pool, p->spec.pool) && !slice_is_ending(item)) {
-            text_format(p->obsolete, sizeof(p->obsolete), "%s", name);
         }
-    }
-    if (p->obsolete[0] != '\0') {
-        remove_obsolete(p);
-    } else {
-        backoff_reset(&p->removals);
     }
     start_watch(p);
     return own;
@@ -391,7 +374,7 @@ static void desired_slice(void *user, const json_t *existing, const char *uid,
     if (is_anothers(p, existing)) {
         return;
     }
-    CLEANUP(json) json_t *slice = slice_plan(&p->spec, &p->taint, p->dropped, existing);
+    CLEANUP(json) json_t *slice = slice_plan(&p->spec, p->taint, p->dropped, existing);
     p->is_published = existing && slice_says_same(slice, existing);
     if (!p->is_published) {
         json_decref(p->sent);
@@ -443,8 +426,6 @@ struct slice_publisher *slice_publisher_new(struct ev_loop *loop, struct kube_cl
     p->client = client;
     p->spec = *spec;
     slice_make_name(spec->driver, spec->node_name, p->name);
-    backoff_init(&p->removals, SLICE_REPAIR_MIN_NS, SLICE_CREATE_MAX_NS,
-                 (uint64_t)clock_mono_now().ns);
     const struct kube_sync_pace repair = {
         .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
     const struct kube_sync_pace create = {
@@ -462,7 +443,6 @@ struct slice_publisher *slice_publisher_new(struct ev_loop *loop, struct kube_cl
         .list_query = query,
         .owner_node = spec->node_name,
         .is_owner_optional = true,
-        .is_watched = true,
         .retry_ns = SLICE_RETRY_MIN_NS,
         .retry_max_ns = SLICE_RETRY_MAX_NS,
         .denied_retry_ns = SLICE_RETRY_MAX_NS,
@@ -483,7 +463,6 @@ struct slice_publisher *slice_publisher_new(struct ev_loop *loop, struct kube_cl
 void slice_publisher_free(struct slice_publisher *p)
 {
     if (p) {
-        kube_call_cancel(p->removal);
         kube_watch_stop(p->watch);
         kube_sync_free(p->sync);
         json_decref(p->sent);
@@ -491,12 +470,12 @@ void slice_publisher_free(struct slice_publisher *p)
     }
 }
 
-void slice_publisher_publish(struct slice_publisher *p, const struct slice_taint *taint)
+void slice_publisher_publish(struct slice_publisher *p, const char *taint)
 {
     bool is_first = !p->has_taint;
-    bool is_news = !is_first && !is_same_taint(&p->taint, taint);
+    bool is_news = !is_first && !text_equal(p->taint, taint);
     p->has_taint = true;
-    p->taint = *taint;
+    p->taint = taint;
     if (is_first) {
         kube_sync_start(p->sync, 0);
     } else if (is_news) {

@@ -24,7 +24,6 @@
 #include "base/time.h"
 #include "contract/names.h"
 #include "contract/readiness.h"
-#include "host-agent/dra/dra_names.h"
 #include "kube/kube_client.h"
 
 #include <jansson.h>
@@ -46,18 +45,16 @@
 #define SLICE_FLIP_MIN_NS NS_PER_SEC
 #define SLICE_FLIP_MAX_NS (10 * NS_PER_SEC)
 
-enum { SLICE_TAINT_VALUE_BYTES = 64 /* a label value */ };
+enum {
+    ATTRIBUTES_MAX = 32,
+    ATTRIBUTE_TEXT_MAX = 64, /* bytes */
+};
 
 enum slice_effect {
     SLICE_EFFECT_NO_SCHEDULE, /* not given to new claims */
     SLICE_EFFECT_NO_EXECUTE,  /* and pods that use it are evicted */
     SLICE_EFFECT_NONE,        /* information only */
     SLICE_EFFECT_OFF,         /* no taint at all */
-};
-
-struct slice_taint {
-    bool is_set;
-    char value[SLICE_TAINT_VALUE_BYTES];
 };
 
 /* Fields that the server does not keep. */
@@ -73,13 +70,20 @@ struct slice_spec {
     const char *node_uid; /* NULL: unknown; the slice gets no owner */
     const char *pool;
     const char *device;
-    const struct attribute_list *attributes;
+    json_t *attributes; /* {name: {"string": text}}; NULL: none */
     enum slice_effect effect;
 };
 
+/* Adds NAME=VALUE, a string that a claim's selector can ask for, or replaces the one of that name.
+ * The API server refuses a slice with one attribute it does not like, so each is checked by its
+ * rules here, at start, where somebody reads the message (resource/v1 validation).
+ * Errors: ERR_PARSE, ERR_LIMIT. */
+NODISCARD int attribute_add(json_t *attributes, const char *text, struct err *e);
+
 /* The device is tainted exactly while CNI ADD would be refused, so that the scheduler sends no pod
- * where its network cannot come up. The taint's value is the reason: a sentence does not fit. */
-struct slice_taint slice_taint_of(const struct readiness *verdict);
+ * where its network cannot come up. The taint's value is the reason: a sentence does not fit. NULL:
+ * no taint. Constant. */
+const char *slice_taint_of(const struct readiness *verdict);
 
 /* ---- what it should be ----------------------------------------------------------------------- */
 
@@ -89,8 +93,8 @@ void slice_make_name(const char *driver, const char *node_name,
                      char out[static NAMES_K8S_NAME_BYTES]);
 
 /* What the server should have, given what it has (NULL: nothing). Returns owned. */
-json_t *slice_plan(const struct slice_spec *spec, const struct slice_taint *taint,
-                   struct slice_dropped dropped, const json_t *existing);
+json_t *slice_plan(const struct slice_spec *spec, const char *taint, struct slice_dropped dropped,
+                   const json_t *existing);
 /* What of `sent` the server left out of its `answer`. */
 struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer);
 
@@ -113,8 +117,8 @@ struct slice_publisher *slice_publisher_new(struct ev_loop *loop, struct kube_cl
 /* Gives up what is under way; not within a callback of the client; accepts NULL. */
 void slice_publisher_free(struct slice_publisher *p);
 
-/* What the device's taint is to be; the first call starts the work. */
-void slice_publisher_publish(struct slice_publisher *p, const struct slice_taint *taint);
+/* What the device's taint is to be (constant); the first call starts the work. */
+void slice_publisher_publish(struct slice_publisher *p, const char *taint);
 
 struct slice_stats slice_publisher_stats(const struct slice_publisher *p);
 

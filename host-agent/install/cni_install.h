@@ -11,12 +11,49 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "loop/option.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct cni_sync;
 struct ev_loop;
+
+/* ---- the configuration, as text ---------------------------------------------------------------
+ *
+ * A source with one plugin is wrapped: dpu-gate reads it itself at each call (delegateConf), so
+ * what the runtime has to know of it is in the list, network name and capabilities, and a copy of
+ * it (lastDelegate), by which pods are removed once it is gone. A source with several is chained:
+ * dpu-gate first, then the source's own plugins and list keys, byte for byte. Either way cniVersion
+ * is 1.0.0, which containerd 1.7 can read, and cniVersions goes up to 1.1.0, without which no
+ * runtime calls STATUS (docs/cni.md).
+ */
+
+/* Of a source: many times what any plugin's configuration has. */
+enum { CONFLIST_MAX_BYTES = 1 << 20 };
+
+struct conflist_request {
+    const char *source_path; /* absolute, as the runtime sees it */
+    const char *standing;    /* the conflist to be replaced; NULL for none, or not believed */
+    size_t standing_len;
+    const char *readiness_file; /* absolute */
+};
+
+/* `source` NULL: it does not exist (yet); the gate then answers STATUS with 50, and network and
+ * lastDelegate are those of what stands. Appends to `out`.
+ * Errors: ERR_PARSE if the source is no network configuration, is a list with a key twice, or holds
+ * dpu-gate itself; ERR_LIMIT. */
+NODISCARD int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
+                            struct buf *out, struct err *e);
+
+/* Does this configuration have dpu-gate as its first plugin? False for what cannot be parsed. */
+bool conflist_is_gated(const char *text, size_t len);
+
+/* Does dpu-gate, its first plugin, read `source_path` at each call? */
+bool conflist_wraps(const char *text, size_t len, const char *source_path);
+
+/* ---- options and commands -------------------------------------------------------------------- */
 
 /* Where a node's CNI configuration is: options that install-cni, uninstall-cni and the agent share.
  */
@@ -34,11 +71,13 @@ NODISCARD int cni_options_check(const struct cni_options *o, const struct option
 #define CNI_OPTION_ROWS(owner, cni_member) \
     {.name = "cni-conf-dir", .type = OPTION_TEXT, .offset = offsetof(owner, cni_member.conf_dir), \
      .default_text = "/etc/cni/net.d", .placeholder = "DIR", \
-     .help = "Where the container runtime looks for CNI configuration, by the path it uses itself."}, \
+     .help = "The container runtime's directory of CNI configuration, by the path that the " \
+             "runtime uses."}, \
     {.name = "cni-source", .type = OPTION_TEXT, .offset = offsetof(owner, cni_member.source), \
      .default_text = "10-ovn-kubernetes.conf", .placeholder = "FILE", \
-     .help = "The configuration there that dpu-gate stands in front of. Its own file there is " \
-             "05-dpu-gate.conflist, or 00-dpu-gate.conflist if the source sorts before that."}
+     .help = "The file there that configures the plugin behind dpu-gate. dpu-gate's own file " \
+             "is 05-dpu-gate.conflist, or 00-dpu-gate.conflist if the source sorts before " \
+             "that."}
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

@@ -231,7 +231,7 @@ static json_t *event_body(const struct events *x, const struct event *event)
     bool is_pods = event->pod[0] != '\0';
     const char *subject = is_pods ? event->pod : x->node;
     event_name(subject, event->key, name);
-    rfc3339_format_micro(event->at, at);
+    rfc3339_format(event->at, true, at);
     text_format(instance, sizeof(instance), "%s", x->node); /* cut to what is allowed */
     event_note(event, note);
     return json_pack(
@@ -353,39 +353,26 @@ static struct event *next_event(struct events *x, struct mono now)
     return x->count > x->node_count ? queue_take(x, x->node_count) : NULL;
 }
 
-static void send_event(struct events *x, struct event *event, struct mono now)
+static void send_event(struct events *x, struct event *event)
 {
     char path[PATH_BYTES];
-    struct err e = ERR_INIT;
     CLEANUP(json) json_t *body = event_body(x, event);
     text_format(path, sizeof(path), "/apis/events.k8s.io/v1/namespaces/%s/events",
                 event->pod[0] != '\0' ? event->ns : "default");
     const struct kube_request request = {
         .method = KUBE_POST, .channel = KUBE_CONTROL, .path = path, .body = body};
     x->sent = event;
-    if (kube_client_start(x->client, &request, on_created, x, &x->call, &e) == 0) {
-        return;
-    }
-    x->call = NULL;
-    x->sent = NULL;
-    if (event == x->begun) {
-        x->stats.failed++;
-        try_later(x, e.msg, 0, now);
-    } else {
-        log_debug(MOD, "writing an Event about pod '%s/%s': %s", event->ns, event->pod, e.msg);
-        event_free(event);
-    }
+    x->call = kube_client_start(x->client, &request, on_created, x);
 }
 
-/* Starts what is due and arms the timer. One that cannot even start backs off or is dropped, so
- * this ends. */
+/* Starts what is due and arms the timer. */
 static void events_pump(struct events *x, struct mono now)
 {
     struct event *event = NULL;
     struct mono wake_at = MONO_NEVER;
     settle(x, now);
-    while (!x->sent && (event = next_event(x, now)) != NULL) {
-        send_event(x, event, now);
+    if (!x->sent && (event = next_event(x, now)) != NULL) {
+        send_event(x, event);
     }
     if (!x->sent && x->begun) {
         wake_at = x->try_at;

@@ -61,11 +61,10 @@ static struct sandbox *sandbox_of(struct podnet_loss *loss)
     return (struct sandbox *)loss;
 }
 
-static int runtime_call(struct podnet *p, enum cri_call call, const struct sandbox *about,
-                        grpc_unary_fn *done, struct err *e)
+static struct grpc_unary *runtime_call(struct podnet *p, enum cri_call call,
+                                       const struct sandbox *about, grpc_unary_fn *done)
 {
     struct cri_request request;
-    struct grpc_unary **out = call == CRI_STOP ? &p->stop : &p->call;
     cri_ask(call, about ? about->cri.id : NULL, &request);
     const struct grpc_unary_plan plan = {
         .path = p->config.socket,
@@ -75,11 +74,7 @@ static int runtime_call(struct podnet *p, enum cri_call call, const struct sandb
         .done = done,
         .user = p,
     };
-    int rc = grpc_unary_start(p->config.loop, &plan, out, e);
-    if (rc != 0) {
-        *out = NULL;
-    }
-    return rc;
+    return grpc_unary_start(p->config.loop, &plan);
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -206,13 +201,6 @@ enum podnet_policy podnet_read_policy(const char *list, size_t len, const char *
                                                                : PODNET_POLICY_UNKNOWN;
 }
 
-static enum podnet_evidence meaning_of(enum pod_net_evidence evidence)
-{
-    return evidence == POD_NET_LOST    ? PODNET_GONE
-           : evidence == POD_NET_WHOLE ? PODNET_WHOLE
-                                       : PODNET_UNCLEAR;
-}
-
 /* Whoever held the namespaces may be gone: the runtime is asked anew, but not all the time. */
 static void lose_sight(struct sandbox *s)
 {
@@ -242,7 +230,7 @@ static void policy_tell(struct podnet *p, enum podnet_policy policy, const char 
     }
     plan_step(p, (struct podnet_event){.kind = PODNET_ANSWER,
                                        .about = &s->loss,
-                                       .evidence = meaning_of(s->found.evidence),
+                                       .evidence = s->found.evidence,
                                        .policy = policy});
 }
 
@@ -267,7 +255,6 @@ static void on_pod(void *user, const struct kube_response *r)
 static void policy_ask(struct podnet *p, struct sandbox *s)
 {
     char path[POLICY_PATH_BYTES];
-    struct err e = ERR_INIT;
     p->in_hand = s;
     text_format(
         path, sizeof(path),
@@ -278,18 +265,20 @@ static void policy_ask(struct podnet *p, struct sandbox *s)
                                          .priority = KUBE_URGENT,
                                          .path = path,
                                          .is_raw = true};
-    if (!p->config.client ||
-        kube_client_start(p->config.client, &request, on_pod, p, &p->question, &e) != 0) {
-        p->question = NULL;
-        log_debug(MOD, "pod %s/%s is not read: %s", s->cri.ns, s->cri.name, e.msg);
+    if (p->config.client) {
+        p->question = kube_client_start(p->config.client, &request, on_pod, p);
+    } else {
         policy_tell(p, PODNET_POLICY_UNKNOWN, "");
     }
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
-static void stop_done(struct podnet *p, const struct err *why)
+static void on_stopped(void *user, const uint8_t *message, size_t len, const struct err *why)
 {
+    (void)message;
+    (void)len;
+    struct podnet *p = user;
     struct sandbox *s = p->in_hand;
     p->stop = NULL;
     p->stats.stops += !why;
@@ -304,22 +293,6 @@ static void stop_done(struct podnet *p, const struct err *why)
                  "the sandbox that lost its network was stopped: the kubelet makes a new one");
     }
     plan_step(p, (struct podnet_event){.kind = PODNET_DONE, .about = &s->loss, .is_stopped = !why});
-}
-
-static void on_stopped(void *user, const uint8_t *message, size_t len, const struct err *why)
-{
-    (void)message;
-    (void)len;
-    stop_done(user, why);
-}
-
-static void sandbox_stop(struct podnet *p, struct sandbox *s)
-{
-    struct err e = ERR_INIT;
-    p->in_hand = s;
-    if (runtime_call(p, CRI_STOP, s, on_stopped, &e) != 0) {
-        stop_done(p, &e);
-    }
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -345,7 +318,8 @@ static void plan_step(struct podnet *p, struct podnet_event event)
     if (update.ask) {
         policy_ask(p, sandbox_of(update.ask));
     } else if (update.stop) {
-        sandbox_stop(p, sandbox_of(update.stop));
+        p->in_hand = sandbox_of(update.stop);
+        p->stop = runtime_call(p, CRI_STOP, p->in_hand, on_stopped);
     }
 }
 
@@ -403,7 +377,7 @@ static void scan_look(struct podnet *p)
         }
         plan_step(p, (struct podnet_event){.kind = PODNET_SEEN,
                                            .about = loss,
-                                           .evidence = meaning_of(s->found.evidence),
+                                           .evidence = s->found.evidence,
                                            .is_by_device = s->found.is_by_device});
     }
     log_repeat_reset(&p->blind);
@@ -454,15 +428,12 @@ static void on_detail(void *user, const uint8_t *message, size_t len, const stru
 
 static void scan_ask_next(struct podnet *p)
 {
-    struct err e = ERR_INIT;
     struct mono now = clock_mono_now();
     for (struct podnet_loss *loss = p->plan.all; loss; loss = loss->next) {
         struct sandbox *s = sandbox_of(loss);
         if (s->list == p->list && s->view == VIEW_NONE && mono_reached(now, s->ask_again)) {
             p->described = s;
-            if (runtime_call(p, CRI_INSPECT, s, on_detail, &e) != 0) {
-                scan_fail(p, &e);
-            }
+            p->call = runtime_call(p, CRI_INSPECT, s, on_detail);
             return;
         }
     }
@@ -522,13 +493,9 @@ static void on_list(void *user, const uint8_t *message, size_t len, const struct
 static void on_scan_timer(void *user)
 {
     struct podnet *p = user;
-    struct err e = ERR_INIT;
     boot_timer_arm(p->scan_timer, mono_add(clock_mono_now(), p->config.scan_ns));
-    if (p->call) {
-        return;
-    }
-    if (runtime_call(p, CRI_LIST, NULL, on_list, &e) != 0) {
-        scan_fail(p, &e);
+    if (!p->call) {
+        p->call = runtime_call(p, CRI_LIST, NULL, on_list);
     }
 }
 

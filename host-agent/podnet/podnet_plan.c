@@ -41,9 +41,9 @@ static void loss_see(struct podnet_plan *x, const struct podnet_event *event,
                      struct podnet_update *out)
 {
     struct podnet_loss *s = event->about;
-    if (event->evidence == PODNET_GONE) {
+    if (event->evidence == POD_NET_LOST) {
         loss_see_gone(x, event, out);
-    } else if (event->evidence == PODNET_WHOLE && !podnet_is_in_hand(s)) {
+    } else if (event->evidence == POD_NET_WHOLE && !podnet_is_in_hand(s)) {
         out->turn = podnet_is_lost(s) ? PODNET_TURN_BACK : PODNET_NO_TURN;
         loss_forget(x, s);
     }
@@ -84,7 +84,7 @@ static void note_answer(struct podnet_plan *x, const struct podnet_event *event,
         return;
     }
     bool has_settled = !mono_is_never(x->settled_at) && mono_reached(event->now, x->settled_at);
-    if (event->evidence == PODNET_GONE && event->policy == PODNET_POLICY_RESTARTS && has_settled) {
+    if (event->evidence == POD_NET_LOST && event->policy == PODNET_POLICY_RESTARTS && has_settled) {
         s->state = PODNET_STOPPING;
         out->stop = s; /* still busy */
         return;
@@ -92,7 +92,7 @@ static void note_answer(struct podnet_plan *x, const struct podnet_event *event,
     set_gap(x, event->now);
     loss_back_off(s, event->now);
     s->is_spared = event->policy == PODNET_POLICY_NEVER;
-    if (event->evidence == PODNET_WHOLE) {
+    if (event->evidence == POD_NET_WHOLE) {
         out->turn = PODNET_TURN_BACK;
         loss_forget(x, s);
     }

@@ -21,6 +21,7 @@
 #define PODNET_PODNET_PLAN_H
 
 #include "base/time.h"
+#include "cri/pod_net.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,12 +37,6 @@ struct podnet_plan_config {
     int64_t gap_ns;    /* between two stops, on average */
     bool stops;        /* else only told */
     uint64_t seed;     /* of the jitter */
-};
-
-enum podnet_evidence {
-    PODNET_UNCLEAR, /* also: gone from its namespace, its device being nowhere to be seen */
-    PODNET_WHOLE,
-    PODNET_GONE,
 };
 
 /* Will the kubelet make the pod a new sandbox? */
@@ -87,12 +82,12 @@ enum podnet_event_kind {
 struct podnet_event {
     enum podnet_event_kind kind;
     struct mono now;
-    struct podnet_loss *about;     /* SEEN, ENDED, ANSWER, DONE */
-    enum podnet_evidence evidence; /* SEEN, ANSWER */
-    bool is_by_device;             /* SEEN, of PODNET_GONE: no pod can make it look so */
-    enum podnet_policy policy;     /* ANSWER */
-    bool is_ready;                 /* DPU */
-    bool is_stopped;               /* DONE */
+    struct podnet_loss *about;      /* SEEN, ENDED, ANSWER, DONE */
+    enum pod_net_evidence evidence; /* SEEN, ANSWER; what is neither WHOLE nor LOST is unclear */
+    bool is_by_device;              /* SEEN, of POD_NET_LOST: no pod can make it look so */
+    enum podnet_policy policy;      /* ANSWER */
+    bool is_ready;                  /* DPU */
+    bool is_stopped;                /* DONE */
 };
 
 enum podnet_turn { PODNET_NO_TURN, PODNET_TURN_LOST, PODNET_TURN_BACK };

@@ -104,19 +104,13 @@ static int read_arguments(char **argv, struct fleet_config *c, struct err *e)
 static int start(struct run *run, char **argv, struct err *e)
 {
     struct fleet_config config = {0};
-    int rc = daemon_new(GRACE_MS, NULL, NULL, &run->daemon, e);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = read_arguments(argv, &config, e);
+    run->daemon = daemon_new(GRACE_MS, NULL, NULL);
+    int rc = read_arguments(argv, &config, e);
     if (rc != 0) {
         return rc;
     }
     config.daemon = run->daemon;
-    rc = fleet_start(&config, &run->fleet, e);
-    if (rc != 0) {
-        return rc;
-    }
+    run->fleet = fleet_start(&config);
     ev_io_init(&run->input, on_input, STDIN_FILENO, EV_READ);
     run->input.data = run;
     ev_io_start(daemon_loop(run->daemon), &run->input);

@@ -43,7 +43,7 @@ struct fleet_report {
 };
 
 /* Starts all of them, or begins to. Borrows the texts for its life. */
-NODISCARD int fleet_start(const struct fleet_config *config, struct fleet **out, struct err *e);
+struct fleet *fleet_start(const struct fleet_config *config);
 void fleet_free(struct fleet *f); /* accepts NULL */
 
 /* Restarts all sides, one by one, within FLEET_ROLLOUT_S, with another lease duration. A host finds

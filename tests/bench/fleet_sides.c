@@ -10,6 +10,7 @@
 #include "dpu-agent/lease_writer.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/monitor.h"
+#include "host-agent/outputs/events.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
@@ -28,6 +29,7 @@ struct side {
     struct fleet *fleet;
     struct kube_client *client;
     struct monitor *monitor;     /* of a host */
+    struct events *events;       /* of a host */
     struct lease_writer *writer; /* of a DPU */
     struct mono renewed_at;
     uint64_t renewals;
@@ -91,7 +93,7 @@ static int start_dpu(struct side *s, const char *node, struct err *e)
 static uint64_t count_failures(const struct side *s)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < LEASE_FAILURE_COUNT; i++) {
+    for (size_t i = 0; i < LEASE_FAILURES; i++) {
         sum += lease_writer_stats(s->writer)->failures[i];
     }
     return sum;
@@ -103,6 +105,7 @@ static int start_host(struct side *s, const char *node, struct err *e)
 {
     const struct fleet_config *c = &s->fleet->config;
     char record[PATH_MAX];
+    s->events = events_new(daemon_loop(c->daemon), s->client, node);
     struct monitor_config monitor = {
         .daemon = c->daemon,
         .client = s->client,
@@ -114,7 +117,7 @@ static int start_host(struct side *s, const char *node, struct err *e)
         .node = node,
         .readiness_file = record,
         .stale_hold_ns = 300 * NS_PER_SEC,
-        .has_events = true,
+        .events = s->events,
     };
     text_format(record, sizeof(record), "%s/%s.json", c->dir, node);
     text_format(monitor.verdict.lease_name, sizeof(monitor.verdict.lease_name),
@@ -149,7 +152,7 @@ static int start_side(struct side *s, size_t number, struct err *e)
     char node[NAMES_K8S_NAME_BYTES];
     struct kube_conf conf = {0};
     text_format(node, sizeof(node), "%s-%zu", c->prefix, number);
-    int rc = kube_conf_load_file(c->kubeconfig, &conf, e);
+    int rc = kube_conf_load(c->kubeconfig, NULL, &conf, e);
     if (rc != 0) {
         return rc;
     }
@@ -163,9 +166,11 @@ static int start_side(struct side *s, size_t number, struct err *e)
 static void stop_side(struct side *s)
 {
     monitor_free(s->monitor);
+    events_free(s->events);
     lease_writer_free(s->writer);
     kube_client_free(s->client);
     s->monitor = NULL;
+    s->events = NULL;
     s->writer = NULL;
     s->client = NULL;
 }
@@ -220,7 +225,7 @@ static void on_look(struct ev_loop *loop, ev_timer *w, int revents)
     }
 }
 
-int fleet_start(const struct fleet_config *config, struct fleet **out, struct err *e)
+struct fleet *fleet_start(const struct fleet_config *config)
 {
     struct fleet *f = MEM_NEW(struct fleet);
     f->sides = mem_calloc(config->count, sizeof(*f->sides));
@@ -233,8 +238,7 @@ int fleet_start(const struct fleet_config *config, struct fleet **out, struct er
         f->sides[i].fleet = f;
     }
     roll(f, config->spread_ns);
-    *out = f;
-    return 0;
+    return f;
 }
 
 void fleet_free(struct fleet *f)

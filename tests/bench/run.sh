@@ -6,7 +6,7 @@
 #                           weigh and how that grows, what `dpuctl nodes` of a large cluster costs:
 #                           bench.py
 #   run.sh fleet [FLAG...]  what many DPUs cost one real API server, beside upstream's scheme:
-#                           tests/e2e/fleet; needs Go. -write docs: docs/performance.md
+#                           tests/e2e/fleet; needs Go. -write docs: docs/performance/measured.md
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 mkdir -p build

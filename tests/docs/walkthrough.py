@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-PAGES = ["docs/install.md", "docs/walkthrough.md"]
+PAGES = ["docs/install.md", "docs/run-it.md"]
 BLOCK = re.compile(
     r"^<!-- run: walkthrough (?P<number>\d+)(?: exit=(?P<exit>\d+))?(?: says=\"(?P<says>[^\"]*)\")? -->\n"
     r"```sh\n(?P<text>.*?)^```$",

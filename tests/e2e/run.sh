@@ -20,7 +20,7 @@
 #                     kube-apiserver, kube-controller-manager, kube-scheduler,
 #                     kubelet, kubectl, containerd, containerd-shim-runc-v2, ctr
 # DPU_E2E_RUNTIME=FILE  the node's container runtime: a script as runtime/containerd, which is the
-#                     default; DPU_E2E_RUNTIME_SOCKET is where it serves CRI on the node
+#                     default, or runtime/crio
 # DPU_E2E_SUITE=whole  the integration suite as a whole, not only what depends on the server
 # DPU_E2E_DIR=DIR     where all of it is put; default build/e2e. A run of its own needs one of its own
 # DPU_BIN_DIR=DIR     use the dpu-agent, dpu-host-agent and dpu-gate in DIR
@@ -30,7 +30,7 @@ root=$(cd "$here/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/dpu-heartbeat/e2e
 version=${DPU_E2E_K8S:-1.37}
 own=${DPU_E2E_DIR:-$root/build/e2e}
-packages=(runc util-linux buildah)
+packages=(runc util-linux buildah conmon)
 DPU_E2E_RUNTIME=$(realpath "${DPU_E2E_RUNTIME:-$here/runtime/containerd}")
 export DPU_E2E_RUNTIME
 
@@ -65,7 +65,7 @@ install_packages() {
 
 check_machine() {
   [ "$(id -u)" = 0 ] || skip "they need root, to make a node's namespaces and cgroups"
-  if ! { command -v runc && command -v nsenter && command -v buildah; } >/dev/null; then
+  if ! { command -v runc && command -v nsenter && command -v buildah && command -v conmon; } >/dev/null; then
     install_packages >/dev/null || skip "these packages cannot be installed: ${packages[*]}"
   fi
 }
@@ -115,6 +115,15 @@ build_node() {
     github.com/containerd/containerd/v2/cmd/ctr
 }
 
+# CRI-O, and the helper of its module that keeps a Pod's namespaces.
+build_crio() {
+  local sources
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" \
+    -tags 'containers_image_openpgp exclude_graphdriver_btrfs' github.com/cri-o/cri-o/cmd/crio || return 1
+  sources=$(go list -m -f '{{.Dir}}' github.com/cri-o/cri-o)/pinns/src
+  cc -O1 -o "$out/pinns" "$sources"/*.c
+}
+
 build_multus() {
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus
 }
@@ -125,7 +134,7 @@ build_helm() {
 
 # One folder with everything: links to the cached parts, and our own programs.
 build_parts() {
-  local parts=$own/parts-$version kube node multus helm healthcache=
+  local parts=$own/parts-$version kube node crio multus helm healthcache=
   mkdir -p "$cache" "$own"
   if [ -n "${DPU_E2E_PARTS:-}" ]; then
     kube=$(cd "$DPU_E2E_PARTS" && pwd) node=$kube
@@ -135,7 +144,9 @@ build_parts() {
     node=$(build_once node "$here/node" go.mod build_node) ||
       skip "containerd cannot be built; see above"
   fi
-  # Only one case needs it, which says so if it is not there.
+  # What only some cases need: they say so if it is not there.
+  crio=$(build_once crio "$here/crio" go.mod build_crio) ||
+    echo "real-cluster tests: CRI-O cannot be built; see above" >&2
   multus=$(build_once multus "$here/multus" go.mod build_multus) ||
     echo "real-cluster tests: Multus cannot be built; see above" >&2
   helm=$(build_once helm "$here/helm" go.mod build_helm) ||
@@ -148,6 +159,7 @@ build_parts() {
   mkdir -p "$parts"
   ln -s "$kube"/* "$parts/"
   [ "$node" = "$kube" ] || ln -s "$node"/* "$parts/"
+  [ ! -e "$crio/crio" ] || ln -sf "$crio"/* "$parts/"
   [ ! -e "$multus/multus" ] || ln -sf "$multus/multus" "$parts/"
   [ ! -e "$helm/helm" ] || ln -sf "$helm/helm" "$parts/"
   [ ! -e "$healthcache/healthcache.test" ] || ln -sf "$healthcache/healthcache.test" "$parts/"
@@ -202,15 +214,8 @@ run_tests() {
   CGO_ENABLED=0 go test -c -o "$own/cases.test" ./cases
   # Its own folder: the cases find rbac/ and their data from there.
   cd "$here/cases"
-  local log=$DPU_E2E_LOGS/cases.log status=0 failed
-  run_cases "$log" "${@/#-run/-test.run}" || status=$?
-  # As in the integration suite: few that fail are tried once more, without the others, and named.
-  failed=$(sed -n 's/^--- FAIL: \([A-Za-z0-9_]*\) .*/\1/p' "$log" | paste -sd '|')
-  if (($# == 0 && status == 1)) && [[ $failed && $failed != *'|'*'|'* ]]; then
-    echo "real-cluster tests: once more alone: $failed"
-    status=0
-    run_cases "$DPU_E2E_LOGS/cases-again.log" -test.run "^($failed)\$" || status=$?
-  fi
+  local status=0
+  run_cases "$DPU_E2E_LOGS/cases.log" "${@/#-run/-test.run}" || status=$?
   if [ "$status" != 0 ]; then
     echo "real-cluster tests: FAILED; all logs are in $DPU_E2E_LOGS"
   else
@@ -223,7 +228,7 @@ run_tests() {
 run_cases() {
   local log=$1 status=0
   shift
-  "$own/cases.test" -test.v -test.parallel 8 -test.timeout 25m "$@" 2>&1 | tee "$log" |
+  "$own/cases.test" -test.v -test.parallel 20 -test.timeout 25m "$@" 2>&1 | tee "$log" |
     grep --line-buffered -E '^(--- |the cluster|FAIL|panic)' || status=${PIPESTATUS[0]}
   [ "$status" = 0 ] || grep -vE '^(=== |--- PASS| +--- PASS)' "$log"
   return "$status"
@@ -284,5 +289,5 @@ case $verb in
       printf '%s\n' "${packages[@]}"
     fi
     ;;
-  *) sed -n '3,25s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,24s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

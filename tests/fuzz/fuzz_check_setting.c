@@ -2,6 +2,7 @@
 /* Whatever a runtime's configuration or a Node's version holds: texts are terminated and clean. */
 #include "base/text.h"
 #include "dpuctl/doctor.h"
+#include "dpuctl/print.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
@@ -10,7 +11,7 @@
 
 static bool is_clean(const char *text)
 {
-    char again[CHECK_TEXT_BYTES];
+    char again[PRINT_TEXT_BYTES];
     text_sanitize(again, sizeof(again), text, strlen(text));
     return text_equal(again, text);
 }
@@ -23,15 +24,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!text || !d) {
         abort();
     }
+    d->checks = json_array();
     memcpy(text, data, size);
     text[size] = '\0';
     bool is_set = check_find_setting(text, "cni_status_grace_period", value, sizeof(value));
     fuzz_tell(is_set);
     check_judge_runtime(d, text, value);
-    if ((!is_set && value[0] != '\0') || !is_clean(value) || d->count != 1 ||
-        !is_clean(d->results[0].found) || !is_clean(d->results[0].mend)) {
+    const json_t *check = json_array_get(d->checks, 0);
+    const char *found = json_string_value(json_object_get(check, "found"));
+    if ((!is_set && value[0] != '\0') || !is_clean(value) || json_array_size(d->checks) != 1 ||
+        !is_clean(found)) {
         abort();
     }
+    json_decref(d->checks);
     free(d);
     free(text);
     return 0;

@@ -16,16 +16,15 @@ static void check(int condition)
     }
 }
 
-static void check_delegate(const struct cni_conf *conf, struct json_slice delegate)
+static void check_delegate(struct cni_call *c, struct json_slice delegate)
 {
     static const char *const carried[] = {"name", "prevResult", "runtimeConfig", "args"};
     char type[DELEGATE_TYPE_BYTES];
     struct json_slice made;
-    struct cni_error error = {.code = 0};
     CLEANUP(buf) struct buf text;
     buf_init(&text, DELEGATE_CONF_MAX_BYTES);
-    int code = delegate_conf_make(conf, delegate, &text, type, &error);
-    check(code == error.code);
+    int code = delegate_conf_make(c, delegate, &text, type);
+    check(code == c->code);
     if (code != 0) {
         return;
     }
@@ -34,28 +33,26 @@ static void check_delegate(const struct cni_conf *conf, struct json_slice delega
     check(json_scan_member(made, "lastDelegate").len == 0 ||
           json_scan_member(delegate, "lastDelegate").len > 0);
     for (size_t i = 0; i < ARRAY_LEN(carried); i++) {
-        struct json_slice ours = json_scan_member(conf->object, carried[i]);
+        struct json_slice ours = json_scan_member(c->object, carried[i]);
         struct json_slice theirs = json_scan_member(made, carried[i]);
         check(ours.len == 0 ||
               (ours.len == theirs.len && memcmp(ours.at, theirs.at, ours.len) == 0));
     }
 }
 
-static void check_delegates(const struct cni_conf *conf, enum cni_verb verb)
+static void check_delegates(struct cni_call *c)
 {
-    struct json_slice path = json_scan_member(conf->object, "delegateConf");
-    struct cni_error error = {.code = 0};
-    struct delegate_source source;
+    struct json_slice path = json_scan_member(c->object, "delegateConf");
     if (path.len > 0 && !json_scan_equals(path, "/nonexistent/10.conf")) {
         return; /* would open any file */
     }
-    int code = delegate_source_open(conf, verb, &source, &error);
-    check(code == error.code && (code == 0) == (error.msg[0] == '\0'));
-    for (size_t i = 0; code == 0 && i < source.count; i++) {
-        check_delegate(conf, delegate_source_plugin(&source, i));
+    int code = delegate_find_plugins(c);
+    check(code == c->code);
+    check(code != 0 || c->plugin_count == 1 || c->verb == CNI_DEL);
+    for (size_t i = 0; code == 0 && i < c->plugin_count; i++) {
+        c->code = 0;
+        check_delegate(c, delegate_plugin(c, i));
     }
-    check(code != 0 || source.count == 1 || verb == CNI_DEL);
-    delegate_source_close(&source);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -66,18 +63,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     bool is_accepted = false;
     for (enum cni_verb verb = CNI_ADD; verb <= CNI_STATUS; verb++) {
-        struct cni_conf conf = {.status_code = 0};
-        struct cni_error error = {.code = 0};
+        struct cni_call c = {.verb = verb};
         check(lseek(fd, 0, SEEK_SET) == 0);
-        int code = conf_read(fd, &conf, &error);
-        code = code == 0 ? conf_check_version(&conf, verb, &error) : code;
-        code = code == 0 ? conf_read_options(&conf, verb, &error) : code;
-        check(code == error.code && (code == 0) == (error.msg[0] == '\0'));
+        int code = conf_read(&c, fd);
+        code = code == 0 ? conf_check_version(&c) : code;
+        code = code == 0 ? conf_read_options(&c) : code;
+        check(code == c.code && (code == 0 || c.msg[0] != '\0'));
         is_accepted |= code == 0;
-        if (code == 0 && conf.is_wrapping) {
-            check_delegates(&conf, verb);
+        if (code == 0 && c.is_wrapping) {
+            check_delegates(&c);
         }
-        conf_fini(&conf);
+        cni_call_fini(&c);
     }
     fuzz_tell(is_accepted);
     return 0;

@@ -8,7 +8,7 @@
 #include "dra_proto/plugin.pb-c.h"
 #include "host-agent/dra/plugin.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/support/dra_peer.h"
+#include "tests/support/h2_client.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -27,16 +27,13 @@ struct kube_client {
     size_t count;
 };
 
-int kube_client_start(struct kube_client *client, const struct kube_request *request,
-                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+struct kube_call *kube_client_start(struct kube_client *client, const struct kube_request *request,
+                                    kube_done_fn *done, void *user)
 {
     (void)request;
-    if (client->count == LOOKUPS_MAX) {
-        return err_set(e, ERR_LIMIT, "too many");
-    }
+    assert(client->count < LOOKUPS_MAX);
     client->lookups[client->count] = (struct kube_call){.done = done, .user = user};
-    *out = &client->lookups[client->count++];
-    return 0;
+    return &client->lookups[client->count++];
 }
 
 void kube_call_cancel(struct kube_call *call)
@@ -86,19 +83,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .endpoint = "/e",
         .plugin_dir = "/proc", /* nothing can be kept there */
         .client = &client,
+        .health_timeout_ns = 30 * NS_PER_SEC,
         .on_conflict = on_conflict,
     };
-    struct dra_peer peer = {.server = NULL};
-    plugin_serve(&plugin, &peer.router, &peer.router);
-    dra_peer_start(&peer);
+    struct h2_peer peer = {.server = NULL};
+    const bool is_dra = data[0] % ARRAY_LEN(paths) < 2;
+    plugin_init(&plugin);
+    h2_peer_start(&peer, is_dra ? plugin_dra_methods : plugin_registration_methods,
+                  is_dra ? PLUGIN_DRA_METHODS : PLUGIN_REGISTRATION_METHODS, &plugin);
     size_t claim_len = (size - 2) * data[1] / 255;
-    const struct h2_stream *s = dra_peer_call(&peer, paths[data[0] % ARRAY_LEN(paths)],
-                                              data + 2 + claim_len, size - 2 - claim_len);
+    const struct h2_stream *s = h2_peer_call(&peer, paths[data[0] % ARRAY_LEN(paths)],
+                                             data + 2 + claim_len, size - 2 - claim_len);
     answer_lookups(&client, data + 2, claim_len);
     assert(h2_client_pump(peer.client) == 0);
     assert(s->grpc_status >= 0);
     fuzz_tell(s->grpc_status == 0);
-    assert(!plugin.under_way);
+    assert(LIST_EMPTY(&plugin.under_way));
     const uint8_t *reply = NULL;
     int len = h2_stream_message(s, 0, &reply);
     if (data[0] % ARRAY_LEN(paths) == 0 && len >= 0) {
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(r);
         dra__prepare_response__free_unpacked(r, NULL);
     }
-    dra_peer_stop(&peer);
+    h2_peer_stop(&peer);
     plugin_fini(&plugin);
     return 0;
 }

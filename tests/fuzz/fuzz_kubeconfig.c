@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     }
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    if (kube_conf_load_file(path, &conf, &e) == 0) {
+    if (kube_conf_load(path, NULL, &conf, &e) == 0) {
         if (!conf.server || !strstr(conf.server, "://")) {
             abort();
         }

@@ -29,13 +29,14 @@ static struct podnet_event read_event(const uint8_t *at, struct mono now, const 
 {
     static const enum podnet_event_kind kinds[] = {PODNET_SEEN,   PODNET_SCANNED, PODNET_DPU,
                                                    PODNET_ANSWER, PODNET_DONE,    PODNET_TICK};
+    static const enum pod_net_evidence evidences[] = {POD_NET_AWAY, POD_NET_WHOLE, POD_NET_LOST};
     bool is_to_the_point = (at[2] & 4) != 0 && w->in_hand;
     return (struct podnet_event){
         .kind = is_to_the_point ? (w->is_asked ? PODNET_ANSWER : PODNET_DONE)
                                 : kinds[at[0] % ARRAY_LEN(kinds)],
         .now = now,
         .about = is_to_the_point ? w->in_hand : &all[at[1] % IDS],
-        .evidence = (enum podnet_evidence)(at[0] / 8 % 3),
+        .evidence = evidences[at[0] / 8 % ARRAY_LEN(evidences)],
         .policy = (enum podnet_policy)(at[1] / IDS % 3),
         .is_ready = (at[2] & 1) != 0,
         .is_stopped = (at[2] & 2) != 0,
@@ -71,7 +72,7 @@ static void check(const struct podnet_plan *x, struct witness *w, const struct p
     assert(!out->ask || !out->stop);
     if (out->stop) { /* on the word of this very moment */
         assert(is_answer && out->stop == w->in_hand);
-        assert(event->policy == PODNET_POLICY_RESTARTS && event->evidence == PODNET_GONE);
+        assert(event->policy == PODNET_POLICY_RESTARTS && event->evidence == POD_NET_LOST);
         assert(!mono_is_never(w->ready_since));
         w->is_asked = false;
     } else if (is_answer || is_done) {

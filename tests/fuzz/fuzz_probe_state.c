@@ -13,8 +13,8 @@
 enum { MODELS_MAX = 4, PROBE_BYTES = 5, STEP_BYTES = 4 };
 
 struct model {
-    uint32_t failures;
-    uint32_t successes;
+    int64_t failures;
+    int64_t successes;
     int64_t patience_ns[PROBE_OUTCOME_COUNT];
     bool has_run;
     bool has_passed;

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     fuzz_tell(true);
-    rfc3339_format_micro(t, text);
+    rfc3339_format(t, true, text);
     int rc = rfc3339_parse(text, strlen(text), &again, NULL);
     assert(rc == 0 && wall_since(t, again) >= 0 && wall_since(t, again) < 1000);
     return 0;

@@ -22,18 +22,17 @@ static void check_words(enum probe_outcome outcome, const char *words)
     check(outcome == PROBE_PASSED || outcome == PROBE_WRONG || outcome == PROBE_UNKNOWN);
     check(len < PROBE_WORDS_BYTES && (len > 0 || outcome == PROBE_PASSED));
     text_sanitize(clean, sizeof(clean), words, len);
-    check(text_equal(clean, words));
+    check(text_equal(clean, words) || outcome == PROBE_PASSED); /* a value is as it came */
 }
 
-static bool judge_all(const struct rpc_message *reply)
+static bool judge_all(const json_t *reply)
 {
     bool has_passed = false;
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
-        const struct service *s = service_at(i);
-        for (size_t q = 0; !s->has_beat && q < SERVICE_QUESTIONS_MAX && s->questions[q].method;
-             q++) {
+        const struct service *s = &services[i];
+        for (size_t q = 0; q < SERVICE_QUESTIONS_MAX && s->questions[q].method; q++) {
             char words[PROBE_WORDS_BYTES] = "";
-            enum probe_outcome outcome = service_judge(s, q, "br-int", reply, words);
+            enum probe_outcome outcome = service_judge(&s->questions[q], "br-int", reply, words);
             check(outcome != PROBE_UNKNOWN);
             check_words(outcome, words);
             has_passed |= outcome == PROBE_PASSED;
@@ -43,7 +42,7 @@ static bool judge_all(const struct rpc_message *reply)
 }
 
 /* The same answer again and again. */
-static bool follow_beat(const struct rpc_message *reply)
+static bool follow_beat(const json_t *reply)
 {
     struct service_beat beat = {.limit_ns = 10 * NS_PER_SEC};
     const struct wall wall_now = {.ns = 1005 * NS_PER_SEC};
@@ -51,7 +50,8 @@ static bool follow_beat(const struct rpc_message *reply)
     for (int64_t at_s = 0; at_s <= 30; at_s += 5) {
         char words[PROBE_WORDS_BYTES] = "";
         const struct mono now = {.ns = (100 + at_s) * NS_PER_SEC};
-        enum probe_outcome outcome = service_beat_step(&beat, reply, now, wall_now, words);
+        enum probe_outcome outcome = service_beat_step(&beat, service_find("ovnkube", 7)->questions,
+                                                       reply, now, wall_now, words);
         check_words(outcome, words);
         check(at_s < 10 || outcome == PROBE_WRONG);
         has_passed |= outcome == PROBE_PASSED;
@@ -61,15 +61,13 @@ static bool follow_beat(const struct rpc_message *reply)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct rpc_message reply;
+    json_t *reply;
     size_t took;
     enum rpc_kind kind = rpc_message_read((const char *)data, size, true, &reply, &took);
     if (kind == RPC_REPLY) {
-        bool has_passed = judge_all(&reply);
-        fuzz_tell(follow_beat(&reply) || has_passed);
+        bool has_passed = judge_all(reply);
+        fuzz_tell(follow_beat(reply) || has_passed);
     }
-    if (kind > RPC_INVALID) {
-        json_decref(reply.object);
-    }
+    json_decref(reply);
     return 0;
 }

@@ -24,10 +24,59 @@ KUBECONFIG = os.environ.get("DPU_TEST_KUBECONFIG")
 
 # Modules of cases that wait for next to nothing: what `./dev test quick` runs.
 QUICK = """api_semantics companion doctor dpuctl dpuctl_commands dpuctl_dra gate_differential in_namespace
-install_cni monitoring nodes options readiness record reboot""".split()
+install_cni monitoring nodes options record reboot""".split()
 # Modules whose cases depend on how the API server answers: they hold the stand-in to the real one.
 CONTRACT = """api_semantics companion credentials dra end_to_end events keeper node_name nodes reboot
 watch""".split()
+
+
+# A lease of two seconds, the shortest that makes sense here, runs out twice in this time.
+SLOW_S = 5
+SLOW = {  # cases that take longer, and why
+    "test_a_delegate_that_hangs_in_status_is_ended_with_all_it_started": "the gate's own deadline",
+    "test_a_delegate_that_hangs_in_version_does_not_hang_us": "the gate's own deadline",
+    "test_a_dpu_that_toggles_its_health_is_written_once_per_interval": "a rate, and a lease that runs out",
+    "test_a_duration_that_shrank_over_a_restart_ends_nobody": "a record older than the new lease",
+    "test_a_forbidden_watch_is_replaced_by_polling": "a denial has to last until it is believed",
+    "test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held": "half of a hold, and a lease",
+    "test_a_link_that_loses_delays_and_reorders_costs_no_readiness": "two leases on a bad link",
+    "test_a_long_disturbance_leaks_no_descriptor_or_memory": "ten cuts and as many returns",
+    "test_a_missing_right_is_said_once_with_its_mend_and_disturbs_nothing": "the first Event waits for 3 s",
+    "test_a_name_server_that_says_nothing_does_not_hold_up_the_agent": "the resolver's time limit",
+    "test_a_new_name_is_followed_and_an_ovs_that_is_away_changes_nothing": "OVS is asked each 5 s",
+    "test_a_server_restored_from_a_backup_is_followed": "ten renewals to lose, and a lease",
+    "test_a_service_that_is_killed_is_named_at_once_and_so_is_its_return": "six daemons, one by one",
+    "test_a_storm_of_differing_errors_adds_no_series": "fifty failures, each retried",
+    "test_a_watch_has_the_connection_of_its_list_or_a_new_one": "connections have to become old",
+    "test_a_watch_that_never_works_is_no_storm": "a rate",
+    "test_a_webhook_that_changes_the_condition_is_no_loop": "a rate",
+    "test_after_a_black_hole_it_renews_within_the_grace_of_the_host": "three outages of several intervals",
+    "test_an_agent_that_does_not_do_its_work_feeds_no_watchdog": "work has to be overdue",
+    "test_an_agent_without_memory_ends_with_a_sentence": "six lives",
+    "test_each_change_gives_one_event": "the first Event waits for 3 s",
+    "test_each_is_judged_by_its_own_lease_and_shown_by_its_own_names": "two leases and a slice's pace",
+    "test_every_expression_has_data_from_a_real_prometheus": "samples, and an alert",
+    "test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing": "five renewals a second apart",
+    "test_large_pods_of_a_tenant_end_no_agent": "three restarts at their pace",
+    "test_lost_pods_get_new_sandboxes_oldest_first": "four restarts at their pace",
+    "test_many_nodes_in_pages": "twelve hundred leases",
+    "test_missing_right_is_named": "a debounce, and a rate",
+    "test_one_agent_sends_a_burst_and_then_one_per_second": "a rate",
+    "test_one_connection_is_kept_beside_both_watches": "three writes at their pace",
+    "test_one_writes_and_the_other_takes_over_without_a_blip": "two seconds without a refusal",
+    "test_other_conditions_are_left_alone": "a lease, and the condition's pace",
+    "test_restarts_of_ovs_are_no_alarm": "ten restarts",
+    "test_runtime_that_refuses_hangs_and_restarts": "the runtime's deadline",
+    "test_seconds_of_real_work_are_no_alarm_with_the_patience_that_is_shipped": "three times 3 s of work",
+    "test_slow_events_do_not_delay_the_verdict": "two leases, and the first Event",
+    "test_the_condition_follows_the_verdict": "a lease, and the condition's pace",
+    "test_the_demo_tells_its_story": "the whole story",
+    "test_the_rules_are_valid_and_each_fires_when_it_should_and_only_then": "promtool's own pace",
+    "test_two_hundred_sandboxes_and_an_agent_that_is_killed": "two hundred restarts at their pace",
+    "test_what_fails_again_and_again_is_not_logged_again_and_again": "a rate",
+    "test_who_lost_its_peer_says_so": "OVN notices a lost peer itself",
+    "test_without_a_name_it_waits_and_then_serves_the_node_that_ovs_names": "OVS is asked each 5 s",
+}
 
 
 def pytest_collection_modifyitems(items):
@@ -41,6 +90,14 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("standin_only"):
                 item.add_marker(skip)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Names what took long and is not in the list; a busy machine makes others long, too."""
+    for report in terminalreporter.stats.get("passed", []):
+        name = report.nodeid.rpartition("::")[2].partition("[")[0]
+        if report.when == "call" and report.duration > SLOW_S and name not in SLOW:
+            terminalreporter.line(f"slow without a reason: {report.duration:.1f} s {report.nodeid}")
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -89,4 +146,6 @@ def runtime(binaries):
 @pytest.fixture
 def kubelet_root():
     with tempfile.TemporaryDirectory() as directory:  # short: sockets go there
+        for name in ("plugins", "plugins_registry"):
+            os.mkdir(os.path.join(directory, name))
         yield directory

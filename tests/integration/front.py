@@ -19,7 +19,6 @@ class Front:
         server = urlsplit(url)
         self.target = (server.hostname, server.port)
         self.asked = []  # a list for each connection, of its requests' first lines
-        self.delay_s = 0  # of what a new one sends first
         self.hangs = lambda number: False
         self.is_frozen = False
         self.is_gone = False
@@ -47,7 +46,6 @@ class Front:
         try:
             with client, socket.create_connection(self.target) as server:
                 self.ends += [client, server]
-                time.sleep(self.delay_s)
                 while True:
                     for source in select.select([client, server], [], [])[0]:
                         if self.is_frozen or (source is client and self.hangs(number)):

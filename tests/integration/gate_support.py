@@ -5,10 +5,10 @@ import json
 import os
 import subprocess
 
+from dpu_testing.gate import cni_env
 from dpu_testing.process import clean_env
 
 ALL_VERSIONS = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
-ATTACHMENT_VERBS = ("ADD", "DEL", "CHECK")
 VERBS = ("ADD", "DEL", "CHECK", "STATUS", "GC")
 
 DELEGATE = """#!/bin/sh
@@ -134,16 +134,7 @@ class Bench:
         return self.conf(drop=("delegate",), **keys)
 
     def env(self, verb, **changes):
-        attachment = verb in ATTACHMENT_VERBS
-        env = {
-            "CNI_COMMAND": verb,
-            "CNI_CONTAINERID": "container-1" if attachment else "",
-            "CNI_NETNS": "/var/run/netns/none" if attachment else "",
-            "CNI_IFNAME": "eth0" if attachment else "",
-            "CNI_ARGS": "some;extra;args",
-            "CNI_PATH": self.bin_dir,
-            **changes,
-        }
+        env = {**cni_env(verb, self.bin_dir), "CNI_ARGS": "some;extra;args", **changes}
         return clean_env(**{k: v for k, v in env.items() if v is not None})
 
     def call(self, verb, conf=None, env=None, binary=None, timeout_s=30, **kw):

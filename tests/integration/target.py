@@ -4,6 +4,7 @@
 import copy
 import os
 import secrets
+import ssl
 
 from dpu_testing.kube import LEASES, ApiError, Kube
 from dpu_testing.standin import NAMESPACE, RULES, Standin
@@ -97,6 +98,16 @@ class StandinTarget(Target):
     def cleanup(self):
         status = self.standin.cleanup()
         assert status == 0, f"the stand-in ended with {status}: {self.standin.process.tail(40)}"
+
+
+class TlsTarget(StandinTarget):
+    """One that speaks TLS, with a certificate of this authority."""
+
+    def __init__(self, binaries, directory, authority, **flags):
+        cert, key = authority.issue("server", "kube-apiserver")
+        super().__init__(binaries, directory, tls_cert=cert, tls_key=key, **flags)
+        trust = ssl.create_default_context(cafile=authority.file)
+        self.admin = Kube(self.standin.url, "admin-token", trust)
 
 
 class RealTarget(Target):

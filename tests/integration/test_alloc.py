@@ -12,7 +12,7 @@ from dpu_testing.process import clean_env
 
 pytestmark = [pytest.mark.standin_only, pytest.mark.plain]
 
-SAMPLES = 10
+SAMPLES = 6
 SENTENCE = "out of memory: raise the memory limit of this process"
 
 
@@ -49,7 +49,7 @@ def judge(status, said, nth, failure=1):
 def test_an_agent_without_memory_ends_with_a_sentence(world, target, tmp_path, preload, agent):
     other = world.dpu() if agent == "host" else world.host()
     count_file = tmp_path / "count"
-    calm = live(world, agent, {"LD_PRELOAD": preload, "FAIL_MALLOC_COUNT": count_file}, 2.5)
+    calm = live(world, agent, {"LD_PRELOAD": preload, "FAIL_MALLOC_COUNT": count_file}, 1.5)
     assert calm.popen.returncode == 0, calm.tail()
     total = int(count_file.read_text())
     draw = random.Random(agent)

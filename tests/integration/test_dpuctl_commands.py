@@ -167,12 +167,12 @@ def test_the_man_page_has_every_command(program, tmp_path):
 
 
 def documented():
-    """{path: (types, may be missing)} of docs/dpuctl.md."""
-    types = {"string": str, "number": (int, float), "bool": bool, "list": list, "null": type(None)}
-    with open(os.path.join(ROOT, "docs", "dpuctl.md"), encoding="utf-8") as file:
-        rows = re.findall(r"^\| `([a-zA-Z.]+)` \| ([a-z, ]+) \| ?(.*?) ?\|$", file.read(), re.M)
-    return {path: ([types[t] for t in kinds.split(", ")], text.startswith("maybe"))
-            for path, kinds, text in rows}  # fmt: skip
+    """{path: (types, may be missing)} of deploy/man/dpuctl.h2m."""
+    types = {"string": str, "number": (int, float), "bool": bool, "list": list}
+    with open(os.path.join(ROOT, "deploy", "man", "dpuctl.h2m"), encoding="utf-8") as file:
+        rows = re.findall(r"^([a-zA-Z.]+) +(string|number|bool|list)(\|null)?(\?)?(?: .*)?$", file.read(), re.M)
+    return {path: ([types[kind], type(None)] if null else [types[kind]], bool(maybe))
+            for path, kind, null, maybe in rows}  # fmt: skip
 
 
 def members(tree, before=""):
@@ -188,7 +188,7 @@ def check_documented(tree):
     table = documented()
     seen = dict(members(tree))
     for path, value in seen.items():
-        assert path in table, f"{path} is not in docs/dpuctl.md"
+        assert path in table, f"{path} is not in deploy/man/dpuctl.h2m"
         fits = [k for k in table[path][0] if isinstance(value, k) and (k is bool) == isinstance(value, bool)]
         assert fits, f"{path} is {value!r}"
     missing = [path for path, (_, maybe) in table.items() if not maybe and path not in seen]
@@ -219,6 +219,7 @@ def test_every_member_is_documented_and_every_documented_member_exists(binaries,
         seen |= check_documented(tree)
     finally:
         target.admin.delete(f"{SLICES}/{name}")
+    seen |= check_documented(node.status("--cri-socket=/none")[1])
     runtime = Runtime(binaries)
     try:
         seen |= check_documented(Node(binaries, runtime.root).status("--cri-socket=/cri.sock")[1])

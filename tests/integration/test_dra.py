@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ResourceSlice and its writer's manners. What a kubelet sees is in tests/e2e."""
 
-import json
-import os
-import tempfile
 import time
 
 import pytest
@@ -16,32 +13,10 @@ DRIVER = "dpu.k8s.ovn.org"
 
 
 @pytest.fixture
-def kubelet_root():
-    with tempfile.TemporaryDirectory() as directory:  # short: sockets go there
-        for name in ("plugins", "plugins_registry"):
-            os.mkdir(os.path.join(directory, name))
-        yield directory
-
-
-@pytest.fixture
 def standin(target):
     if not target.standin:
         pytest.skip("needs the stand-in's faults")
     return target.standin
-
-
-def slice_of(name, driver, node, pool=None):
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": name},
-        "spec": {
-            "driver": driver,
-            "nodeName": node,
-            "pool": {"name": pool or node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "d0"}],
-        },
-    }
 
 
 def start(world, kubelet_root, **options):
@@ -63,33 +38,6 @@ def requests(standin):
 
 def writes(standin):
     return [line for line in requests(standin) if line["verb"] in ("create", "update", "delete")]
-
-
-def test_a_server_that_ignores_the_selector_costs_nobody_a_slice(
-    world, target, standin, kubelet_root
-):
-    others = [
-        slice_of("a-gpu", "gpu.example.com", target.node),
-        slice_of("b-node", DRIVER, "worker-2"),
-        slice_of("c-pool", DRIVER, target.node, "other-pool"),
-    ]
-    for other in others:
-        target.admin.create(SLICES, other)
-    old = slice_of("d-old", DRIVER, target.node)
-    target.admin.create(SLICES, old)
-    body = {
-        "kind": "ResourceSliceList", "apiVersion": "resource.k8s.io/v1",
-        "metadata": {"resourceVersion": "1"}, "items": [*others, old],
-    }  # fmt: skip
-    standin.fault(
-        "answer", verb="list", resource="resourceslices", user="host",
-        body=json.dumps(body), count=1,
-    )  # fmt: skip
-    start(world, kubelet_root)
-    until(lambda: own_slice(target), SOON_S, "our own slice")
-    assert not target.admin.find(f"{SLICES}/d-old"), "one of ours under another name goes"
-    for other in others:
-        assert target.admin.find(f"{SLICES}/{other['metadata']['name']}"), other
 
 
 def test_a_probe_of_a_function_gives_the_device_its_standard_attributes(
@@ -144,38 +92,6 @@ def test_one_connection_is_kept_beside_both_watches(world, target, standin, kube
     for health in ("unhealthy", None, "unhealthy"):
         until(lambda: says(health), SOON_S, f"a slice that says {health}", 0.1)  # noqa: B023
     assert len({line["conn"] for line in writes(standin)[-3:]}) == 1
-
-
-def test_an_answer_that_differs_is_taken_as_it_is(world, target, standin, kubelet_root):
-    start(world, kubelet_root)
-    until(lambda: is_tainted(target), SOON_S, "a slice that waits for the DPU")
-    made = own_slice(target)
-    made["spec"]["devices"][0]["attributes"] = {"webhook": {"bool": True}}
-    made["spec"]["devices"][0].pop("taints")
-    made["spec"]["pool"]["generation"] = 7
-    standin.fault(
-        "answer", verb=["update", "create"], resource="resourceslices", user="host", after=True,
-        body=json.dumps(made),
-    )  # fmt: skip
-    before = len(writes(standin))
-    world.dpu()
-    world.wait_state("Ready")
-    until(lambda: len(writes(standin)) > before, SOON_S, "the verdict is written")
-    time.sleep(3)
-    assert len(writes(standin)) - before <= 3
-
-
-def test_a_name_that_stays_taken_is_asked_for_ever_more_slowly(
-    world, target, standin, kubelet_root
-):
-    """As a slice that a finalizer holds answers, where the watch is late."""
-    standin.fault("status", verb="create", resource="resourceslices", user="host", code=409)
-    start(world, kubelet_root)
-    until(lambda: requests(standin), SOON_S, "a request")
-    time.sleep(4)
-    assert 4 <= len(requests(standin)) <= 25
-    standin.clear_faults()
-    until(lambda: own_slice(target), SOON_S, "a slice")
 
 
 def with_dpu(world, target):

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agents' HTTP pages: metrics, health, status."""
 
-import contextlib
 import http.client
 import json
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
-import time
 import uuid
 
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.kube import micro_time
-from dpu_testing.standin import RULES
 from dpu_testing.wait import until
 from world import SOON_S
 
@@ -131,51 +127,12 @@ def test_an_answer_without_a_lease_is_no_renewal(world, target, pages):
     until(lambda: dpu.request("/readyz")[0].status == 503, SOON_S, "unready")
 
 
-@pytest.mark.standin_only
-def test_an_answer_that_is_tried_again_with_a_new_token_is_counted(world, target, tmp_path):
-    world.interval_ms, world.duration_s = 2000, 20
-    token, fresh = tmp_path / "dpu.token", tmp_path / "fresh.token"
-    for path in (token, fresh):
-        path.write_text("dpu-token")
-    file = tmp_path / "dpu-file.kubeconfig"
-    file.write_text(kubeconfig.dump(target.standin.url, tokenFile=str(token)))
-    host, dpu = world.host(), world.dpu(kubeconfig=str(file))
-    world.wait_state("Ready")
-    page = Page(dpu)
-    rules = json.loads(json.dumps(RULES))
-    rules["users"] += [{**u, "token": "dpu-next"} for u in rules["users"] if u["name"] == "dpu"]
-    target.standin.set_rules(rules)
-    target.standin.fault("status", user="dpu", verb="update", code=401, after=True, count=1)
-    target.standin.fault("delay", user="dpu", verb="update", ms=1000, count=1)
-
-    def hits():
-        return sum(f["hits"] for f in target.standin.control("GET", "/faults")["faults"])
-
-    until(lambda: hits() == 1, SOON_S, "the delay")
-    fresh.write_text("dpu-next")
-    fresh.replace(token)
-    refused = 'dpu_heartbeat_api_requests_total{verb="PUT",code="401"}'
-    until(lambda: page.metrics().get(refused) == 1, SOON_S, "the answer 401")
-    world.wait_renewals(2)
-    assert metric(page, 'lease_renewal_failures_total{cause="unauthorized"}') == 0
-    assert host.is_running()
-
-
 LONG_LABEL = "x" * 64  # so that no name server is asked
 
 
 def count_failures(page):
     pattern = re.compile(r'.*renewal_failures_total{cause="(.*)"}')
     return {m[1]: v for k, v in page.metrics().items() if (m := pattern.match(k)) and v > 0}
-
-
-@pytest.mark.standin_only
-@pytest.mark.parametrize("action, cause", [("hang", "timeout"), ("cut", "no_answer")])
-def test_a_lost_answer_is_counted_by_its_cause(target, pages, action, cause):
-    _, dpu = pages
-    before = count_failures(dpu).get(cause, 0)
-    target.standin.fault(action, user="dpu")
-    until(lambda: count_failures(dpu).get(cause, 0) > before, SOON_S, cause)
 
 
 @pytest.mark.standin_only
@@ -197,7 +154,7 @@ def test_a_server_out_of_reach_is_counted_by_its_cause(world, target, tmp_path, 
 
 
 @pytest.mark.standin_only
-def test_an_outage_is_counted_in_seconds(world, target, pages):
+def test_an_outage_is_counted_in_seconds_and_is_no_reason_for_a_restart(world, target, pages):
     host, dpu = pages
     target.standin.refuse()
     world.wait_verdict("Unknown/ApiServerUnreachable")
@@ -206,18 +163,6 @@ def test_an_outage_is_counted_in_seconds(world, target, pages):
     until(lambda: metric(host, "api_outage_seconds_total") > first > 0, SOON_S, "it grows")
     assert metric(dpu, 'lease_renewal_failures_total{cause="connect"}') > 0
     until(lambda: metric(dpu, "lease_renewal_retries_total") > 0, SOON_S, "retries")
-    target.standin.accept()
-    world.wait_state("Ready")
-    whole = metric(host, "api_outage_seconds_total")
-    world.wait_renewals(3)
-    assert metric(host, "api_outage_seconds_total") == whole
-
-
-@pytest.mark.standin_only
-def test_an_agent_without_an_api_server_is_no_reason_to_restart_it(world, target, pages):
-    host, dpu = pages
-    target.standin.refuse()
-    world.wait_verdict("Unknown/ApiServerUnreachable")
     for page in pages:
         assert page.get("/livez") == "ok\n"
     assert "Unknown (ApiServerUnreachable)" in host.get("/readyz")
@@ -225,23 +170,11 @@ def test_an_agent_without_an_api_server_is_no_reason_to_restart_it(world, target
     assert (status["state"], status["admit"], status["apiReachable"]) == ("Unknown", True, False)
     # The DPU's is of no use to anybody while it cannot renew.
     until(lambda: dpu.request("/readyz")[0].status == 503, SOON_S, "not ready")
-
-
-def test_what_is_no_request_or_too_large_a_one_is_refused(pages):
-    for page in pages:
-        for request in (
-            b"nonsense\r\n\r\n",
-            b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 60000 + b"\r\n\r\n",
-            b"GET /" + b"y" * 60000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        ):
-            with socket.create_connection(("127.0.0.1", page.port), timeout=10) as connection:
-                try:
-                    connection.sendall(request)
-                    answer = connection.recv(100)
-                except ConnectionError:  # it was closed while we still wrote
-                    answer = b""
-            assert answer == b"" or answer.startswith(b"HTTP/1.1 4"), answer
-        assert page.get("/livez") == "ok\n"
+    target.standin.accept()
+    world.wait_state("Ready")
+    whole = metric(host, "api_outage_seconds_total")
+    world.wait_renewals(3)
+    assert metric(host, "api_outage_seconds_total") == whole
 
 
 def test_status_is_the_verdict_as_json(world, pages):
@@ -256,7 +189,7 @@ def test_status_is_the_verdict_as_json(world, pages):
     assert status["lastRenewalAgeSeconds"] < world.duration_s
 
 
-@pytest.mark.parametrize("said", ["\u00f6" * 255, "a\x1b[31m\nb"], ids=["cut", "control"])
+@pytest.mark.parametrize("said", ["\u00f6" * 255 + "a\x1b[31m\nb"], ids=["control"])
 def test_whatever_the_dpu_says_of_itself_can_be_shown(world, target, pages, said):
     host, _ = pages
     world.processes[1].kill()
@@ -325,25 +258,6 @@ def test_a_dpu_that_was_never_seen_has_no_age_and_no_validity(world):
     assert "last_renewal_age" not in names and "valid_seconds" not in names
 
 
-@pytest.mark.standin_only
-def test_a_probe_is_answered_beside_a_hundred_clients_that_say_nothing(world, pages):
-    # The timeout of a probe; a program that is watched by sanitizers is several times slower.
-    limit_s = 5 if "asan" in str(world.binaries.path("dpu-agent")) else 1
-    transition = world.record()["transitionTime"]
-    with contextlib.ExitStack() as stack:
-        for page in pages:
-            for _ in range(100):
-                stack.enter_context(socket.create_connection(("127.0.0.1", page.port)))
-        for _ in range(10):
-            for page in pages:
-                began = time.monotonic()
-                assert page.get("/livez") == "ok\n"
-                assert time.monotonic() - began < limit_s, page.process
-        # Renewals are sent and seen in time.
-        world.wait_renewals(5)
-    assert world.record()["transitionTime"] == transition
-
-
 def test_the_format_pleases_prometheus(pages):
     promtool = shutil.which("promtool")
     assert promtool, "install Debian's package prometheus"
@@ -356,17 +270,6 @@ def test_the_format_pleases_prometheus(pages):
             check=False,
         )
         assert (out.returncode, out.stdout, out.stderr) == (0, "", "")
-
-
-def test_the_series_do_not_grow_with_the_errors(world, target, pages):
-    host, _ = pages
-    count = len(host.metrics())
-    for path in range(30):
-        host.request(f"/none/{path}")
-    world.processes[1].kill()
-    world.wait_verdict("NotReady/LeaseExpired")
-    # What was seen for the first time: a method, with its histogram, and a few codes.
-    assert len(host.metrics()) <= count + 30
 
 
 # Of an agent without probes; each of these adds four.

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """dpu-host-agent keeps the lease: creates it, repairs it, and never gives a sign of life itself."""
 
-import contextlib
 import os
 import time
 
 import pytest
-from dpu_testing.kube import ApiError, micro_time
+from dpu_testing.kube import micro_time
 from dpu_testing.wait import never, until
 from upstream import HOLDER, UpstreamDpu, owner
 from world import SOON_S
+
 
 def wait_lease(target, fits, what):
     return until(
@@ -48,33 +48,10 @@ def test_a_deleted_lease_is_created_again_and_the_living_dpu_stays_ready(world, 
     assert world.wait_state("Ready")["lease"]["uid"] != before
 
 
-def test_a_changed_duration_is_repaired(world, target):
-    world.both()
-    target.put_lease(lambda l: l["spec"].update(leaseDurationSeconds=333))
-    wait_lease(
-        target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the duration"
-    )
-    target.put_lease(lambda l: l["spec"].pop("leaseDurationSeconds"))
-    wait_lease(
-        target,
-        lambda l: l["spec"].get("leaseDurationSeconds") == world.duration_s,
-        "the duration again",
-    )
-    assert world.state() == "Ready"
-
-
-@pytest.mark.parametrize("references", ["none", "blocking", "foreign controller"])
+@pytest.mark.parametrize("references", ["none", "blocking"])
 def test_the_owner_reference_is_repaired(world, target, references):
     world.both()
-    wrong = {
-        "none": None,
-        "blocking": [owner(target, blockOwnerDeletion=True)],
-        "foreign controller": [
-            owner(target, "11111111-2222-3333-4444-555555555555", kind="ConfigMap", name="other", controller=True)
-        ],
-    }[references]
-    if references == "foreign controller" and not target.standin:
-        pytest.skip("a real garbage collector removes the lease with its missing owner")
+    wrong = None if references == "none" else [owner(target, blockOwnerDeletion=True)]
     target.put_lease(lambda l: l["metadata"].update(ownerReferences=wrong))
     wait_lease(
         target,
@@ -82,12 +59,6 @@ def test_the_owner_reference_is_repaired(world, target, references):
         "our owner reference",
     )
     assert world.state() == "Ready"
-
-
-def test_an_empty_holder_is_filled_in(world, target):
-    target.new_lease(leaseDurationSeconds=world.duration_s)
-    world.host()
-    wait_lease(target, lambda l: l["spec"].get("holderIdentity") == HOLDER, "the holder")
 
 
 def test_a_foreign_holder_is_reported_and_left_alone(world, target):
@@ -102,48 +73,29 @@ def test_a_foreign_holder_is_reported_and_left_alone(world, target):
 
 
 def test_what_the_keeper_does_not_know_survives_its_repairs(world, target):
+    """A text with NUL, too: whoever could not read it would be blind to the whole lease."""
     world.both()
     # A field of a newer API version; a real server without it drops it.
     alien = {"strategy": "OldestEmulationVersion"} if target.standin else {}
+    odd = "a\0b\u2028\U0001f600"
 
     def decorate(lease):
         lease["metadata"]["labels"] = {"team": "net"}
-        lease["metadata"]["annotations"] = {"note": "keep me"}
+        lease["metadata"]["annotations"] = {"note": "keep me", "dpu.k8s.ovn.org/note": odd}
         lease["spec"]["leaseTransitions"] = 3
         lease["spec"].update(alien)
         lease["spec"]["leaseDurationSeconds"] = 99
 
     target.put_lease(decorate)
-    lease = wait_lease(
-        target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the repair"
-    )
+    wait_lease(target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the repair")
+    world.wait_renewals()
+    lease = target.lease()
     assert lease["metadata"]["labels"] == {"team": "net"}
     assert lease["metadata"]["annotations"]["note"] == "keep me"
+    assert lease["metadata"]["annotations"]["dpu.k8s.ovn.org/note"] == odd
     assert lease["spec"]["leaseTransitions"] == 3
     assert alien.items() <= lease["spec"].items()
-
-
-def test_a_text_with_nul_survives_every_write(world, target):
-    """The API server stores it; whoever could not read it would be blind to the whole lease."""
-    world.both()
-    odd = "a\0b\u2028\U0001f600"
-    target.put_lease(lambda l: l["metadata"].update(annotations={"dpu.k8s.ovn.org/note": odd}))
-    world.wait_renewals()
-    target.put_lease(lambda l: l["spec"].update(leaseDurationSeconds=99))
-    lease = wait_lease(
-        target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the repair"
-    )
-    assert lease["metadata"]["annotations"]["dpu.k8s.ovn.org/note"] == odd
-    world.wait_renewals()
-    assert target.lease()["metadata"]["annotations"]["dpu.k8s.ovn.org/note"] == odd
     assert world.state() == "Ready"
-
-
-def test_a_holder_that_continues_after_nul_is_foreign(world, target):
-    target.new_lease(leaseDurationSeconds=world.duration_s, holderIdentity=HOLDER + "\0x")
-    host = world.host()
-    host.wait_log(SOON_S, msg="is held by")
-    assert target.lease()["spec"]["holderIdentity"] == HOLDER + "\0x"
 
 
 def test_a_node_created_anew_gets_a_lease_with_its_new_uid(world, target):
@@ -183,30 +135,17 @@ def test_upstreams_dpu_side_renews_after_the_node_was_created_anew(world, target
         world.never_state("NotReady", world.duration_s * 2)
 
 
-@pytest.mark.parametrize("maker", ["our host", "upstream's host"])
-def test_upstreams_dpu_side_renews_beside_a_host_that_came_back_as_a_new_node(world, target, maker):
+def test_upstreams_dpu_side_renews_beside_a_host_that_came_back_as_a_new_node(world, target):
     """It knows the UID of before, and adds an owner that is a controller."""
     upstream = UpstreamDpu(target, world.interval_ms / 1000, world.duration_s)
     target.delete_node()
     target.create_node()
-    if maker != "our host":
-        target.new_lease(owners=[owner(target, controller=True)], holderIdentity=HOLDER)
+    target.new_lease(owners=[owner(target, controller=True)], holderIdentity=HOLDER)
     world.host()
     wait_lease(target, lambda l: l["metadata"]["ownerReferences"] == [owner(target)], "our reference")
     with upstream:
         world.wait_state("Ready")
         assert upstream.refused == 0
-
-
-def test_without_its_node_no_lease_is_created_until_the_node_exists(world, target):
-    target.delete_node()
-    host = world.host()
-    host.wait_log(SOON_S, msg=target.node)
-    never(target.lease, 0.7, "a lease without an owner")
-    assert world.wait_record(lambda _: True).verdict() == "Unknown/AwaitingFirstRenewal"
-    target.create_node()
-    lease = wait_lease(target, lambda _: True, "a lease")
-    assert lease["metadata"]["ownerReferences"] == [owner(target)]
 
 
 def test_the_host_never_writes_a_renew_time(world, target):
@@ -222,30 +161,11 @@ def test_the_host_never_writes_a_renew_time(world, target):
     assert target.lease()["spec"]["renewTime"] == stamp
 
 
-@pytest.mark.standin_only
-def test_losing_the_race_to_create_is_no_error(world, target):
-    target.standin.fault(
-        "status", verb="create", user="host", code=409, reason="AlreadyExists", count=2
-    )
-    world.host()
-    wait_lease(target, lambda _: True, "a lease in the end")
-
-
-@pytest.mark.standin_only
-def test_a_conflict_while_repairing_is_tried_again(world, target):
-    world.both()
-    target.standin.fault("status", verb="update", user="host", code=409, reason="Conflict", count=3)
-    target.put_lease(lambda l: l["spec"].update(leaseDurationSeconds=333))
-    wait_lease(
-        target, lambda l: l["spec"]["leaseDurationSeconds"] == world.duration_s, "the repair"
-    )
-
-
 def host_writes(target):
     return [
         a
         for a in target.standin.audit(user="host")
-        if a["resource"] == "leases" and a["verb"] in ("create", "update") and a["code"] < 300
+        if a["resource"] == "leases" and a["verb"] in ("create", "patch") and a["code"] < 300
     ]
 
 
@@ -255,39 +175,24 @@ def test_two_agents_that_disagree_do_not_write_for_ever(world, target):
     first, _ = world.both()
     other = os.path.join(world.directory, "other", "readiness.json")
     second = world.host(dpu_node_lease_duration=3, readiness_file=other)
-    time.sleep(10)
+    for host in (first, second):
+        host.wait_log(SOON_S, msg="somebody takes our repairs back")
+    time.sleep(3)  # a rate
     assert 2 <= len(host_writes(target)) <= 10, host_writes(target)
     refused = [a for a in target.standin.audit(user="dpu") if a["code"] == 409]
     assert len(refused) <= 10, refused
     assert world.state() == "Ready"
     for host in (first, second):
-        host.wait_log(SOON_S, msg="somebody takes our repairs back")
         assert len(host.lines(msg="somebody takes our repairs back")) == 1
 
 
 @pytest.mark.standin_only
-@pytest.mark.parametrize("what", ["duration", "owner"])
-def test_a_webhook_that_changes_what_we_write_is_no_loop(world, target, what):
-    patch = {
-        "duration": {"spec": {"leaseDurationSeconds": 77}},
-        "owner": {"metadata": {"ownerReferences": []}},
-    }[what]
-    target.standin.fault("patch", user="host", verb=["create", "update"], patch=patch)
+def test_a_webhook_that_changes_what_we_write_is_no_loop(world, target):
+    patch = {"spec": {"leaseDurationSeconds": 77}, "metadata": {"ownerReferences": []}}
+    target.standin.fault("patch", user="host", verb=["create", "patch"], patch=patch)
     host = world.host()
     world.dpu()
     host.wait_log(SOON_S, msg="an admission")
-    time.sleep(6)
+    time.sleep(3)  # a rate
     assert len(host_writes(target)) <= 3, host_writes(target)
     assert len(host.lines(msg="an admission")) == 1
-
-
-@pytest.mark.standin_only
-def test_a_lease_that_is_deleted_again_and_again_is_created_at_a_pace(world, target):
-    world.host()
-    end = time.monotonic() + 6
-    while time.monotonic() < end:
-        with contextlib.suppress(ApiError):
-            target.admin.delete(target.lease_path())
-        time.sleep(0.02)
-    assert 2 <= len(host_writes(target)) <= 10, host_writes(target)
-    wait_lease(target, lambda _: True, "a lease in the end")

@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 
 import pytest
+import yaml
 from dpu_testing.wait import until
 from test_http import Page
 from world import SOON_S
@@ -60,10 +61,11 @@ def test_each_alert_has_its_words_and_a_page_that_exists():
             assert anchor in anchors(page), f"{rule['alert']}: {page} has no section {anchor}"
 
 
-def test_each_alert_is_explained_and_no_other():
+def test_each_alert_without_a_section_of_its_own_is_explained():
     with open(os.path.join(ROOT, "docs", "monitoring.md"), encoding="utf-8") as file:
         explained = re.findall(r"^\| `(DPU\w+)` \|", file.read(), re.MULTILINE)
-    assert sorted(explained) == sorted(rule["alert"] for rule in rules())
+    bare = [rule for rule in rules() if rule["annotations"]["runbook"] == "docs/monitoring.md#alerts"]
+    assert sorted(explained) == sorted(rule["alert"] for rule in bare)
 
 
 def test_the_rules_become_a_prometheus_rule_as_documented():
@@ -72,9 +74,9 @@ def test_the_rules_become_a_prometheus_rule_as_documented():
     made = subprocess.run(
         ["sh", "-ec", command], cwd=ROOT, text=True, capture_output=True, check=True
     )
-    tree = parsed(made.stdout)
+    tree = yaml.safe_load(made.stdout)
     assert (tree["apiVersion"], tree["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
-    assert tree["spec"] == parsed(read("alerts.yaml"))
+    assert tree["spec"] == yaml.safe_load(read("alerts.yaml"))
 
 
 def test_the_example_configuration_is_valid():
@@ -87,24 +89,8 @@ def read(name):
         return file.read()
 
 
-def parsed(text):
-    """YAML, by the Python that has Debian's python3-yaml."""
-    done = subprocess.run(
-        [
-            "/usr/bin/python3",
-            "-c",
-            "import sys, yaml, json; json.dump(yaml.safe_load(sys.stdin), sys.stdout)",
-        ],
-        input=text,
-        text=True,
-        capture_output=True,
-        check=True,
-    )
-    return json.loads(done.stdout)
-
-
 def rules():
-    return [rule for group in parsed(read("alerts.yaml"))["groups"] for rule in group["rules"]]
+    return [rule for group in yaml.safe_load(read("alerts.yaml"))["groups"] for rule in group["rules"]]
 
 
 def expressions():
@@ -318,7 +304,7 @@ NOT_SHOWN = {
 
 def test_the_dashboard_shows_every_family_that_matters():
     with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
-        documented = set(re.findall(r"^\| `(dpu_heartbeat_[a-z_]+)", file.read(), re.MULTILINE))
+        documented = set(re.findall(r"^- `(dpu_heartbeat_[a-z_]+)", file.read(), re.MULTILINE))
     shown = {re.sub(r"_bucket$", "", name) for name in FAMILY.findall(read("dashboard.json"))}
     assert documented - shown == NOT_SHOWN
 

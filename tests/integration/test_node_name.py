@@ -12,7 +12,7 @@ from dpu_testing.process import clean_env
 from dpu_testing.wait import never, until
 from test_http import Page
 from upstream import HOLDER
-from world import SANITIZER, SOON_S
+from world import SOON_S
 
 pytestmark = pytest.mark.standin_only
 
@@ -137,7 +137,7 @@ def test_the_log_and_the_page_say_which_source_won(world, target):
         "OVNKUBE_NODE_LEASE_NAMESPACE": target.namespace,
     }
     host = world.host(
-        env=clean_env(**SANITIZER, **names), namespace=None,
+        env=clean_env(**names), namespace=None,
         dpu_node_lease_renew_interval=None, dpu_node_lease_duration=None,
     )  # fmt: skip
     until(target.lease, SOON_S, host.tail)
@@ -151,15 +151,3 @@ def test_the_log_and_the_page_say_which_source_won(world, target):
     said = host.lines(level="info", msg="renew interval 300ms")[0]["msg"]
     for name in list(names)[:2] + ["OVNKUBE_NODE_LEASE_NAMESPACE", "--node-name"]:
         assert name in said, said
-
-
-def test_another_duration_on_the_lease_is_named_once_with_both(world, target):
-    target.new_lease(holderIdentity=HOLDER, leaseDurationSeconds=77)
-    host = world.host()
-    words = {"level": "warn", "msg": f"it lasts 77 s, but here it is {world.duration_s} s"}
-    until(lambda: host.lines(**words), SOON_S, host.tail)
-    until(
-        lambda: target.lease()["spec"]["leaseDurationSeconds"] == world.duration_s, SOON_S, "a repair"
-    )
-    target.put_lease(lambda l: l["spec"].update(leaseDurationSeconds=77))
-    never(lambda: len(host.lines(**words)) > 1, 1.5, "a second warning")

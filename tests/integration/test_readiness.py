@@ -6,11 +6,11 @@ import time
 
 import pytest
 from dpu_testing.kube import micro_time
-from dpu_testing.wait import never, until
+from dpu_testing.wait import until
 from upstream import bump_by
 from world import SOON_S
 
-HOLDER = "ovnkube-dpu-node"
+
 # Beyond the deadline: one round trip and the scheduling of a busy machine.
 LATE_S = 1.5
 
@@ -32,31 +32,15 @@ def wait_expiry(world, last_observed_ns):
     return seen
 
 
-def test_the_first_renewal_makes_the_node_ready(world):
-    world.host()
-    seen = world.wait_verdict("Unknown/AwaitingFirstRenewal")
-    assert seen["admit"] is False
-    world.dpu()
-    seen = world.wait_verdict("Ready/LeaseRenewed")
-    assert seen["admit"] is True
-    assert seen.lease_until_ns == seen.observed_ns + world.duration_s * 10**9
-
-
 @pytest.mark.standin_only
 def test_a_renewal_is_in_the_record_within_milliseconds(world, target):
     world.both()
-    world.wait_renewals(10)
-    audit = {
-        e["bootNs"] for e in target.standin.audit(user="dpu", verb="update", code=200)
-    }
     delays_ms = []
-    for _ in range(10):
+    for _ in range(8):
         world.wait_renewals(1)
         seen = world.record()
-        audit = [
-            e["bootNs"] for e in target.standin.audit(user="dpu", verb="update", code=200)
-        ]
-        written = max(ns for ns in audit if ns <= seen.observed_ns)
+        sent = [e["bootNs"] for e in target.standin.audit(user="dpu", verb="update", code=200)]
+        written = max(ns for ns in sent if ns <= seen.observed_ns)
         delays_ms.append((seen.observed_ns - written) / 1e6)
     assert sorted(delays_ms)[len(delays_ms) // 2] < 100, delays_ms
 
@@ -69,14 +53,6 @@ def test_a_dead_dpu_is_not_ready_one_duration_after_its_last_renewal(world):
     assert seen.reason == "LeaseExpired"
     assert seen["admit"] is False
     assert seen["transitionTime"]
-
-
-def test_a_dpu_that_comes_back_is_ready_with_its_first_renewal(world):
-    _, dpu = world.both()
-    dpu.kill()
-    world.wait_verdict("NotReady/LeaseExpired")
-    world.dpu()
-    world.wait_verdict("Ready/LeaseRenewed")
 
 
 def test_a_dpu_agent_restarted_within_the_duration_goes_unnoticed(world):
@@ -124,27 +100,16 @@ def test_a_dpu_that_never_comes_is_not_ready_after_one_duration(world):
     assert "configuration mismatch" in seen["message"]
 
 
-def test_an_old_lease_is_no_sign_of_life_at_the_start(world, target):
-    target.new_lease(
-        holderIdentity=HOLDER, leaseDurationSeconds=world.duration_s, renewTime=micro_time()
-    )
-    world.host()
-    assert world.wait_record(lambda _: True).verdict() == "Unknown/AwaitingFirstRenewal"
-    world.never_state("Ready", 0.7)
-    world.wait_verdict("NotReady/LeaseExpired")
-
-
-@pytest.mark.parametrize("skew_s", [-3600, 3600, -10 * 365 * 86400])
+@pytest.mark.parametrize("skew_s", [3600, -10 * 365 * 86400])
 def test_a_dpu_whose_clock_is_wrong_works(world, target, skew_s):
     """Renewals by hand, stamped by a clock that is far off, one step backwards among them."""
     world.host()
     until(target.lease, SOON_S, "the lease")
-    for step in (0, 0.2, -5, 0.6, 0.8, 1.0):
+    for step in (0, 0.2, -5, 0.6, 0.8):
         stamp = micro_time(time.time() + skew_s + step)
         target.put_lease(lambda l, s=stamp: l["spec"].update(renewTime=s))
         world.wait_record(lambda r, s=stamp: r["lease"]["renewTime"] == s, what="the stamp")
         assert world.state() == "Ready"
-        time.sleep(0.2)
     wait_expiry(world, world.record().observed_ns)
 
 
@@ -182,35 +147,25 @@ def test_renewals_by_another_holder_do_not_count(world, target):
     assert "intruder" in seen["message"]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"renewTime": None},
-        {"renewTime": "9999-01-01T00:00:00.000000Z"},
-        {"renewTime": "0001-01-02T00:00:00.000000Z"},
-        {"leaseDurationSeconds": 2**31 - 1},
-        {"leaseDurationSeconds": None},
-        {"leaseDurationSeconds": 1},
-        {"holderIdentity": None},
-        {"acquireTime": None},
-    ],
-    ids=lambda d: "=".join(str(x) for pair in d.items() for x in pair),
-)
-def test_a_damaged_lease_does_not_flip_a_living_dpu(world, target, damage):
+def test_a_damaged_lease_does_not_flip_a_living_dpu(world, target):
+    """Whatever is damaged, one after the other: no renewal in between takes the node away."""
     world.both()
-
-    def apply(lease):
-        for key, value in damage.items():
-            lease["spec"][key] = value
-            if value is None:
-                del lease["spec"][key]
-
-    target.put_lease(apply)
-    world.never_state("NotReady", world.duration_s * 1.3)
-    world.wait_renewals()
-    seen = world.record()
-    assert seen.state == "Ready"
-    assert seen.lease_until_ns - seen.observed_ns <= 600 * 10**9
+    transition = world.record()["transitionTime"]
+    for key, value in (
+        ("renewTime", None),
+        ("renewTime", "9999-01-01T00:00:00.000000Z"),
+        ("renewTime", "0001-01-02T00:00:00.000000Z"),
+        ("leaseDurationSeconds", 2**31 - 1),
+        ("leaseDurationSeconds", None),
+        ("leaseDurationSeconds", 1),
+        ("holderIdentity", None),
+        ("acquireTime", None),
+    ):
+        target.put_lease(lambda l, k=key, v=value: l["spec"].update({k: v}))
+        world.wait_renewals(3)
+        seen = world.record()
+        assert (seen.state, seen["transitionTime"]) == ("Ready", transition), (key, value, seen)
+        assert seen.lease_until_ns - seen.observed_ns <= 600 * 10**9
 
 
 def test_a_dead_dpu_whose_lease_is_deleted_is_not_ready_at_the_deadline(world, target):
@@ -221,57 +176,10 @@ def test_a_dead_dpu_whose_lease_is_deleted_is_not_ready_at_the_deadline(world, t
     wait_expiry(world, last_ns)
 
 
-@pytest.mark.standin_only
-def test_a_lease_that_cannot_be_created_again_is_named_as_the_reason(world, target):
-    _, dpu = world.both()
-    dpu.kill()
-    target.without_right("host", ["create"])
-    target.admin.delete(target.lease_path())
-    seen = world.wait_verdict("NotReady/LeaseNotFound")
-    assert "does not exist" in seen["message"]
-
-
-@pytest.mark.parametrize(
-    "word, reason", [("unhealthy", "DPUReportedUnhealthy"), ("shutdown", "DPUShutdown")]
-)
-def test_what_the_dpu_says_of_itself_flips_at_once(world, target, word, reason):
-    _, dpu = world.both()
-    dpu.kill()
-    target.put_lease(
-        lambda l: l["metadata"].update(
-            annotations={
-                "dpu.k8s.ovn.org/health": word,
-                "dpu.k8s.ovn.org/health-message": "ovs is down",
-            }
-        )
-    )
-    seen = world.wait_verdict(f"NotReady/{reason}", world.duration_s * 0.9)
-    assert "ovs is down" in seen["message"]
-    world.dpu()
-    world.wait_verdict("Ready/LeaseRenewed")
-    assert "dpu.k8s.ovn.org/health" not in target.lease()["metadata"].get("annotations", {})
-
-
-def test_an_interval_of_zero_disables_the_health_check(world, target):
-    host = world.host(dpu_node_lease_renew_interval=0)
-    seen = world.wait_verdict("Ready/HealthCheckDisabled")
-    assert seen["admit"] is True
-    assert "--dpu-node-lease-renew-interval=0" in seen["message"]
-    dpu = world.dpu(dpu_node_lease_renew_interval=0)
-    never(target.lease, 0.5, "a lease")
-    assert host.is_running()
-    assert world.gate.status().ok
-    if dpu.is_running():
-        assert dpu.stop() == 0
-    assert dpu.wait() == 0
-
-
 def test_a_dpu_that_renews_too_rarely_is_explained(world):
     world.host()
-    dpu = world.dpu(dpu_node_lease_renew_interval="3s", dpu_node_lease_duration=20)
-    seen = until(
-        lambda: (r := world.record()) and "apart" in r["message"] and r, 20, "a mismatch is named"
-    )
+    dpu = world.dpu(dpu_node_lease_renew_interval="2500ms", dpu_node_lease_duration=20)
+    seen = world.wait_record(lambda r: "apart" in r["message"], 20, "a mismatch is named")
     assert dpu.is_running()
     assert "configuration mismatch" in seen["message"]
 
@@ -285,9 +193,9 @@ def test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing(world, tar
         SOON_S,
         "the Event",
     )
-    world.wait_renewals(2)
+    world.wait_renewals(1)
     target.standin.count_anew()
-    world.wait_renewals(6)
+    world.wait_renewals(4)
     assert target.standin.state()["openWatches"] == 1
     mine = {k: v for k, v in target.standin.requests().items() if k.startswith("host ")}
     assert not mine, mine
@@ -305,15 +213,3 @@ def test_a_renew_time_that_the_host_wrote_is_no_sign_of_life(world, target):
     host.wait_log(SOON_S, msg="this host wrote the renewTime")
     bump_by(target, "another")
     world.wait_state("Ready")
-
-
-@pytest.mark.standin_only
-def test_a_dpu_of_the_hosts_name_is_told_by_its_rhythm(world, target):
-    host = world.host()
-    world.wait_verdict("Unknown/AwaitingFirstRenewal")
-    until(target.lease, SOON_S, "the lease")
-    for _ in range(4):
-        bump_by(target, socket.gethostname())
-        time.sleep(0.4)
-    world.wait_state("Ready")
-    host.wait_log(SOON_S, msg="in the name of this host")

@@ -7,13 +7,11 @@ import uuid
 
 import pytest
 from dpu_testing.kube import micro_time
-from dpu_testing.process import clean_env, run
-from dpu_testing.wait import never, until
+from dpu_testing.process import run
 from test_events import events, wait_event
 from test_http import Page
-from test_renewer import wait_renewed
-from upstream import HOLDER, UpstreamDpu
-from world import SANITIZER, SOON_S
+from upstream import HOLDER
+from world import SOON_S
 
 BOOT_ID = "dpu.k8s.ovn.org/boot-id"
 
@@ -79,15 +77,6 @@ def test_a_renewal_says_which_boot_it_is_and_a_restart_is_none(world, target):
     assert "dpuRebootTime" not in world.record() and reboots(host) == 0
 
 
-def test_a_companion_says_it_beside_upstreams_renewals(world, target):
-    target.new_lease(holderIdentity=HOLDER, leaseDurationSeconds=world.duration_s)
-    with UpstreamDpu(target, world.interval_ms / 1000, world.duration_s) as upstream:
-        host = world.host()
-        world.dpu(heartbeat="companion")
-        world.wait_record(lambda r: r.get("dpuBootId") == kernels_boot_id())
-        assert reboots(host) == 0 and upstream.refused == 0
-
-
 def test_a_reboot_shorter_than_the_lease_is_told_everywhere(world, target, dpu):
     host = world.host()
     world.wait_state("Ready")
@@ -106,34 +95,7 @@ def test_a_reboot_shorter_than_the_lease_is_told_everywhere(world, target, dpu):
     host.wait_log(SOON_S, level="warn", msg="the DPU has rebooted")
     said = run(
         [world.binaries.path("dpuctl"), "status", f"--readiness-file={world.readiness_file}"],
-        env=clean_env(**SANITIZER),
     ).stdout
     assert f"boot {dpu.boot}, rebooted " in said, said
     world.wait_renewals(5)
     assert len(events(target, "DPURebooted")) == 1 and reboots(host) == 1
-
-
-def test_a_reboot_while_the_host_agent_is_away_is_told_at_its_start(world, target, dpu):
-    host = world.host()
-    world.wait_record(lambda r: r.get("dpuBootId"))
-    host.stop()
-    dpu.reboot()
-    wait_renewed(target, 2)
-    host = world.host()
-    world.wait_record(lambda r: r.get("dpuRebootTime"))
-    wait_event(target, "DPURebooted")
-    told = world.record()["dpuRebootTime"]
-    host.stop()
-    host = world.host()
-    world.wait_renewals(3)
-    assert world.record()["dpuRebootTime"] == told and reboots(host) == 0
-
-
-def test_a_dpu_that_does_not_say_is_no_rebooted_one(world, dpu):
-    dpu.boot = None
-    host = world.host()
-    world.wait_state("Ready")
-    never(lambda: world.record().get("dpuBootId"), 1.0, "a boot id")
-    dpu.reboot()
-    world.wait_record(lambda r: r.get("dpuBootId") == dpu.boot)
-    assert reboots(host) == 0

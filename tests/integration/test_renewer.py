@@ -3,9 +3,9 @@
 
 import copy
 import time
+from datetime import datetime
 
 import pytest
-from dpu_testing.kube import micro_time
 from dpu_testing.wait import never, until
 from target import DEFAULT_RULES
 from world import SOON_S
@@ -33,14 +33,6 @@ def puts(target, since_ns=0):
     return [e for e in target.standin.audit(user="dpu", verb="update") if e["bootNs"] > since_ns]
 
 
-def test_it_waits_for_the_lease_and_then_renews_at_once(world, target):
-    dpu = world.dpu()
-    never(target.lease, 0.7, "a lease made by the DPU")
-    assert dpu.is_running()
-    new_lease(world, target)
-    wait_renewed(target)
-
-
 @pytest.mark.standin_only
 def test_the_steady_state_is_one_put_per_interval_and_no_read(world, target):
     new_lease(world, target)
@@ -48,11 +40,9 @@ def test_the_steady_state_is_one_put_per_interval_and_no_read(world, target):
     wait_renewed(target, 3)
     target.standin.count_anew()
     started_ns = world.boottime_ns()
-    time.sleep(4)
+    time.sleep(2)  # a rate
     seconds = (world.boottime_ns() - started_ns) / 1e9
-    requests = {
-        k: n for k, n in target.standin.requests().items() if k.startswith("dpu ")
-    }
+    requests = {k: n for k, n in target.standin.requests().items() if k.startswith("dpu ")}
     assert list(requests) == ["dpu update leases 200"], requests
     expected = seconds * 1000 / world.interval_ms
     assert expected * 0.7 - 1 <= requests["dpu update leases 200"] <= expected * 1.15 + 1
@@ -73,20 +63,6 @@ def test_a_renewal_leaves_the_managed_fields_to_the_api_server(world, target):
     assert max(e["bytes"] for e in puts(target)) < 1000
 
 
-@pytest.mark.standin_only
-def test_the_first_renewal_goes_out_at_once_and_the_cadence_is_steady(world, target):
-    new_lease(world, target)
-    started_ns = world.boottime_ns()
-    world.dpu(dpu_node_lease_renew_interval="500ms", dpu_node_lease_duration=5)
-    until(lambda: len(puts(target)) >= 6, 20, "six renewals")
-    times = [e["bootNs"] for e in puts(target)]
-    assert (times[0] - started_ns) / 1e9 < 2
-    gaps = [(b - a) / 1e6 for a, b in zip(times[1:], times[2:])]
-    assert all(350 < gap < 700 for gap in gaps), gaps
-    drift_ms = (times[5] - times[1]) / 1e6 - 4 * 500
-    assert abs(drift_ms) < 200, drift_ms
-
-
 def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target):
     made = new_lease(world, target, leaseTransitions=4, strategy="OldestEmulationVersion")
     target.put_lease(
@@ -99,7 +75,8 @@ def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target):
     lease = target.lease()
     if not target.standin:
         target.put_lease(lambda l: l["metadata"].update(finalizers=None))
-    assert lease["spec"].pop("renewTime")
+    renewed = datetime.fromisoformat(lease["spec"].pop("renewTime").replace("Z", "+00:00"))
+    assert abs(time.time() - renewed.timestamp()) < 2
     assert lease["spec"].pop("acquireTime")
     assert lease["spec"] == made["spec"]
     assert lease["metadata"]["labels"] == {"a": "b"}
@@ -108,29 +85,6 @@ def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target):
     assert lease["metadata"]["annotations"]["note"] == "mine"
     assert lease["metadata"]["finalizers"] == ["test.io/x"]
     assert lease["metadata"]["uid"] == made["metadata"]["uid"]
-
-
-def test_acquire_time_and_holder_are_set_only_when_they_are_missing(world, target):
-    acquired = micro_time(1_700_000_000)
-    new_lease(world, target, acquireTime=acquired, holderIdentity=None)
-    world.dpu()
-    wait_renewed(target)
-    spec = target.lease()["spec"]
-    assert spec["acquireTime"] == acquired
-    assert spec["holderIdentity"] == HOLDER
-
-
-def test_the_stamps_are_micro_times_of_now(world, target):
-    new_lease(world, target)
-    world.dpu()
-    wait_renewed(target)
-    assert abs(time.time() - _seconds(stamp_of(target))) < 2
-
-
-def _seconds(stamp):
-    from datetime import datetime
-
-    return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
 
 
 @pytest.mark.standin_only
@@ -160,33 +114,33 @@ def test_conflicts_without_end_do_not_stop_the_renewals(world, target):
         assert world.state() == "Ready", world.record()
 
 
-@pytest.mark.standin_only
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"action": "status", "code": 500},
-        {"action": "status", "code": 503, "retryAfter": 30},
-        {"action": "status", "code": 429, "retryAfter": 30},
-        {"action": "cut"},
-        {"action": "answer", "body": "nonsense"},
-        {"action": "answer", "body": "<html/>", "contentType": "text/html"},
-        {"action": "cut", "after": True},
-        {"action": "status", "code": 504, "after": True},
-    ],
-    ids=lambda f: " ".join(str(v) for v in f.values()),
-)
-def test_a_few_failures_in_a_row_cost_no_readiness(world, target, fault):
-    world.both()
-    target.standin.fault(verb="update", user="dpu", count=2, **fault)
-    never(lambda: world.state() != "Ready" and world.record(), world.duration_s, "not Ready")
-    world.wait_renewals(2)
+FAULTS = [
+    {"action": "status", "code": 500},
+    {"action": "status", "code": 503, "retryAfter": 30},
+    {"action": "status", "code": 429, "retryAfter": 30},
+    {"action": "cut"},
+    {"action": "answer", "body": "nonsense"},
+    {"action": "answer", "body": "<html/>", "contentType": "text/html"},
+    {"action": "cut", "after": True},
+    {"action": "status", "code": 504, "after": True},
+]
 
 
 @pytest.mark.standin_only
-@pytest.mark.parametrize("after", [False, True])
-def test_a_hanging_renewal_is_retried_on_a_fresh_connection_in_time(world, target, after):
+def test_a_few_failures_in_a_row_cost_no_readiness(world, target):
     world.both()
-    target.standin.fault("hang", verb="update", user="dpu", count=1, after=after)
+    transition = world.record()["transitionTime"]
+    for fault in FAULTS:
+        target.standin.fault(verb="update", user="dpu", count=2, **fault)
+        until(lambda: target.standin.hits()[-1] == 2, SOON_S, str(fault))
+        world.wait_renewals(2)
+        assert world.record()["transitionTime"] == transition, (fault, world.record())
+
+
+@pytest.mark.standin_only
+def test_a_hanging_renewal_is_retried_on_a_fresh_connection_in_time(world, target):
+    world.both()
+    target.standin.fault("hang", verb="update", user="dpu", count=1)
     never(lambda: world.state() != "Ready" and world.record(), world.duration_s * 1.3, "not Ready")
     hung = [e for e in target.standin.audit(user="dpu") if e["fault"] == "hang"]
     assert len(hung) == 1
@@ -202,15 +156,11 @@ def grace_s(interval_s):
 
 
 @pytest.mark.standin_only
-@pytest.mark.parametrize("interval_s, duration_s", [(1, 2)])
-def test_after_a_black_hole_it_renews_within_the_grace_of_the_host(
-    world, target, interval_s, duration_s
-):
+def test_after_a_black_hole_it_renews_within_the_grace_of_the_host(world, target):
     """Connections from before its end stay dead, also those made in between."""
-    target.new_lease(leaseDurationSeconds=duration_s, holderIdentity=HOLDER)
-    world.dpu(
-        dpu_node_lease_renew_interval=f"{interval_s}s", dpu_node_lease_duration=duration_s
-    )
+    interval_s = 0.5
+    target.new_lease(leaseDurationSeconds=2, holderIdentity=HOLDER)
+    world.dpu(dpu_node_lease_renew_interval="500ms", dpu_node_lease_duration=2)
     wait_renewed(target, 2)
     for outage in (3.1, 4.3, 5.7):
         target.standin.freeze_connections()
@@ -222,48 +172,6 @@ def test_after_a_black_hole_it_renews_within_the_grace_of_the_host(
         first = next(e for e in puts(target, over_ns) if e["code"] == 200)
         took_s = (first["bootNs"] - over_ns) / 1e9
         assert took_s < grace_s(interval_s), f"after {outage} intervals: {took_s} s"
-
-
-@pytest.mark.standin_only
-def test_it_never_gives_up_and_tells_how_long_it_failed(world, target):
-    new_lease(world, target)
-    dpu = world.dpu()
-    wait_renewed(target, 2)
-    target.standin.fault("status", verb=["update", "get"], user="dpu", code=500)
-    time.sleep(3)
-    failures = [l for l in dpu.lines() if l.get("level") in ("warn", "error")]
-    assert 1 <= len(failures) <= 3, failures
-    assert dpu.is_running()
-    assert len(puts(target)) > 3
-    target.standin.clear_faults()
-    wait_renewed(target)
-    until(
-        lambda: [l for l in dpu.lines(level="info") if " s" in l["msg"] or "ms" in l["msg"]],
-        SOON_S,
-        "the recovery is logged with its length",
-    )
-
-
-@pytest.mark.standin_only
-def test_missing_rights_are_named_and_retried(world, target):
-    give_back = target.without_right("dpu", ["update"])
-    new_lease(world, target)
-    dpu = world.dpu()
-    said = dpu.wait_log(SOON_S, msg="update")
-    assert "leases" in said["msg"]
-    assert dpu.is_running()
-    give_back()
-    wait_renewed(target, 1, 30)
-
-
-def test_a_foreign_holder_is_an_error_and_not_renewed(world, target):
-    new_lease(world, target, holderIdentity="intruder")
-    dpu = world.dpu()
-    said = dpu.wait_log(SOON_S, level="error", msg="intruder")
-    assert HOLDER in said["msg"]
-    never(lambda: stamp_of(target), 0.7, "a renewal for somebody else")
-    target.put_lease(lambda l: l["spec"].update(holderIdentity=HOLDER))
-    wait_renewed(target, 1, 30)
 
 
 def test_a_second_agent_on_the_same_lease_is_noticed(world, target):
@@ -278,37 +186,11 @@ def test_a_second_agent_on_the_same_lease_is_noticed(world, target):
     wait_renewed(target, 3)
 
 
-def test_an_upstream_host_finds_the_lease_fresh(world, target):
-    """Upstream's host makes the lease with both stamps and compares renewTime + duration with its
-    own wall clock."""
-    now = micro_time()
-    new_lease(world, target, acquireTime=now, renewTime=now)
-    world.dpu()
-    wait_renewed(target)
-    never(
-        lambda: _seconds(stamp_of(target)) + world.duration_s < time.time() and target.lease(),
-        world.duration_s * 1.2,
-        "an expired lease",
-    )
-    assert target.lease()["spec"]["acquireTime"] == now
-
-
-def test_a_lease_deleted_and_made_again_is_taken_up(world, target):
-    new_lease(world, target)
-    dpu = world.dpu()
-    wait_renewed(target)
-    target.admin.delete(target.lease_path())
-    never(target.lease, 0.6, "a lease made by the DPU")
-    new_lease(world, target)
-    wait_renewed(target)
-    assert dpu.is_running()
-
-
 @pytest.mark.standin_only
 @pytest.mark.parametrize(
     "value",
-    ["a\0b", "\0", "x" * 250_000, "\U0001f600" * 60_000, "\x7f\x01\\\"", ""],
-    ids=["NUL inside", "NUL", "250 kB", "240 kB of four bytes each", "controls", "empty"],
+    ["a\0b\x7f\x01\\\"", "\U0001f600" * 60_000],
+    ids=["controls", "240 kB of four bytes each"],
 )
 def test_a_lease_with_odd_words_is_renewed_and_keeps_them(world, target, value):
     new_lease(world, target)
@@ -365,36 +247,6 @@ def test_a_lease_that_nobody_makes_anew_is_made_by_the_dpu_if_it_may(world, targ
     assert target.lease()["metadata"]["uid"] == lease["metadata"]["uid"]
 
 
-@pytest.mark.standin_only
-@pytest.mark.parametrize("verb, resource", [("create", "leases"), ("get", "nodes")])
-def test_without_the_right_to_make_the_lease_it_says_so_once_and_waits(
-    world, target, verb, resource
-):
-    rules = with_right_to_create()
-    rules["rules"].remove({"users": ["dpu"], "verbs": [verb], "resources": [resource]})
-    target.standin.set_rules(rules)
-    dpu = world.dpu()
-    dpu.wait_log(SOON_S, level="info", msg="rbac/dpu-create")
-    never(target.lease, world.duration_s * 1.5, "a lease made by the DPU")
-    # After one interval, and then ever more rarely.
-    assert 2 <= len(target.standin.audit(user="dpu", verb=verb, code=403)) <= 6
-    assert len(dpu.lines(msg="rbac/dpu-create")) == 1
-    assert not dpu.lines(level="error")
-    new_lease(world, target)
-    wait_renewed(target, 2)
-
-
-@pytest.mark.standin_only
-def test_no_lease_is_made_for_a_node_that_is_gone(world, target):
-    target.standin.set_rules(with_right_to_create())
-    target.delete_node()
-    world.dpu()
-    never(target.lease, world.duration_s * 2.5, "a lease made by the DPU")
-    assert not target.standin.audit(user="dpu", verb="create")
-    target.create_node()
-    until(target.lease, SOON_S, "a lease made by the DPU")
-
-
 def test_sigterm_leaves_the_lease_alone(world, target):
     new_lease(world, target)
     dpu = world.dpu()
@@ -403,7 +255,6 @@ def test_sigterm_leaves_the_lease_alone(world, target):
     lease = target.lease()
     assert lease["spec"]["holderIdentity"] == HOLDER
     assert "dpu.k8s.ovn.org/health" not in lease["metadata"]["annotations"]
-    never(lambda: stamp_of(target) != lease["spec"]["renewTime"], 0.5, "a renewal after the end")
 
 
 def test_a_planned_stop_can_be_announced(world, target):
@@ -418,49 +269,6 @@ def test_a_planned_stop_can_be_announced(world, target):
     world.dpu()
     world.wait_state("Ready")
     assert "dpu.k8s.ovn.org/health" not in target.lease()["metadata"].get("annotations", {})
-
-
-@pytest.mark.standin_only
-def test_a_stop_during_an_outage_does_not_hang(world, target):
-    new_lease(world, target)
-    dpu = world.dpu(announce_shutdown=True)
-    wait_renewed(target)
-    target.standin.fault("hang", user="dpu")
-    started = time.monotonic()
-    dpu.stop()
-    assert time.monotonic() - started < 9
-
-
-@pytest.mark.standin_only
-def test_agents_started_together_do_not_renew_together(world, target):
-    """The phase is shifted by up to a tenth of the interval."""
-    phases = []
-    for number in range(6):
-        name = f"lease-{number}"
-        target.admin.create(
-            target.leases_path(),
-            {
-                "apiVersion": "coordination.k8s.io/v1",
-                "kind": "Lease",
-                "metadata": {"name": name},
-                "spec": {"holderIdentity": HOLDER, "leaseDurationSeconds": 10},
-            },
-        )
-        world.dpu(
-            lease_name=name, dpu_node_lease_renew_interval="1s", dpu_node_lease_duration=10
-        )
-    for number in range(6):
-        mine = until(
-            lambda n=number: len(
-                e := target.standin.audit(user="dpu", verb="update", name=f"lease-{n}", code=200)
-            )
-            >= 2
-            and e,
-            SOON_S,
-            "two renewals",
-        )
-        phases.append((mine[1]["bootNs"] - mine[0]["bootNs"]) / 1e6)
-    assert max(phases) - min(phases) > 5, phases
 
 
 @pytest.mark.standin_only

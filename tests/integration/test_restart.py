@@ -24,16 +24,6 @@ def test_a_restart_beside_a_living_dpu_goes_unnoticed(world):
     assert world.record()["transitionTime"] == transition
 
 
-def test_a_restart_long_after_finds_a_living_dpu_ready_at_once(world):
-    host, _ = world.both()
-    host.stop()
-    time.sleep(world.duration_s * 1.5)  # renewals nobody watches
-    host = world.host()
-    seen = world.wait_record(lambda r: r["pid"] == host.pid and r.state == "Ready")
-    age_ns = world.boottime_ns() - seen.observed_ns
-    assert age_ns < world.duration_s * 1e9
-
-
 def test_a_restart_beside_a_dead_dpu_finds_it_not_ready_at_once(world):
     host, dpu = world.both()
     dpu.kill()
@@ -61,9 +51,8 @@ def test_sigterm_leaves_the_record_and_its_word_stands(world):
     after = world.record()
     assert after.state == "Ready"
     assert after["bootId"] == before["bootId"]
-    time.sleep(world.duration_s)  # beyond validUntil and writerUntil: held
-    assert world.gate.status().ok
-    assert world.gate.add().ok
+    until(lambda: world.boottime_ns() > after["writerUntilBoottimeNs"], SOON_S, "its promise ends")
+    assert world.gate.status().ok and world.gate.add().ok  # held
 
 
 def test_a_dead_writer_vouches_only_for_the_stale_hold(world):
@@ -105,15 +94,6 @@ def test_a_starved_host_agent_never_accuses_the_dpu(world):
         assert world.state() != "NotReady", world.record()
         assert world.gate.status().ok, world.record()
     world.wait_renewals(2)
-
-
-def test_a_dpu_that_died_while_the_host_agent_was_stopped_is_found(world):
-    host, dpu = world.both()
-    host.pause()
-    dpu.kill()
-    time.sleep(world.duration_s * 1.3)
-    host.resume()
-    world.wait_verdict("NotReady/LeaseExpired")
 
 
 def test_sigint_and_sigterm_end_both_agents_at_once(world):

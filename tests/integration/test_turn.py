@@ -3,14 +3,13 @@
 
 import os
 import socket
-import tempfile
 import time
 
 import pytest
 from dpu_testing.process import clean_env, run
 from dpu_testing.wait import never, until
 from test_http import Page
-from world import SANITIZER, SOON_S
+from world import SOON_S
 
 
 def waits(host):
@@ -46,17 +45,6 @@ def test_one_writes_and_the_other_takes_over_without_a_blip(world, how):
     assert "the DPU is Ready" in page.get("/readyz")
 
 
-def test_what_is_taken_over_is_the_last_word_not_the_first(world):
-    old, dpu = world.both()
-    new = world.host()
-    waits(new)
-    dpu.kill()
-    world.wait_state("NotReady")
-    old.stop()
-    wait_writer(world, new)
-    never(lambda: world.state() != "NotReady", 0.7, "anything but NotReady")
-
-
 def test_the_one_that_waits_asks_the_api_server_for_nothing(world, target):
     if not target.standin:
         pytest.skip("counts requests")
@@ -76,65 +64,33 @@ def test_the_one_that_waits_is_ready_to_systemd_and_ends_when_told(world, tmp_pa
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
         listener.settimeout(SOON_S)
-        env = clean_env(**SANITIZER, NOTIFY_SOCKET=str(tmp_path / "notify"))
+        env = clean_env(NOTIFY_SOCKET=str(tmp_path / "notify"))
         new = world.host(env=env)
         assert b"READY=1" in listener.recv(4096)
     assert new.stop() == 0
 
 
-def test_both_are_known_to_the_kubelet_under_names_of_their_own(world):
-    with tempfile.TemporaryDirectory() as root:  # short: sockets go there
-        plugins = os.path.join(root, "plugins", "dpu.k8s.ovn.org")
-        registry = os.path.join(root, "plugins_registry")
-        os.makedirs(plugins)
-        os.mkdir(registry)
-        old = world.host(dra="on", kubelet_root_dir=root, dra_rolling_update_uid="aaaa")
-        world.dpu()
-        world.wait_state("Ready")
-        new = world.host(dra="on", kubelet_root_dir=root, dra_rolling_update_uid="bbbb")
-        path = os.path.join(plugins, "dra-bbbb.sock")
-        until(lambda: os.path.exists(path), SOON_S, "its sockets")
-        waits(new)
-        watch = [world.binaries.path("dpuctl"), "dra", "watch", "--once", f"--socket={path}"]
-        until(lambda: run(watch).returncode == 0, SOON_S, "Healthy, as the writer says")
-        old.stop()
-        wait_writer(world, new)
-        assert os.path.exists(path)
-        new.stop()
-
-
-def test_a_lock_that_cannot_be_had_is_a_warning_not_a_wait(world):
-    os.makedirs(world.readiness_file + ".lock")
-    host, _ = world.both()
-    assert host.wait_log(SOON_S, mod="record", level="warn")
-
-
-def test_who_has_the_lock_keeps_it_when_it_is_removed(world):
-    old, _ = world.both()
-    os.unlink(world.readiness_file + ".lock")
-    until(lambda: os.path.exists(world.readiness_file + ".lock"), 2, "the lock again")
-    new = world.host()
+def test_both_are_known_to_the_kubelet_under_names_of_their_own(world, kubelet_root):
+    old = world.host(dra="on", kubelet_root_dir=kubelet_root, dra_rolling_update_uid="aaaa")
+    world.dpu()
+    world.wait_state("Ready")
+    new = world.host(dra="on", kubelet_root_dir=kubelet_root, dra_rolling_update_uid="bbbb")
+    path = os.path.join(kubelet_root, "plugins", "dpu.k8s.ovn.org", "dra-bbbb.sock")
+    until(lambda: os.path.exists(path), SOON_S, "its sockets")
     waits(new)
-    never(lambda: world.record()["pid"] != old.pid, 1, "two writers")
-
-
-def test_who_loses_the_lock_yields(world):
-    old, _ = world.both()
-    old.pause()
-    os.unlink(world.readiness_file + ".lock")
-    new = world.host()
+    watch = [world.binaries.path("dpuctl"), "dra", "watch", "--once", f"--socket={path}"]
+    until(lambda: run(watch).returncode == 0, SOON_S, "Healthy, as the writer says")
+    old.stop()
     wait_writer(world, new)
-    old.resume()
-    assert old.wait(SOON_S) == 1
-    never(lambda: world.record()["pid"] != new.pid, 0.5, "two writers")
+    assert os.path.exists(path)
+    new.stop()
 
 
-@pytest.mark.parametrize("hold", ["300s", "4s"])
-def test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held(world, hold):
-    old = world.host(stale_hold=hold)
+def test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held(world):
+    old = world.host(stale_hold="4s")
     dpu = world.dpu()
     world.wait_state("Ready")
-    new = world.host(stale_hold=hold)
+    new = world.host(stale_hold="4s")
     waits(new)
     old.pause()
     hold_until = world.record()["holdUntilBoottimeNs"]
@@ -152,12 +108,16 @@ def test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held(world, 
 
 
 def test_one_that_waits_and_was_frozen_itself_accuses_no_writer(world):
-    old, _ = world.both()
-    new = world.host()
+    """The writer stood still for longer than that is forgiven, but nobody looked on."""
+    old = world.host(stale_hold="4s")
+    world.dpu()
+    world.wait_state("Ready")
+    new = world.host(stale_hold="4s")
     waits(new)
     old.pause()
+    until(lambda: world.boottime_ns() > world.record()["writerUntilBoottimeNs"], SOON_S, "overdue")
     new.pause()
-    time.sleep(7)  # the whole machine stood still, as far as they know
+    time.sleep(2.5)
     new.resume()
     old.resume()
     world.wait_renewals()

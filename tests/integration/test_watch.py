@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from dpu_testing.wait import never, until
+from dpu_testing.wait import until
 from world import SOON_S
 
 pytestmark = pytest.mark.standin_only
@@ -13,35 +13,22 @@ pytestmark = pytest.mark.standin_only
 
 def survives(world, disturb):
     """Applies `disturb` to a world at rest: the node must stay Ready and renewals must go on."""
-    host, _ = world.both()
-    world.wait_renewals()
+    world.both()
     disturb()
-    never(lambda: world.state() != "Ready" and world.record(), world.duration_s * 1.2, "not Ready")
-    world.wait_renewals(3)
-    assert world.state() == "Ready"
-    assert host.is_running()
-    return host
+    world.never_state("NotReady", world.interval_ms * 3 / 1000)
+    world.stays_ready()
 
 
 ERROR_EVENT = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "boom"}
 
 DISTURBANCES = {
-    "end": {"action": "end"},
-    "cut": {"action": "cut"},
     "silence": {"action": "mute"},
-    "410 in the stream": {"action": "expire"},
     "garbage": {"action": "raw", "text": "this is not JSON\n"},
-    "binary": {"action": "raw", "text": "\x01\x02\ufffd\n"},
-    "an unknown event": {"action": "raw", "text": '{"type":"SURPRISE","object":{}}\n'},
-    "an event without object": {"action": "raw", "text": '{"type":"MODIFIED"}\n'},
     "an ERROR event": {
         "action": "raw",
         "text": json.dumps({"type": "ERROR", "object": {**ERROR_EVENT, "code": 500}}) + "\n",
     },
-    "blank lines": {"action": "raw", "text": "\n\n\r\n\n"},
-    "half an event": {"action": "raw", "text": '{"type":"MODIFIED","object":{"kind":"Le'},
     "a line without end": {"action": "fill", "count": 2 << 20},
-    "deep nesting": {"action": "raw", "text": "[" * 60000 + "\n"},
 }
 
 
@@ -88,35 +75,14 @@ def test_a_compacted_history_is_listed_anew(world, target, via):
     survives(world, disturb)
 
 
-def test_an_ordinary_end_is_resumed_without_a_list(world, target):
-    world.both()
-    world.wait_renewals()
-    target.standin.count_anew()
-    target.standin.watches("end", user="host")
-    world.wait_renewals(3)
-    requests = target.standin.requests()
-    assert requests.get("host watch leases 200") == 1, requests
-    assert not [k for k in requests if k.startswith("host list")], requests
-
-
-def test_a_watch_asks_for_bookmarks_a_name_and_a_time(world, target):
-    world.both()
-    watch = target.standin.audit(user="host", verb="watch")[0]
+def test_a_watch_asks_for_a_name_and_a_time_and_bookmarks_move_it_on(world, target):
+    world.host()
+    watch = until(lambda: target.standin.audit(user="host", verb="watch"), SOON_S, "a watch")[0]
     for word in ("allowWatchBookmarks=true", "timeoutSeconds=", "resourceVersion="):
         assert word in watch["path"]
     assert "metadata.name" in watch["path"] and target.lease_name() in watch["path"]
-    first = target.standin.audit(user="host", verb="list")[0]
-    assert "resourceVersion=0" not in first["path"]
-
-
-def test_bookmarks_are_no_renewals_and_move_the_watch_on(world, target):
-    _, dpu = world.both()
-    dpu.kill()
-    for _ in range(5):
-        target.standin.watches("bookmark")
-    world.wait_verdict("NotReady/LeaseExpired")
-    # Other objects move the counter; after the bookmark the watch resumes from there.
-    for number in range(3):
+    assert "resourceVersion=0" not in target.standin.audit(user="host", verb="list")[0]["path"]
+    for number in range(3):  # other objects move the counter
         target.admin.create(
             "/api/v1/namespaces",
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{number}"}},
@@ -132,35 +98,14 @@ def test_bookmarks_are_no_renewals_and_move_the_watch_on(world, target):
     assert f"resourceVersion={current}" in last["path"]
 
 
-EXPIRED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410}
-
-SICK_WATCHES = {
-    "410": {"action": "status", "code": 410, "reason": "Expired"},
-    "410 in the stream": {
-        "action": "answer",
-        "body": json.dumps({"type": "ERROR", "object": EXPIRED}) + "\n",
-    },
-    "one event and the end": {
-        "action": "answer",
-        "body": json.dumps(
-            {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}
-        )
-        + "\n",
-    },
-    "an end at once": {"action": "answer", "body": "", "contentType": "application/json"},
-}
-
-
-@pytest.mark.parametrize("name", SICK_WATCHES)
-def test_a_watch_that_never_works_is_no_storm(world, target, name):
-    rule = dict(SICK_WATCHES[name])
+def test_a_watch_that_never_works_is_no_storm(world, target):
     world.dpu()
-    target.standin.fault(rule.pop("action"), verb="watch", user="host", **rule)
+    target.standin.fault("status", verb="watch", user="host", code=410, reason="Expired")
     world.host()
     world.wait_state("Ready")
-    time.sleep(8)
+    time.sleep(5)  # a rate
     sent = [a for a in target.standin.audit(user="host") if a["verb"] in ("list", "watch")]
-    assert 4 <= len(sent) <= 20, len(sent)
+    assert 4 <= len(sent) <= 15, len(sent)
     target.standin.clear_faults()
     world.wait_renewals(5)
 
@@ -170,33 +115,12 @@ def test_one_agent_sends_a_burst_and_then_one_per_second(world, target):
     target.standin.fault("status", user="host", code=410, reason="Expired", resource=None)
     start = time.monotonic()
     host = world.host(node_condition="on")
-    time.sleep(8)
+    time.sleep(5)  # a rate
     entries = target.standin.audit(user="host")
     # Confirming reads are the only ones that pass by the limit.
     sent = len([a for a in entries if (a["verb"], a["resource"]) != ("get", "leases")])
     assert sent <= 10 + (time.monotonic() - start) + 1, sent
     assert host.is_running()
-
-
-@pytest.mark.parametrize("odd", ["nul", "large"])
-def test_every_lease_that_a_server_can_store_is_read(world, target, odd):
-    text = "a\0b" if odd == "nul" else "\1" * (400 << 10)
-    uid = "00000000-0000-0000-0000-00000000d00d"
-    lease = {
-        "metadata": {
-            "name": target.lease_name(),
-            "namespace": target.namespace,
-            "uid": uid,
-            "resourceVersion": "7",
-            "annotations": {"dpu.k8s.ovn.org/note": text},
-        },
-        "spec": {"holderIdentity": "ovnkube-dpu-node", "leaseDurationSeconds": 2},
-    }
-    listed = {"kind": "LeaseList", "metadata": {"resourceVersion": "7"}, "items": [lease]}
-    target.standin.fault("answer", verb=["list"], user="host", body=json.dumps(listed))
-    target.standin.fault("status", verb="get", user="host", code=500)
-    world.host()
-    world.wait_record(lambda r: r["lease"].get("uid") == uid)
 
 
 def test_duplicate_and_older_events_are_harmless(world, target):
@@ -218,33 +142,23 @@ def test_a_server_restored_from_a_backup_is_followed(world, target):
     world.both()
     target.standin.control("POST", "/snapshot")
     world.wait_renewals(10)
-
-    def disturb():
-        target.standin.control("POST", "/restore")
-        target.standin.drop_connections()
-
-    disturb()
+    target.standin.control("POST", "/restore")
+    target.standin.drop_connections()
     world.never_state("NotReady", world.duration_s * 1.5)
     world.wait_renewals(3)
     assert world.state() == "Ready"
 
 
 def test_a_version_too_large_is_listed_anew(world, target):
-    world.both()
-    world.wait_renewals()
-    target.standin.fault(
-        "status",
-        verb="watch",
-        user="host",
-        code=504,
-        reason="Timeout",
-        message="Too large resource version: 99, current: 1",
-        retryAfter=1,
-        count=1,
-    )
-    target.standin.watches("cut", user="host")
-    world.never_state("NotReady", world.duration_s * 1.2)
-    world.wait_renewals(3)
+    members = {"reason": "Timeout", "message": "Too large resource version: 99, current: 1"}
+
+    def disturb():
+        target.standin.fault(
+            "status", verb="watch", user="host", code=504, retryAfter=1, count=1, **members
+        )
+        target.standin.watches("cut", user="host")
+
+    survives(world, disturb)
 
 
 def test_a_forbidden_watch_is_replaced_by_polling(world, target):
@@ -252,13 +166,11 @@ def test_a_forbidden_watch_is_replaced_by_polling(world, target):
     host, dpu = world.both()
     said = host.wait_log(SOON_S, msg="poll")
     assert "watch" in said["msg"] or "list" in said["msg"]
-    world.wait_renewals(5)
+    world.stays_ready(2)
     assert len([l for l in host.lines(msg="poll") if l.get("level") in ("warn", "info")]) <= 2
-    world.never_state("NotReady", world.duration_s)
     dpu.kill()
     world.wait_verdict("NotReady/LeaseExpired")
-    gets = target.standin.audit(user="host", verb="get", resource="leases")
-    assert gets
+    assert target.standin.audit(user="host", verb="get", resource="leases")
 
 
 def test_a_server_that_denies_while_it_starts_is_watched_again_soon(world, target):
@@ -306,21 +218,3 @@ def test_a_watch_that_is_silent_from_the_start_is_seen_through(world, target):
     world.wait_state("Ready")
     world.never_state("NotReady", world.duration_s * 1.5)
     world.wait_renewals(2)
-
-
-def test_a_watch_slow_to_open_does_not_matter(world, target):
-    target.standin.fault("delay", verb="watch", user="host", ms=700)
-    world.both()
-    world.never_state("NotReady", world.duration_s * 1.5)
-    world.wait_renewals(2)
-
-
-def test_a_watch_that_ends_at_once_every_time_is_paced(world, target):
-    world.both()
-    target.standin.fault("answer", verb="watch", user="host", body="")
-    target.standin.watches("cut", user="host")
-    target.standin.count_anew()
-    time.sleep(3)
-    requests = target.standin.requests()
-    assert sum(n for k, n in requests.items() if k.startswith("host ")) < 60, requests
-    assert world.state() == "Ready"

@@ -5,17 +5,12 @@ import os
 
 from dpu_testing import record
 from dpu_testing.gate import Gate
-from dpu_testing.process import Process, clean_env
+from dpu_testing.process import SANITIZER, Process  # noqa: F401  for other modules
 from dpu_testing.wait import boottime_ns, never, until
 
 # Asan builds on a busy machine are slow: what must happen gets this long, latencies are judged
 # apart and generously.
 SOON_S = 15
-
-SANITIZER = {
-    "ASAN_OPTIONS": "detect_leaks=1:exitcode=99:abort_on_error=0",
-    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
-}
 
 
 class World:
@@ -56,7 +51,7 @@ class World:
     def start(self, name, words, env=None, wrapper=()):
         log = os.path.join(self.directory, f"{len(self.processes)}-{name}.log")
         command = [*wrapper, self.binaries.path(name), *words]
-        process = Process(command, log, env=env or clean_env(**SANITIZER), name=name)
+        process = Process(command, log, env=env, name=name)
         self.processes.append(process)
         return process
 
@@ -116,6 +111,23 @@ class World:
     def never_state(self, state, during_s):
         """The record does not come to this state."""
         never(lambda: self.state() == state and self.record(), during_s, f"state {state}")
+
+    def ready_again(self, timeout_s=30):
+        """Waits for Ready; the state is never NotReady on the way there."""
+
+        def is_ready():
+            seen = self.record()
+            assert seen.state != "NotReady", seen
+            return seen.verdict() == "Ready/LeaseRenewed"
+
+        until(is_ready, timeout_s, lambda: f"Ready; the record says {self.record()}", 0.005)
+
+    def stays_ready(self, renewals=3):
+        """So many renewals, and no other state in between: a change would leave its time."""
+        transition = self.record()["transitionTime"]
+        self.wait_renewals(renewals)
+        seen = self.record()
+        assert (seen.state, seen["transitionTime"]) == ("Ready", transition), seen
 
     @property
     def gate(self):

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What the documentation names is there: the files and headings that its links lead to, and the
-tests, paths of this tree, functions() and options of programs in its `inline code`."""
+tests, paths of this tree, functions() and options of programs in its `inline code`. The pages and
+headings that other files name are there, too."""
 
 import glob
 import os
@@ -10,34 +11,44 @@ import subprocess
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-PAGES = ["*.md", "docs/*.md", "rbac/*.md", "deploy/**/*.md", "tests/*/README.md"]
+PAGES = ["*.md", "docs/*.md", "rbac/*.md", "deploy/**/*.md", "tests/README.md", "tests/*/README.md"]
 # What begins so is a path of this tree.
 FOLDERS = ("cni/", "common/", "deploy/", "docs/", "dpu-agent/", "dpuctl/", "host-agent/", "rbac/", "tests/")
 # Options of other people's programs that no script here uses.
 FOREIGN = {"--chown", "--event-ttl", "--for", "--multus-master-cni-file-name", "--runtime-config"}
+
+# A table of these files, by what they are called there.
+TABLES = {
+    "tests/e2e/README.md": ("tests/e2e/cases/*_test.go", re.compile(r"^\| (\w+_test\.go) \|", re.MULTILINE), {"agents_test.go", "main_test.go"}),
+    "tests/integration/README.md": ("tests/integration/test_*.py", re.compile(r"^\| (test_\w+) \|", re.MULTILINE), set()),
+}  # fmt: skip
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
 FUNCTION = re.compile(r"^(\w+)\(\)$")
+MENTION = re.compile(r"(?<![\w/.-])(?:\.\./)*(docs/[\w/.-]+\.md(?:#[\w-]+)?)")
 TEST = re.compile(r"^(?:test_\w+(?:\.\w+)?|Test[A-Z]\w+(?:/\w+)?)$")
 PATH = re.compile(r"^[\w./*-]+$")
 
 
-def sources():
-    """The text of all that is not documentation."""
+def files():
+    """[(path, text)] of all that is not documentation."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ":!tests/fuzz/corpus"],
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     found = []
     for path in filter(None, listed.split("\0")):
-        if path.endswith((".c", ".h", ".py", ".sh", ".go")) or "." not in os.path.basename(path):
-            if os.path.isfile(path):
-                with open(path, encoding="utf-8", errors="replace") as file:
-                    found.append(file.read())
-    return "\n".join(found)
+        if not path.endswith((".md", ".sum")) and os.path.isfile(path):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                found.append((path, file.read()))
+    return found
+
+
+def is_source(path):
+    return path.endswith((".c", ".h", ".py", ".sh", ".go")) or "." not in os.path.basename(path)
 
 
 def heading_anchors(path):
@@ -80,8 +91,18 @@ def unknown_name(code, options, tests, words):
     return None
 
 
+def table_faults(page, pattern, row, spared):
+    with open(page, encoding="utf-8") as file:
+        listed = set(row.findall(file.read()))
+    there = {os.path.basename(path) for path in glob.glob(pattern)}
+    if pattern.endswith(".py"):
+        there = {name.removesuffix(".py") for name in there}
+    return [f"{page}: its table and {pattern} differ in {name}" for name in sorted(listed ^ (there - spared))]
+
+
 def main():
-    text = sources()
+    others = files()
+    text = "\n".join(text for path, text in others if is_source(path))
     options = set(OPTION.findall(text)) | FOREIGN
     options |= {"--" + name for name in re.findall(r'(?:\.name = |\{)"([a-z][a-z0-9-]+)"', text)}
     words = set(re.findall(r"\w+", text))
@@ -100,6 +121,16 @@ def main():
             faults += [unknown_name(code, options, tests, words) for code in CODE.findall(line)]
             for fault in filter(None, faults):
                 print(f"{page}:{number}: {fault}")
+                bad += 1
+    for page, (pattern, row, spared) in TABLES.items():
+        for fault in table_faults(page, pattern, row, spared):
+            print(fault)
+            bad += 1
+    for path, content in others:
+        for mention in MENTION.findall(content):
+            fault = dead_link("README.md", mention)
+            if fault:
+                print(f"{path}: {fault}")
                 bad += 1
     return 1 if bad else 0
 

@@ -30,7 +30,7 @@ BEGIN {
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
   forbid("base", "contract grpc cri kube loop probe")
   forbid("contract", "grpc cri kube loop probe")
-  forbid("grpc", "contract cri kube loop probe")
+  forbid("grpc", "contract cri kube probe") # curl on the loop
   forbid("cri", "contract kube loop probe")
   forbid("loop", "grpc cri kube probe") # what a program runs on; its metrics are kube's, too
   forbid("kube", "contract grpc cri probe")

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "dpu-agent/dpu_page.h"
 #include "host-agent/host_page.h"
-#include "kube/kube_metrics.h"
+#include "kube/kube_answer.h"
 
 #include <ev.h>
 #include <stdio.h>
@@ -15,15 +15,17 @@ enum { NAME_BYTES = 128, LABELS_BYTES = 128 };
 static const char intro[] =
     "# Metrics\n"
     "\n"
-    "Generated from the agents' own help (`./dev fmt` writes it, a test keeps it current). How to "
-    "scrape them, alerts, questions\n"
-    "and their queries: [monitoring.md](monitoring.md).\n"
+    "This page lists every metric of both agents, generated from their own help (`./dev fmt`). "
+    "[monitoring.md](monitoring.md) tells how to\n"
+    "scrape them, and has alerts and queries.\n"
     "\n"
-    "- Ages and remaining times are counted when they are read, on the boot-time clock: a step of "
+    "- Names that end in `_total` are counters, which start at 0 with the agent. All others are "
+    "gauges, unless *histogram* is said.\n"
+    "- Ages and remaining times are computed when they are read, on the boot-time clock. A step of "
     "the wall clock moves none.\n"
-    "- What was never seen has no sample, rather than 0. Counters start at 0 with the agent.\n"
-    "- The number of series has a bound: labels come from fixed sets, and the names of probes from "
-    "the configuration.\n"
+    "- A value that was never seen has no sample, rather than 0.\n"
+    "- Labels come from fixed sets, and the names of probes from the configuration, so the number "
+    "of series has a bound.\n"
     "- Families of parts that are off are absent: those of the lease with "
     "`--dpu-node-lease-renew-interval=0`, `dra_*` with\n"
     "  `--dra=off`, `events_total` with `--events=off`, `node_condition_writes_total` without "
@@ -51,11 +53,11 @@ static void label_names(const char *sample, char out[static LABELS_BYTES])
     }
 }
 
-/* One row of each family: HELP, TYPE, and the first sample below them. */
-static void print_rows(struct metrics_page *page)
+/* One line of each family: HELP, TYPE, and the first sample below them. */
+static void print_rows(struct buf *page)
 {
-    (void)fputs("\n| metric | type | |\n|---|---|---|\n", stdout);
-    for (const char *line = strstr(buf_text(&page->text), "# HELP "); line;
+    (void)fputs("\n", stdout);
+    for (const char *line = strstr(buf_text(page), "# HELP "); line;
          line = strstr(line + 1, "# HELP ")) {
         char name[NAME_BYTES];
         char type[NAME_BYTES];
@@ -66,30 +68,24 @@ static void print_rows(struct metrics_page *page)
             abort(); /* no page of ours */
         }
         label_names(strchr(next, '\n') + 1, labels);
-        (void)printf("| `%s%s` | %s | %.*s |\n", name, labels, type, (int)strcspn(help, "\n"),
+        (void)printf("- `%s%s`%s: %.*s\n", name, labels,
+                     strcmp(type, "histogram") == 0 ? " (histogram)" : "", (int)strcspn(help, "\n"),
                      help);
     }
-    metrics_page_fini(page);
+    buf_fini(page);
 }
 
 /* All that a client can have seen. */
 static void print_common(void)
 {
-    static const char token[] = "x.eyJpYXQiOjEsImV4cCI6Mn0.x"; /* {"iat":1,"exp":2} */
-    struct kube_conf conf = {.server = mem_strdup("http://127.0.0.1:1"),
-                             .token = mem_strdup(token)};
-    struct kube_client *client;
-    struct metrics_page page;
-    const struct kube_response answer = {.http_status = 200, .has_server_date = true};
-    if (kube_client_new(ev_default_loop(0), &conf, &client, NULL) != 0) {
-        abort();
-    }
-    kube_client_observe(client, "GET", &answer);
-    metrics_page_init(&page);
+    struct kube_metrics metrics = {.has_skew = true, .has_expiry = true};
+    const struct kube_response answer = {.http_status = 200};
+    struct buf page;
+    kube_metrics_count(&metrics, "GET", &answer);
+    buf_init(&page, METRICS_PAGE_MAX_BYTES);
     metrics_common(&page);
-    kube_metrics_write(client, &page);
+    kube_metrics_write(&metrics, &page);
     print_rows(&page);
-    kube_client_free(client);
 }
 
 static void print_host(void)
@@ -106,8 +102,8 @@ static void print_host(void)
         .has_condition = true,
         .has_pods = true,
     };
-    struct metrics_page page;
-    metrics_page_init(&page);
+    struct buf page;
+    buf_init(&page, METRICS_PAGE_MAX_BYTES);
     host_metrics_write(&s, &page);
     print_rows(&page);
 }
@@ -119,8 +115,8 @@ static void print_dpu(void)
     const struct probe_stats probes = {.last_ns = 1};
     const struct lease_writer_stats lease = {.renewals = 1};
     const struct dpu_snapshot s = {.verdict = &verdict, .probes = &probes, .lease = &lease};
-    struct metrics_page page;
-    metrics_page_init(&page);
+    struct buf page;
+    buf_init(&page, METRICS_PAGE_MAX_BYTES);
     dpu_metrics_write(&s, &page);
     print_rows(&page);
 }

@@ -3,57 +3,87 @@
 #include "dpu-agent/dpu_options.h"
 #include "host-agent/host_options.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char intro[] =
     "# Configuration\n"
     "\n"
-    "Generated from the option tables (`./dev fmt` writes it, a test keeps it current).\n"
+    "This page lists every option of both agents, generated from their option tables (`./dev "
+    "fmt`).\n"
     "\n"
-    "Each option can be given four ways, the stronger first: the flag `--option=VALUE`, an\n"
-    "environment variable, a line `option: VALUE` in the YAML file of `--config` (environment\n"
-    "`DPU_HEARTBEAT_CONFIG`), the default. Where several environment names are listed, the first\n"
-    "that is set and not empty counts. A list is a repeated flag or a YAML sequence;\n"
-    "the flags replace the whole list of the file.\n"
+    "You can give each option four ways, the stronger first: the flag `--option=VALUE`, an "
+    "environment variable, a line\n"
+    "`option: VALUE` in the YAML file of `--config` (environment `DPU_HEARTBEAT_CONFIG`), the "
+    "default. The environment variable\n"
+    "of `stale-hold` is `DPU_HEARTBEAT_STALE_HOLD`, and so on; *also* lists names that platforms "
+    "use. The first that is set\n"
+    "and not empty counts. A *list* is a repeated flag or a YAML sequence and has no environment "
+    "variable; flags replace the\n"
+    "whole list of the file.\n"
     "\n"
-    "Durations are seconds (`10`, `0.5`) or have a unit (`500ms`, `10s`, `1m`, `2h`). A mistake "
-    "is\n"
-    "an error that names the source, the value and what is allowed; the agent does not start.\n"
-    "A value has at most 4096 bytes, a list 64 items, the file 64 KiB.\n"
-    "\n";
+    "Durations are seconds (`10`, `0.5`) or have a unit (`500ms`, `10s`, `1m`, `2h`). A value has "
+    "at most 4096 bytes, a list 64\n"
+    "items, the file 64 KiB. A mistake is an error that names the source, the value and what is "
+    "allowed; the agent does not start.\n";
 
-/* Text inside a Markdown table: '|' would end the cell. */
-static void print_cell(const char *text)
+/* The row of that name that says the same; NULL if there is none. */
+static const struct option_row *same_row(const struct option_program *program,
+                                         const struct option_row *row)
 {
-    for (const char *c = text; *c; c++) {
-        (void)fputs(*c == '|' ? "\\|" : (char[]){*c, '\0'}, stdout);
+    for (size_t i = 0; i < program->row_count; i++) {
+        const struct option_row *other = &program->rows[i];
+        if (strcmp(other->name, row->name) == 0 && strcmp(other->help, row->help) == 0 &&
+            (other->default_text == row->default_text ||
+             (other->default_text && row->default_text &&
+              strcmp(other->default_text, row->default_text) == 0))) {
+            return other;
+        }
     }
+    return NULL;
 }
 
-static void print_program(const struct option_program *program)
+static void print_row(const struct option_row *row)
 {
-    (void)printf("## %s\n\n%s\n\n", program->name, program->summary);
-    (void)printf("| option | default | allowed | environment | meaning |\n|---|---|---|---|---|\n");
+    char range[OPTION_RANGE_BYTES];
+    option_range(row, range);
+    bool has_default = row->default_text && row->default_text[0] != '\0';
+    (void)printf("- **`%s`**%s: %s", row->name, row->type == OPTION_LIST ? " (list)" : "",
+                 row->help);
+    if (has_default) {
+        (void)printf(" Default: `%s`.", row->default_text);
+    }
+    if (range[0] != '\0' && row->type != OPTION_BOOL) {
+        (void)printf(" Allowed: %s.", range);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(row->env) && row->env[i]; i++) {
+        (void)printf("%s%s", i == 0 ? " *Also* " : ", ", row->env[i]);
+    }
+    (void)fputs(row->env[0] ? ".\n" : "\n", stdout);
+}
+
+/* The rows that the other program has alike, or those that it has not. */
+static void print_rows(const struct option_program *program, const struct option_program *other,
+                       bool is_common)
+{
     for (size_t i = 0; i < program->row_count; i++) {
-        const struct option_row *row = &program->rows[i];
-        const char *quote = row->default_text ? "`" : "";
-        struct option_facts facts;
-        option_describe(program, row, &facts);
-        (void)printf("| `%s` | %s%s%s | ", row->name, quote,
-                     row->default_text ? row->default_text : "", quote);
-        print_cell(facts.range);
-        (void)printf(" | %s | ", facts.env);
-        print_cell(row->help);
-        (void)fputs(row->type == OPTION_LIST ? " Repeatable. |\n" : " |\n", stdout);
+        if ((same_row(other, &program->rows[i]) != NULL) == is_common) {
+            print_row(&program->rows[i]);
+        }
     }
 }
 
 int main(void)
 {
-    (void)fputs(intro, stdout);
-    print_program(dpu_options_program());
-    (void)fputs("\n", stdout);
-    print_program(host_options_program());
+    const struct option_program *dpu = dpu_options_program();
+    const struct option_program *host = host_options_program();
+    (void)printf("%s\n## Both agents\n\n", intro);
+    print_rows(dpu, host, true);
+    (void)printf("\n## dpu-agent\n\n%s\n\n", dpu->summary);
+    print_rows(dpu, host, false);
+    (void)printf("\n## dpu-host-agent\n\n%s\n\n", host->summary);
+    print_rows(host, dpu, false);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -20,9 +20,9 @@ uses() {
 }
 
 # At most, per row.
-declare -A limits=(["common, lines of C"]=15400 ["host-agent, lines of C"]=11400 ["dpuctl, lines of C"]=5650
-  ["dpu-agent and cni, lines of C"]=4150 ["products, lines of C"]=36500 ["products, files of C"]=165
-  ["tests, lines of C, Python, Go, shell"]=74500)
+declare -A limits=(["common, lines of C"]=13600 ["host-agent, lines of C"]=10400 ["dpuctl, lines of C"]=5100
+  ["dpu-agent and cni, lines of C"]=3850 ["products, lines of C"]=32850 ["products, files of C"]=145
+  ["tests, lines of C, Python, Go, shell"]=68500 ["docs, pages"]=12 ["docs, words"]=20000)
 only_limits=
 [[ ${1:-} != --limits ]] || only_limits=yes
 bad=0
@@ -44,7 +44,10 @@ row "dpu-agent and cni, lines of C" "$(lines {dpu-agent,cni}/'*.'{c,h})"
 row "products, lines of C" "$(lines '*.c' '*.h' ':!tests')"
 row "products, files of C" "$(files '*.c' '*.h' ':!tests' | wc -l)"
 row "tests, lines of C, Python, Go, shell" "$(lines tests/'*.'{c,h,py,go,sh})"
-row "docs, pages" "$(files 'docs/*.md' | wc -l)"
+# Without docs/performance/, which a measurement writes.
+pages=(':(glob)docs/*.md')
+row "docs, pages" "$(files "${pages[@]}" | wc -l)"
+row "docs, words" "$(files "${pages[@]}" README.md CONTRIBUTING.md SECURITY.md | xargs cat | wc -w)"
 row "uses of 'rc = rc == 0 ? f() : rc'" "$(uses '\b(\w+) = \1 == 0 \?')"
 row "uses of '(void)snprintf'" "$(uses '\(void\)snprintf')"
 row "includes that go up" "$(files '*.c' '*.h' | { xargs awk -f tests/lint/layers.awk || true; } | wc -l)"

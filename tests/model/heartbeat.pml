@@ -5,7 +5,7 @@
  * ages are capped, so that all runs of whatever length are among the states that spin visits.
  *
  * Left out: reports, deletion and damage of the lease, stepped clocks, stalls, stale reads. They are
- * the simulator's. docs/development.md says what is proven by what.
+ * the simulator's. tests/README.md says what is proven by what.
  *
  * Of a simulation, each step is a line that tests/model/replay.c feeds to the C core.
  */

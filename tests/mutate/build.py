@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 # A mutant may ask for more than there is.
 SIM_RUNS = 6  # of the corpus: its first are those with the most faults
+SLOWEST_S = 5  # a test that takes as long hangs
 LIMITS = ["prlimit", f"--as={4 << 30}", f"--fsize={64 << 20}", "--core=0", "--"]
 
 

@@ -15,14 +15,14 @@ import tempfile
 import threading
 import time
 
-from build import Build, run
+import matrix
+from build import SLOWEST_S, Build, run
 from operators import ListError, listed, mutants_of
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 GOAL_PERCENT = 95
 SLOWER = 10  # a test may take so many times longer before it counts as hanging
-SLOWEST_S = 5
 
 KILLED, SURVIVED, SAME, BROKEN = "killed", "survived", "same code", "does not compile"
 
@@ -131,20 +131,16 @@ def choose(args, paths):
     return by_hand + (ruled if args.all else ruled[:max(0, args.limit - len(by_hand))])
 
 
-def judge_all(jury, mutants, jobs):
-    """[(mutant, verdict)], in order."""
-    done = 0
+def each(judge, mutants, jobs):
+    """What `judge` says of each mutant, in order."""
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = {pool.submit(jury.judge, mutant): mutant for mutant in mutants}
-        verdicts = {}
-        for future in concurrent.futures.as_completed(waiting):
-            verdicts[waiting[future]] = future.result()
-            done += 1
+        waiting = [pool.submit(judge, mutant) for mutant in mutants]
+        for done, _ in enumerate(concurrent.futures.as_completed(waiting), 1):
             if done % 50 == 0:
                 print(f"   {done} of {len(mutants)} after {time.monotonic() - began:.0f} s",
                       flush=True)
-    return [(mutant, verdicts[mutant]) for mutant in mutants]
+        return [future.result() for future in waiting]
 
 
 def report(verdicts, goal_percent):
@@ -183,8 +179,11 @@ def parse():
     parser.add_argument("--all", action="store_true", help="all that there are")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (1)")
     parser.add_argument("--goal", type=int, default=GOAL_PERCENT, help="fail below it (95)")
-    parser.add_argument("--sim", action="store_true", 
+    parser.add_argument("--sim", action="store_true",
                         help="on the simulator, too, what the unit tests leave over")
+    parser.add_argument("--matrix", metavar="REGEXP",
+                        help="which case notices which mutant: of the unit tests of this name, prints "
+                             "the cases that notice nothing that others do not")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at a time")
     parser.add_argument("--build", default=os.path.join(ROOT, "build/dev"),
                         help="a finished build with its tests (build/dev)")
@@ -208,10 +207,14 @@ def main():
         print("these fail without any change: " + ", ".join(failing))
         return 1
     with tempfile.TemporaryDirectory(dir=state) as scratch:
+        if args.matrix is not None:
+            seen = each(lambda mutant: matrix.row(build, mutant, scratch), mutants, args.jobs)
+            tests = [t for t in build.tests if re.search(args.matrix, t.name)]
+            return 0 if matrix.report(build, tests, seen) else 1
         jury = Jury(build, Memory(os.path.join(state, "verdicts")), scratch)
         for path in paths:
             jury.prepare(path)
-        return 0 if report(judge_all(jury, mutants, args.jobs), args.goal) else 1
+        return 0 if report(list(zip(mutants, each(jury.judge, mutants, args.jobs))), args.goal) else 1
 
 
 if __name__ == "__main__":

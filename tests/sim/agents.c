@@ -11,14 +11,16 @@
 #include "host-agent/record.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
-#include "tests/sim/record_reader.h"
-#include "tests/sim/tally.h"
+#include "tests/sim/api.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/oracle.h"
 
 #include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NODE  "w1"
@@ -31,7 +33,6 @@ struct daemon {
 /* The part of the DRA service that talks to the API server. */
 struct dra_service {
     struct slice_publisher *publisher;
-    struct attribute_list attributes;
 };
 
 struct host {
@@ -89,16 +90,6 @@ struct proc *agents_dpu(void)
     return &agents.dpu.proc;
 }
 
-struct machine *agents_host_machine(void)
-{
-    return &agents.host_machine;
-}
-
-struct machine *agents_dpu_machine(void)
-{
-    return &agents.dpu_machine;
-}
-
 const char *agents_record_path(void)
 {
     return agents.host.record;
@@ -133,13 +124,11 @@ static struct kube_client *make_client(struct ev_loop *loop)
     return client;
 }
 
-/* ---- the host agent ---------------------------------------------------------------------------
- */
+/* ---- the host agent -------------------------------------------------------------------------- */
 
 void dra_service_publish(struct dra_service *dra, const struct readiness *verdict)
 {
-    struct slice_taint taint = slice_taint_of(verdict);
-    slice_publisher_publish(dra->publisher, &taint);
+    slice_publisher_publish(dra->publisher, slice_taint_of(verdict));
 }
 
 /* Pods are not simulated. */
@@ -151,11 +140,8 @@ void dra_service_tell(struct dra_service *dra, const struct readiness *verdict)
 
 static void start_dra(struct host *host)
 {
-    const struct slice_spec config = {.driver = "dpu.example",
-                                      .node_name = NODE,
-                                      .pool = NODE,
-                                      .device = "dpu",
-                                      .attributes = &host->dra.attributes};
+    const struct slice_spec config = {
+        .driver = "dpu.example", .node_name = NODE, .pool = NODE, .device = "dpu"};
     host->dra.publisher =
         slice_publisher_new(host->proc.loop, host->client, &config, agents.config.interval_ns);
 }
@@ -314,8 +300,7 @@ bool agents_host_probe_accuses(void)
     return agents.function.is_gone && agents.function.was_seen;
 }
 
-/* ---- the DPU's agent --------------------------------------------------------------------------
- */
+/* ---- the DPU's agent ------------------------------------------------------------------------- */
 
 static void kill_dpu(struct proc *proc)
 {
@@ -431,8 +416,7 @@ bool agents_dpu_ends(void)
     return agents.dpu.proc.loop && agents.dpu.is_ending;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------
- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 void agents_kill(struct proc *proc)
 {
@@ -488,4 +472,64 @@ bool agents_ask_gate(char reason[static AGENTS_TEXT_BYTES])
     leave(before);
     (void)snprintf(reason, AGENTS_TEXT_BYTES, "%s", readiness_reason_name(decision.reason));
     return decision.admit;
+}
+
+/* ---- ovn-kubernetes' own check --------------------------------------------------------------- */
+
+static struct ovnkube {
+    struct api *api;
+    int64_t interval_ns;
+} ovnkube; /* as the world's */
+
+/* With the whole DPU, or while our agent lives on. */
+bool ovnkube_runs(void)
+{
+    return !faults_on(FAULT_DPU_REBOOT) &&
+           !(faults_on(FAULT_DPU_DEAD) && faults_param(FAULT_DPU_DEAD) % 2 == 0) &&
+           !(faults_on(FAULT_DPU_STOPPED) && faults_param(FAULT_DPU_STOPPED) % 2 == 0);
+}
+
+static bool can_write(void)
+{
+    return ovnkube_runs() && !faults_on(FAULT_API_DOWN) && !faults_on(FAULT_DPU_CUT) &&
+           !faults_on(FAULT_NO_WRITES);
+}
+
+static bool is_foreign(const json_t *lease)
+{
+    const char *holder =
+        json_string_value(json_object_get(json_object_get(lease, "spec"), "holderIdentity"));
+    return holder && strcmp(holder, "somebody-else") == 0;
+}
+
+static void renew(void *user)
+{
+    struct world *w = world_get();
+    const json_t *stored = api_find(ovnkube.api, API_LEASE);
+    (void)user;
+    if (stored && can_write() && !is_foreign(stored)) {
+        int64_t wall_ns = machine_wall_ns(w, agents_dpu()->machine);
+        time_t seconds = (time_t)(wall_ns / SEC);
+        char stamp[64];
+        struct tm tm;
+        size_t used = strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
+        (void)snprintf(stamp + used, sizeof(stamp) - used, ".%06dZ", (int)(wall_ns % SEC / 1000));
+        json_t *lease = json_deep_copy(stored);
+        json_t *spec = json_object_get(lease, "spec");
+        if (!spec) {
+            spec = json_object();
+            json_object_set_new(lease, "spec", spec);
+        }
+        json_object_set_new(spec, "holderIdentity", json_string("ovnkube-dpu-node"));
+        json_object_set_new(spec, "renewTime", json_string(stamp));
+        (void)api_store(ovnkube.api, OVNKUBE, API_LEASE, lease);
+    }
+    world_at(w, w->now + ovnkube.interval_ns + world_between(w, 0, ovnkube.interval_ns / 20), renew,
+             NULL);
+}
+
+void ovnkube_start(struct api *api, int64_t interval_ns)
+{
+    ovnkube = (struct ovnkube){.api = api, .interval_ns = interval_ns};
+    renew(NULL);
 }

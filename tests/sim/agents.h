@@ -8,9 +8,6 @@
 
 #include "tests/sim/world.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 enum { AGENTS_PATH_BYTES = 256, AGENTS_TEXT_BYTES = 600 };
 
 #define AGENTS_HOST   "host"
@@ -25,6 +22,7 @@ struct agents_config {
     const char *directory; /* of the records; exists */
 };
 
+struct api;
 struct daemon;
 struct proc *agent_of_daemon(struct daemon *d);
 
@@ -33,8 +31,6 @@ void agents_fini(void);
 
 struct proc *agents_host(void);
 struct proc *agents_dpu(void);
-struct machine *agents_host_machine(void);
-struct machine *agents_dpu_machine(void);
 const char *agents_record_path(void);
 bool agents_host_found_record(void); /* one of use, when it last started */
 
@@ -60,5 +56,15 @@ void agents_forget_host_probe(void); /* another boot */
 
 /* What dpu-gate says now, as text: "admit" or "refuse", and the reason. */
 bool agents_ask_gate(char reason[static AGENTS_TEXT_BYTES]);
+
+/*
+ * ovn-kubernetes' own health check on the DPU, as whose companion our agent runs in some worlds: it
+ * renews the lease once an interval, and knows nothing of probes and boots.
+ */
+#define OVNKUBE "ovnkube"
+
+/* Renews from now on, whenever it can. */
+void ovnkube_start(struct api *api, int64_t interval_ns);
+bool ovnkube_runs(void);
 
 #endif

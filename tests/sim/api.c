@@ -37,8 +37,7 @@ void api_fini(struct api *api)
     free(api->shown_text);
 }
 
-/* ---- the store --------------------------------------------------------------------------------
- */
+/* ---- the store ------------------------------------------------------------------------------- */
 
 static struct api_object *find(const struct api *api, const char *key)
 {
@@ -202,8 +201,7 @@ void api_make_node(struct api *api)
                               "metadata", "name", "w1", "status", "conditions"));
 }
 
-/* ---- requests ---------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 json_t *api_status(int code, const char *reason, const char *message)
 {

@@ -7,10 +7,52 @@
 #ifndef TESTS_SIM_API_H
 #define TESTS_SIM_API_H
 
-#include "tests/sim/exchange.h"
 #include "tests/sim/world.h"
 
 #include <jansson.h>
+
+/*
+ * One HTTP exchange between an agent and the model API server: the client's half is seam_curl.c,
+ * the server's api.c. Each half lets go of it when it is done; it lives until both have, and until
+ * no task points to it.
+ */
+enum { EXCHANGE_PATH_BYTES = 1024 };
+
+/* How it ends for the client; in seam_curl.c as curl's codes. */
+enum exchange_end { EXCHANGE_OPEN, EXCHANGE_WHOLE, EXCHANGE_REFUSED, EXCHANGE_RESET };
+
+struct exchange {
+    struct proc *proc;
+    char method[8];
+    char path[EXCHANGE_PATH_BYTES];
+    char *body; /* NULL: none */
+    char content_type[64];
+    bool is_fresh;
+    int fd;
+    bool is_connected; /* it has reached the server */
+
+    /* What has come back and was not taken yet. */
+    int status; /* 0: no head yet */
+    char type[64];
+    int retry_after_s; /* -1: none */
+    int64_t date_ns;   /* wall clock of the server */
+    char *bytes;
+    size_t len;
+    size_t capacity;
+    enum exchange_end end;
+
+    bool is_client_gone;
+    bool is_server_done;
+    int tasks; /* that point to it */
+};
+
+/* The client's half. Copies the texts. */
+struct exchange *exchange_start(struct proc *proc, const char *method, const char *path,
+                                const char *body, const char *content_type, bool is_fresh);
+void exchange_leave(struct exchange *x); /* the client wants no more of it */
+
+/* The world ends: nothing that waits will happen. The clients are gone. */
+void exchange_drop_tasks(struct world *w);
 
 enum {
     API_OBJECTS_MAX = 256,
@@ -111,17 +153,9 @@ void api_perform(struct api *api, const char *who, const struct exchange *x, int
 json_t *api_status(int code, const char *reason, const char *message);
 bool api_is_collection(const char *path, size_t len);
 
-/* ---- the network (api_net.c), for exchange.c ---- */
-
-void api_connect(struct exchange *x);
-void api_left(struct exchange *x);
-
 /* ---- watches (api_watch.c) ---- */
 
-void api_watch_open(struct api *api, struct exchange *x);
 void api_watch_changed(struct api *api); /* something is to be sent */
-void api_watch_left(struct api *api, const struct exchange *x);
-
 /* What a fault does to the streams of `who` (NULL: all). */
 enum api_cut { API_CUT_STUCK, API_CUT_RESET, API_CUT_END, API_CUT_GONE };
 void api_watch_cut(struct api *api, const char *who, enum api_cut how);

@@ -1,12 +1,338 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way to the API server and back, and what goes wrong on it. */
-#include "tests/sim/agents.h"
 #include "tests/sim/api.h"
+
+#include "tests/sim/agents.h"
 #include "tests/sim/faults.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct step {
+    struct exchange *exchange;
+    void (*run)(struct exchange *x);
+};
+
+static void release(struct exchange *x)
+{
+    if (x->is_client_gone && x->is_server_done && x->tasks == 0) {
+        free(x->body);
+        free(x->bytes);
+        free(x);
+    }
+}
+
+static void wake(struct exchange *x)
+{
+    if (!x->is_client_gone && x->proc->loop) {
+        loop_feed(x->proc->loop, x->fd);
+    }
+}
+
+/* The server's half: wakes the client up. */
+static void exchange_head(struct exchange *x, int status, const char *type, int retry_after_s)
+{
+    tally_note("answer: %s %d", x->proc->name, status);
+    x->status = status;
+    x->retry_after_s = retry_after_s;
+    x->date_ns = INT64_C(1790000000) * SEC + world_get()->now;
+    (void)snprintf(x->type, sizeof(x->type), "%s", type);
+    wake(x);
+}
+
+static void exchange_write(struct exchange *x, const char *bytes, size_t len)
+{
+    if (x->is_client_gone || len == 0) {
+        return;
+    }
+    if (x->len + len > x->capacity) {
+        x->capacity = 2 * (x->len + len);
+        x->bytes = realloc(x->bytes, x->capacity);
+        assert(x->bytes);
+    }
+    memcpy(x->bytes + x->len, bytes, len);
+    x->len += len;
+    wake(x);
+}
+
+/* The last word. */
+static void exchange_finish(struct exchange *x, enum exchange_end end)
+{
+    if (x->is_server_done) {
+        return;
+    }
+    x->is_server_done = true;
+    x->end = end;
+    wake(x);
+    release(x);
+}
+
+static void run_step(void *user)
+{
+    struct step step = *(struct step *)user;
+    free(user);
+    step.run(step.exchange);
+    step.exchange->tasks--;
+    release(step.exchange);
+}
+
+/* A task that points to it. */
+static void exchange_later(struct exchange *x, int64_t at, void (*run)(struct exchange *x))
+{
+    struct step *step = malloc(sizeof(*step));
+    assert(step);
+    *step = (struct step){.exchange = x, .run = run};
+    x->tasks++;
+    world_at(world_get(), at, run_step, step);
+}
+
+void exchange_drop_tasks(struct world *w)
+{
+    for (size_t i = 0; i < w->task_count; i++) {
+        if (w->tasks[i].run == run_step) {
+            struct step *step = w->tasks[i].user;
+            struct exchange *x = step->exchange;
+            x->is_server_done = --x->tasks == 0 || x->is_server_done;
+            release(x);
+            free(step);
+        }
+    }
+    w->task_count = 0;
+}
+
+/* ---- watches --------------------------------------------------------------------------------- */
+
+#define BOOKMARK_NS (60 * SEC)
+
+static void send_event(struct exchange *x, const char *type, json_t *object)
+{
+    char head[64];
+    tally_note("watch: %s", type);
+    const char *text = api_text(api_get(), object);
+    int head_len = snprintf(head, sizeof(head), "{\"type\":\"%s\",\"object\":", type);
+    exchange_write(x, head, (size_t)head_len);
+    exchange_write(x, text, strlen(text));
+    exchange_write(x, "}\n", 2);
+}
+
+static void send_gone(struct exchange *x)
+{
+    json_t *status = api_status(410, "Expired", "too old resource version");
+    send_event(x, "ERROR", status);
+    json_decref(status);
+}
+
+static void close_stream(struct api_stream *s, enum exchange_end end)
+{
+    struct exchange *x = s->exchange;
+    s->exchange = NULL;
+    exchange_finish(x, end);
+}
+
+static struct api_stream *stream_of(struct api *api, const struct exchange *x)
+{
+    for (size_t i = 0; i < API_STREAMS_MAX; i++) {
+        if (api->streams[i].exchange == x) {
+            return &api->streams[i];
+        }
+    }
+    return NULL;
+}
+
+static void api_watch_left(struct api *api, const struct exchange *x)
+{
+    struct api_stream *s = stream_of(api, x);
+    if (s) {
+        close_stream(s, EXCHANGE_WHOLE);
+    }
+}
+
+static bool is_wanted(const struct api_stream *s, const struct api_change *change)
+{
+    size_t len = strlen(s->prefix);
+    return change->version > s->from && strncmp(change->key, s->prefix, len) == 0 &&
+           change->key[len] == '/' &&
+           (s->name[0] == '\0' || strcmp(change->key + len + 1, s->name) == 0);
+}
+
+static void send_news(struct api *api, struct api_stream *s)
+{
+    uint64_t oldest = api->changes > API_HISTORY_MAX ? api->changes - API_HISTORY_MAX : 0;
+    for (s->sent = s->sent < oldest ? oldest : s->sent; s->sent < api->changes; s->sent++) {
+        const struct api_change *change = &api->history[s->sent % API_HISTORY_MAX];
+        if (is_wanted(s, change)) {
+            send_event(s->exchange, change->type, change->tree);
+        }
+    }
+}
+
+static void pump(struct exchange *x)
+{
+    struct api *api = api_get();
+    struct api_stream *s = stream_of(api, x);
+    if (s) {
+        s->is_pumping = false;
+        if (s->is_stuck) {
+            tally_note("watch: held back");
+            return;
+        }
+        send_news(api, s);
+    }
+}
+
+static void pump_soon(struct api *api, struct api_stream *s)
+{
+    if (s->exchange && !s->is_pumping) {
+        s->is_pumping = true;
+        exchange_later(s->exchange, api->world->now + world_between(api->world, MS, 20 * MS), pump);
+    }
+}
+
+void api_watch_changed(struct api *api)
+{
+    for (size_t i = 0; i < API_STREAMS_MAX; i++) {
+        pump_soon(api, &api->streams[i]);
+    }
+}
+
+/* A bookmark each minute, and the end when the client asked for it. */
+static void tick(struct exchange *x)
+{
+    struct api *api = api_get();
+    struct api_stream *s = stream_of(api, x);
+    char version[24];
+    if (!s) {
+        return;
+    }
+    if (!s->is_stuck && api->world->now >= s->ends_at) {
+        close_stream(s, EXCHANGE_WHOLE);
+        return;
+    }
+    if (!s->is_stuck && api->world->now >= s->bookmark_at && s->sent == api->changes) {
+        (void)snprintf(version, sizeof(version), "%llu", (unsigned long long)api->version);
+        json_t *bookmark =
+            json_pack("{s:s,s:{s:s}}", "kind", "Lease", "metadata", "resourceVersion", version);
+        send_event(x, "BOOKMARK", bookmark);
+        json_decref(bookmark);
+    }
+    s->bookmark_at = api->world->now + BOOKMARK_NS;
+    bool ends_first = !s->is_stuck && s->ends_at < s->bookmark_at;
+    exchange_later(x, ends_first ? s->ends_at : s->bookmark_at, tick);
+}
+
+static uint64_t number_of(const char *query, const char *name)
+{
+    const char *at = strstr(query, name);
+    return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+static void accept_watch(struct api *api, struct api_stream *s, struct exchange *x, uint64_t from)
+{
+    const char *query = strchr(x->path, '?');
+    const char *name = strstr(query, "metadata.name%3D");
+    name = name ? name + strlen("metadata.name%3D") : "";
+    *s = (struct api_stream){.exchange = x, .from = from, .sent = api->base};
+    (void)snprintf(s->prefix, sizeof(s->prefix), "%.*s", (int)(query - x->path), x->path);
+    (void)snprintf(s->name, sizeof(s->name), "%.*s", (int)strcspn(name, "&%"), name);
+    s->ends_at = api->world->now + (int64_t)number_of(query, "timeoutSeconds=") * SEC;
+    s->bookmark_at = api->world->now + BOOKMARK_NS;
+    exchange_head(x, 200, "application/json", -1);
+    exchange_later(x, s->bookmark_at, tick);
+    pump_soon(api, s);
+}
+
+static void refuse_watch(struct exchange *x, int code, const char *reason)
+{
+    json_t *status = api_status(code, reason, "the watch is refused");
+    char *text = json_dumps(status, JSON_COMPACT);
+    exchange_head(x, code, "application/json", -1);
+    exchange_write(x, text, strlen(text));
+    exchange_finish(x, EXCHANGE_WHOLE);
+    free(text);
+    json_decref(status);
+}
+
+static void api_watch_open(struct api *api, struct exchange *x)
+{
+    struct world *w = api->world;
+    uint64_t from = number_of(x->path, "resourceVersion=");
+    struct api_stream *s = stream_of(api, NULL);
+    if (x->is_client_gone) {
+        exchange_finish(x, EXCHANGE_WHOLE);
+    } else if (from < api->compacted || faults_on(FAULT_GONE)) {
+        if (faults_on(FAULT_GONE)) {
+            faults_struck(FAULT_GONE);
+        }
+        if (world_one_in(w, 2)) {
+            refuse_watch(x, 410, "Expired");
+            return;
+        }
+        exchange_head(x, 200, "application/json", -1);
+        send_gone(x);
+        exchange_finish(x, EXCHANGE_WHOLE);
+    } else if (from > api->version && world_one_in(w, 2)) {
+        refuse_watch(x, 504, "Timeout"); /* too large a version; the other half is silent */
+    } else if (!s) {
+        refuse_watch(x, 429, "TooManyRequests");
+    } else {
+        accept_watch(api, s, x, from);
+    }
+}
+
+void api_watch_cut(struct api *api, const char *who, enum api_cut how)
+{
+    for (size_t i = 0; i < API_STREAMS_MAX; i++) {
+        struct api_stream *s = &api->streams[i];
+        if (!s->exchange || (who && strcmp(s->exchange->proc->name, who) != 0)) {
+            continue;
+        }
+        switch (how) {
+        case API_CUT_STUCK:
+            s->is_stuck = true;
+            break;
+        case API_CUT_RESET:
+            close_stream(s, EXCHANGE_RESET);
+            break;
+        case API_CUT_END:
+            close_stream(s, EXCHANGE_WHOLE);
+            break;
+        case API_CUT_GONE:
+            if (!s->is_stuck) {
+                send_gone(s->exchange);
+                close_stream(s, EXCHANGE_WHOLE);
+            }
+            break;
+        }
+    }
+}
+
+void api_watch_unstick(struct api *api)
+{
+    for (size_t i = 0; i < API_STREAMS_MAX; i++) {
+        api->streams[i].is_stuck = false;
+        pump_soon(api, &api->streams[i]);
+    }
+}
+
+bool api_watch_works(const struct api *api, const char *who, const char *key)
+{
+    for (size_t i = 0; i < API_STREAMS_MAX; i++) {
+        const struct api_stream *s = &api->streams[i];
+        size_t len = strlen(s->prefix);
+        if (s->exchange && !s->is_stuck && !s->exchange->is_client_gone &&
+            s->from <= api->version && strcmp(s->exchange->proc->name, who) == 0 &&
+            strncmp(key, s->prefix, len) == 0 && key[len] == '/' &&
+            strcmp(key + len + 1, s->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the network ----------------------------------------------------------------------------- */
+
+/* The way to the API server and back, and what goes wrong on it. */
 
 /* A connection that is dead for so long is given up by the kernel. */
 #define KERNEL_GIVES_UP_NS (25 * SEC)
@@ -60,8 +386,7 @@ static void lose(struct exchange *x)
     }
 }
 
-/* ---- the way back -----------------------------------------------------------------------------
- */
+/* ---- the way back ---------------------------------------------------------------------------- */
 
 static void send_text(struct exchange *x, int status, const char *type, const char *text)
 {
@@ -140,8 +465,7 @@ static void refuse(struct exchange *x, int code, const char *reason)
     json_decref(status);
 }
 
-/* ---- at the server ----------------------------------------------------------------------------
- */
+/* ---- at the server --------------------------------------------------------------------------- */
 
 /* What an admission webhook makes of a lease that is written. */
 static void run_webhook(struct exchange *x)
@@ -243,13 +567,26 @@ static void arrive(struct exchange *x)
     json_decref(result.body);
 }
 
-void api_connect(struct exchange *x)
+struct exchange *exchange_start(struct proc *proc, const char *method, const char *path,
+                                const char *body, const char *content_type, bool is_fresh)
 {
-    struct world *w = world_get();
-    exchange_later(x, w->now + world_between(w, MS, 30 * MS), arrive);
+    struct exchange *x = calloc(1, sizeof(*x));
+    assert(x);
+    x->proc = proc;
+    x->fd = world_get()->next_fd++;
+    x->is_fresh = is_fresh;
+    x->retry_after_s = -1;
+    x->body = body ? strdup(body) : NULL;
+    (void)snprintf(x->method, sizeof(x->method), "%s", method);
+    (void)snprintf(x->path, sizeof(x->path), "%s", path);
+    (void)snprintf(x->content_type, sizeof(x->content_type), "%s", content_type);
+    exchange_later(x, world_get()->now + world_between(world_get(), MS, 30 * MS), arrive);
+    return x;
 }
 
-void api_left(struct exchange *x)
+void exchange_leave(struct exchange *x)
 {
+    x->is_client_gone = true;
     api_watch_left(api_get(), x);
+    release(x);
 }

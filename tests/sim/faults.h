@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What may go wrong, as a list: drawn from a seed or written down as text, several at once, each
- * healed at a time of its own. A list that fails can be made shorter (shrink.c).
+ * healed at a time of its own. A list that fails can be made shorter.
  */
 #ifndef TESTS_SIM_FAULTS_H
 #define TESTS_SIM_FAULTS_H
 
 #include "tests/sim/world.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 
 enum { FAULTS_MAX = 96, FAULTS_TEXT_BYTES = 8192 };
 
@@ -53,7 +50,7 @@ enum fault_kind {
     FAULT_DPU_REBOOT,   /* it comes back, with another boot id, at the end */
     /* Drawn apart from the others. */
     FAULT_HOST_PROBE, /* the host sees by itself that the DPU is gone */
-    FAULT_FILES,      /* the record cannot be written (seam_file.h) */
+    FAULT_FILES,      /* the record cannot be written (below) */
     FAULT_STARVED,    /* the host's agents, the DPU's, or all, get the CPU now and then only */
     FAULT_UNSURE,     /* 504, and the write may have been committed */
     FAULT_KINDS
@@ -77,7 +74,6 @@ void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, in
 /* "name@START+LENGTH:PARAM ...", seconds; the inverse returns false for a word it does not know. */
 void faults_print(const struct fault_list *list, char out[static FAULTS_TEXT_BYTES]);
 bool faults_parse(const char *text, struct fault_list *out);
-const char *faults_name(enum fault_kind kind);
 
 /* Plans all of them in the world. The list outlives it. */
 void faults_plan(const struct fault_list *list);
@@ -89,5 +85,16 @@ void faults_struck(enum fault_kind kind);
 bool faults_are_over(void); /* none of any kind */
 /* Its parameter; 0 if there is none. */
 int64_t faults_param(enum fault_kind kind);
+
+/* A file system that fails the agents of the host (FAULT_FILES), in one of these ways. */
+enum seam_file_fault {
+    SEAM_FILE_NONE,
+    SEAM_FILE_FULL,      /* nothing new can be made; what is there can be rewritten */
+    SEAM_FILE_READ_ONLY, /* not even that */
+    SEAM_FILE_BROKEN,    /* reads fail, too */
+    SEAM_FILE_SHORT,     /* only a part of what is written arrives: the page is torn */
+};
+
+enum seam_file_fault seam_file_fault(void);
 
 #endif

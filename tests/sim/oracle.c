@@ -1,12 +1,385 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the oracle knows; what it says is in oracle_rules.c. */
 #include "tests/sim/oracle.h"
 
-#include "tests/sim/oracle_internal.h"
+#include <jansson.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SEC_NS INT64_C(1000000000)
+#define MS_NS  INT64_C(1000000)
+/* A renewal or an answer, from one agent to the other, with both awake and nothing broken. */
+#define LATENCY_NS (250 * MS_NS)
+/* A record that could not be written is tried again each second. */
+#define REWRITE_NS (SEC_NS + LATENCY_NS)
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+enum { PAGE_BYTES = 4096 };
+
+/* Four bits at a time: what the polynomial makes of each of their values. */
+static uint32_t crc32c(const char *bytes, size_t len)
+{
+    static const uint32_t of_bits[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
+                                         0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+                                         0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+                                         0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
+    uint32_t crc = 0xffffffff;
+    for (size_t i = 0; i < len; i++) {
+        crc ^= (uint8_t)bytes[i];
+        crc = (crc >> 4) ^ of_bits[crc & 15];
+        crc = (crc >> 4) ^ of_bits[crc & 15];
+    }
+    return ~crc;
+}
+
+static void take_text(const json_t *page, const char *name, char *out)
+{
+    const char *text = json_string_value(json_object_get(page, name));
+    (void)snprintf(out, RECORD_READER_TEXT_BYTES, "%s", text ? text : "");
+}
+
+static int64_t take_time(const json_t *page, const char *name)
+{
+    const json_t *value = json_object_get(page, name);
+    return json_is_integer(value) ? (int64_t)json_integer_value(value) : -1;
+}
+
+static const char *check(const json_t *page, const struct record_read *r)
+{
+    bool is_ready = strcmp(r->state, "Ready") == 0;
+    bool is_refused = strcmp(r->state, "NotReady") == 0;
+    if (json_integer_value(json_object_get(page, "version")) != 1) {
+        return "it is not of version 1";
+    }
+    if (!is_ready && !is_refused && strcmp(r->state, "Unknown") != 0) {
+        return "its state is no state";
+    }
+    if (r->reason[0] == '\0' || r->boot_id[0] == '\0') {
+        return "it has no reason, or no boot id";
+    }
+    if ((is_ready && !r->admit) || (is_refused && r->admit)) {
+        return "state and admission contradict each other";
+    }
+    if (r->observed_ns < 0 || r->lease_until_ns < 0 || r->writer_until_ns <= 0 ||
+        r->hold_until_ns < r->writer_until_ns) {
+        return "its times make no sense";
+    }
+    if (r->admit && r->observed_ns == 0) {
+        return "it admits, and nothing was ever observed";
+    }
+    return NULL;
+}
+
+const char *record_reader_decode(const char *page, size_t len, struct record_read *out)
+{
+    static const char member[] = ",\"crc32c\":\"";
+    const char *at = len == PAGE_BYTES ? memmem(page, len, member, strlen(member)) : NULL;
+    if (!at || page[PAGE_BYTES - 1] != '\n') {
+        return "it is no page of 4096 bytes that ends in a newline, with a checksum";
+    }
+    if (strtoul(at + strlen(member), NULL, 16) != crc32c(page, (size_t)(at - page))) {
+        return "its checksum is wrong";
+    }
+    len = PAGE_BYTES - 1;
+    while (page[len - 1] == ' ') { /* most of the page: a parser is slow to pass it */
+        len--;
+    }
+    json_t *tree = json_loadb(page, len, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(tree)) {
+        json_decref(tree);
+        return "it is no JSON object";
+    }
+    take_text(tree, "state", out->state);
+    take_text(tree, "reason", out->reason);
+    take_text(tree, "bootId", out->boot_id);
+    take_text(tree, "dpuBootId", out->dpu_boot_id);
+    take_text(tree, "dpuRebootTime", out->dpu_reboot_time);
+    out->admit = json_is_true(json_object_get(tree, "admit"));
+    out->observed_ns = take_time(tree, "observedBoottimeNs");
+    out->lease_until_ns = take_time(tree, "leaseUntilBoottimeNs");
+    out->writer_until_ns = take_time(tree, "writerUntilBoottimeNs");
+    out->hold_until_ns = take_time(tree, "holdUntilBoottimeNs");
+    const char *wrong = check(tree, out);
+    json_decref(tree);
+    return wrong;
+}
+
+/* Whether a reader admits at `boot_ns`, by the rules of the page: `out_reason` says why (not). */
+static bool record_reader_judge(const struct record_read *r, const char *boot_id, int64_t boot_ns,
+                                const char **out_reason)
+{
+    *out_reason = r->reason;
+    if (strcmp(r->boot_id, boot_id) != 0) {
+        *out_reason = "RecordInvalid";
+        return false;
+    }
+    if (!r->admit || boot_ns < r->hold_until_ns) {
+        return r->admit;
+    }
+    *out_reason = "RecordStale";
+    return false;
+}
+
+static double ago(int64_t now, int64_t then)
+{
+    return then == 0 ? -1 : (double)(now - then) / 1e9;
+}
+
+static int64_t longest_gap_ns(const struct oracle *o)
+{
+    return o->config.interval_ns + o->config.interval_ns / 10;
+}
+
+static void fail(struct oracle *o, const struct oracle_truth *t, const struct record_read *r,
+                 const char *rule, const char *what)
+{
+    if (o->failure[0] != '\0') {
+        return;
+    }
+    (void)snprintf(o->rule, sizeof(o->rule), "%s", rule);
+    (void)snprintf(o->failure, sizeof(o->failure),
+                   "%s: %s; seconds ago: renewal %.3f, counted %.3f, blind %.3f, without watch "
+                   "%.3f, edited %.3f, broken %.3f, regular since %.3f; interval %.0f s, duration "
+                   "%.0f s; record %s/%s",
+                   rule, what, ago(t->now, o->renewed_at), ago(t->now, o->counted_at),
+                   ago(t->now, o->blind_at), ago(t->now, o->murky_at), ago(t->now, o->edited_at),
+                   ago(t->now, o->broken_at), ago(t->now, o->regular_since),
+                   (double)o->config.interval_ns / 1e9, (double)o->config.duration_ns / 1e9,
+                   r ? r->state : "-", r ? r->reason : "-");
+}
+
+static bool is_regular(const struct oracle *o, int64_t now)
+{
+    return o->renewed_at != 0 && now - o->renewed_at <= longest_gap_ns(o);
+}
+
+/*
+ * The rules, each with its bound. What they excuse is said beside them, and nothing else is.
+ *
+ *   late      A DPU that renews no more is admitted no longer than its lease, once evidence can be
+ *             had. A broken watch is no excuse: reads are answered.
+ *   probe     A DPU that the host sees gone is refused at once, and nobody is refused for what no
+ *             host probe says.
+ *   report    A DPU that says it is unwell is refused at once.
+ *   stale     The last word of a dead writer ends.
+ *   early     A DPU whose renewal was there to be seen is not refused within the duration that
+ *             stands on the lease, or ours, if that is shorter.
+ *
+ *   regular   A DPU that renews all along is not refused, whatever the host cannot see.
+ *
+ *   hold      Nobody is condemned by an API server that is not there, or takes no writes.
+ *
+ *   reboot    Another boot of the DPU is told once, and nothing else is told as one.
+ *
+ *   back      When all has been well for long enough, the DPU is admitted.
+ */
+
+/* A look at it is no later. */
+#define HOST_PROBE_NS (SEC_NS + LATENCY_NS)
+
+/* A request that hangs, on either side. */
+#define HANG_NS (5 * SEC_NS)
+
+/* The host takes a longer duration from the lease, up to this. */
+#define DURATION_MOST_NS (600 * SEC_NS)
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t duration_ns(const struct oracle *o)
+{
+    return most(o->config.duration_ns, least(o->longest_ns, DURATION_MOST_NS));
+}
+
+/* ---- admitted -------------------------------------------------------------------------------- */
+
+/* Once it can see again the host needs a read, and gives the DPU the time of a retry; what it then
+ * sees for the first time counts from that moment. */
+static int64_t settle_ns(const struct oracle *o)
+{
+    int64_t interval_ns = o->config.interval_ns;
+    int64_t settle = 3 * interval_ns + HANG_NS;
+    return most(settle, duration_ns(o) + interval_ns);
+}
+
+static void check_late(struct oracle *o, const struct oracle_truth *t, const struct record_read *r)
+{
+    int64_t interval_ns = o->config.interval_ns;
+    int64_t duration = duration_ns(o);
+    /* Without a watch a renewal is seen by a read, at most a duration after it was made. */
+    int64_t unseen_ns = t->now - o->murky_at < 2 * duration ? duration : 0;
+    int64_t limit = o->renewed_at + duration + unseen_ns;
+    if (o->stepped_at != 0) { /* stamps that went back: a retry's time for the next */
+        limit = most(limit, o->renewed_at + 2 * interval_ns + HANG_NS + SEC_NS);
+    }
+    limit = most(limit, o->blind_at + settle_ns(o));
+    limit = most(limit, o->gone_at + settle_ns(o));
+    if (o->edited_at != 0) { /* stamps that somebody else wrote may pass for the DPU's */
+        limit = most(limit, o->edited_at + duration + settle_ns(o));
+    }
+    if (o->unsure_at != 0 && t->now - o->unsure_at < HANG_NS) {
+        limit += most(o->config.duration_ns / 8, SEC_NS / 4); /* a mark's answer is waited for */
+    }
+    if (t->now > limit + 2 * LATENCY_NS) {
+        fail(o, t, r, "late", "a dead DPU is admitted");
+    }
+}
+
+static void check_report(struct oracle *o, const struct oracle_truth *t,
+                         const struct record_read *r)
+{
+    int64_t seen_since = most(o->blind_at, o->murky_at);
+    if (o->is_reported && o->reported_since > seen_since + LATENCY_NS &&
+        t->now - o->reported_since > LATENCY_NS && t->now - o->edited_at > duration_ns(o) &&
+        t->now - o->report_renewed_at < o->shortest_ns) {
+        fail(o, t, r, "report", "a DPU that says it is unwell is admitted");
+    }
+}
+
+static void check_stale(struct oracle *o, const struct oracle_truth *t, const struct record_read *r)
+{
+    int64_t limit_ns = o->config.stale_hold_ns + duration_ns(o) + 2 * o->config.interval_ns;
+    if (o->host_down_since != 0 && t->now - o->host_down_since > limit_ns) {
+        fail(o, t, r, "stale", "the last word of a dead writer counts");
+    }
+}
+
+/* ---- refused --------------------------------------------------------------------------------- */
+
+/* Neither said by the DPU itself, nor done to it by others. */
+static bool is_undisturbed(const struct oracle *o, int64_t since)
+{
+    return !o->is_reported && o->reported_at < since && o->edited_at + 2 * duration_ns(o) < since &&
+           o->stepped_at < since;
+}
+
+static void check_early(struct oracle *o, const struct oracle_truth *t, const struct record_read *r)
+{
+    int64_t before = o->before_at;
+    bool was_visible = before != 0 && most(o->blind_at, o->murky_at) + LATENCY_NS < before;
+    int64_t age_ns = t->now - o->counted_at;
+    if (was_visible && is_undisturbed(o, before) && o->gone_at + LATENCY_NS < before &&
+        age_ns > LATENCY_NS && age_ns < o->shortest_ns - LATENCY_NS) {
+        fail(o, t, r, "early", "a DPU whose renewal was visible is refused");
+    }
+}
+
+static void check_regular(struct oracle *o, const struct oracle_truth *t,
+                          const struct record_read *r)
+{
+    if (o->was_ready && is_regular(o, t->now) && is_undisturbed(o, o->regular_since) &&
+        t->now - o->regular_since > 2 * o->config.duration_ns && r &&
+        t->host_boot_ns < r->hold_until_ns) {
+        fail(o, t, r, "regular", "a DPU that renewed all along is refused");
+    }
+}
+
+static void check_hold(struct oracle *o, const struct oracle_truth *t, const struct record_read *r)
+{
+    if (o->is_held && r && t->host_boot_ns < r->hold_until_ns) {
+        fail(o, t, r, "hold", "a DPU is refused while nobody can know");
+    }
+}
+
+static void check_back(struct oracle *o, const struct oracle_truth *t, const struct record_read *r)
+{
+    int64_t bound_ns = 60 * SEC_NS + 4 * o->config.interval_ns + o->config.duration_ns;
+    int64_t edited_ns = bound_ns + 10 * o->config.duration_ns;
+    if (t->now - o->broken_at > bound_ns && t->now - o->edited_at > edited_ns) {
+        fail(o, t, r, "back", "all has been well, and the DPU is refused");
+    }
+}
+
+/* Of what a host probe takes away nothing else is asked. */
+static bool check_accused(struct oracle *o, const struct oracle_truth *t,
+                          const struct record_read *r)
+{
+    bool is_accused = o->accused_at != 0 && t->now - o->accused_at <= HOST_PROBE_NS;
+    bool has_looked = t->now - o->host_down_at > HOST_PROBE_NS;
+    if (!is_accused && r && has_looked && strcmp(o->reason, "HostProbeFailed") == 0) {
+        fail(o, t, r, "host probe", "a DPU is refused that no host probe accuses");
+    }
+    return is_accused;
+}
+
+/* ---- boots ----------------------------------------------------------------------------------- */
+
+static size_t find_boot(const struct oracle *o, const char *id)
+{
+    size_t i = 0;
+    while (i < o->boot_count && strcmp(o->boots[i], id) != 0) {
+        i++;
+    }
+    return i;
+}
+
+void oracle_check_boot(struct oracle *o, const struct oracle_truth *t,
+                       const struct record_read *before, const struct record_read *now)
+{
+    bool is_told = now->dpu_reboot_time[0] != '\0' &&
+                   strcmp(before->dpu_reboot_time, now->dpu_reboot_time) != 0;
+    bool is_known = before->dpu_boot_id[0] != '\0' && now->dpu_boot_id[0] != '\0';
+    bool is_other = is_known && strcmp(before->dpu_boot_id, now->dpu_boot_id) != 0;
+    size_t boot = find_boot(o, now->dpu_boot_id);
+    if (is_told && !is_other && (is_known || boot == 0)) { /* the record does not show each boot */
+        fail(o, t, now, "reboot", "a reboot is told that was none");
+    } else if (is_other && (boot == o->boot_count || boot <= find_boot(o, before->dpu_boot_id))) {
+        fail(o, t, now, "reboot", "a boot is told that is not later than the last");
+    } else if (is_other && !is_told) {
+        fail(o, t, now, "reboot", "a reboot is not told");
+    }
+}
+
+/* All has been well for long enough: it is the boot that renews. */
+static void check_boot_now(struct oracle *o, const struct oracle_truth *t,
+                           const struct record_read *r)
+{
+    int64_t bound_ns = 60 * SEC_NS + 4 * o->config.interval_ns + o->config.duration_ns;
+    if (r && t->now - o->broken_at > bound_ns && strcmp(r->dpu_boot_id, t->dpu_boot_id) != 0) {
+        fail(o, t, r, "reboot", "a boot of the DPU was not noticed");
+    }
+}
+
+void oracle_check(struct oracle *o, const struct oracle_truth *t, const struct record_read *r,
+                  bool admits)
+{
+    if (!r || t->host_boot_ns >= r->hold_until_ns) { /* all starts anew */
+        o->was_ready = false;
+        o->is_held = false;
+    }
+    if (admits) {
+        bool sees = most(o->blind_at, o->murky_at) < o->regular_since;
+        o->was_ready |= sees && is_regular(o, t->now) && t->now - o->regular_since > LATENCY_NS &&
+                        strcmp(r->state, "Ready") == 0;
+        if (o->accused_since != 0 && t->now - o->accused_since > HOST_PROBE_NS) {
+            fail(o, t, r, "host probe", "a DPU is admitted that the host sees gone");
+        }
+        check_late(o, t, r);
+        check_report(o, t, r);
+        check_stale(o, t, r);
+        check_boot_now(o, t, r);
+        return;
+    }
+    if (!check_accused(o, t, r)) {
+        check_early(o, t, r);
+        check_regular(o, t, r);
+        check_hold(o, t, r);
+        check_back(o, t, r);
+    }
+    o->was_ready = false; /* it has to be earned again */
+    o->is_held = false;
+}
+
+/* What the oracle knows; what it says is above. */
 
 /* What one agent may ask for: a burst, and then a steady rate. The host's ordinary requests share a
  * bucket of one a second; beside them it may read and mark the lease in each interval. The
@@ -32,56 +405,7 @@ void oracle_free(struct oracle *o)
     free(o);
 }
 
-const char *oracle_failure(const struct oracle *o)
-{
-    return o->failure;
-}
-
-const char *oracle_rule(const struct oracle *o)
-{
-    return o->rule;
-}
-
-uint64_t oracle_renewals(const struct oracle *o)
-{
-    return o->renewals;
-}
-
-uint64_t oracle_flips(const struct oracle *o)
-{
-    return o->flips;
-}
-
-uint64_t oracle_requests(const struct oracle *o)
-{
-    return o->requests;
-}
-
-static double ago(int64_t now, int64_t then)
-{
-    return then == 0 ? -1 : (double)(now - then) / 1e9;
-}
-
-void oracle_fail(struct oracle *o, const struct oracle_truth *t, const struct record_read *r,
-                 const char *rule, const char *what)
-{
-    if (o->failure[0] != '\0') {
-        return;
-    }
-    (void)snprintf(o->rule, sizeof(o->rule), "%s", rule);
-    (void)snprintf(o->failure, sizeof(o->failure),
-                   "%s: %s; seconds ago: renewal %.3f, counted %.3f, blind %.3f, without watch "
-                   "%.3f, edited %.3f, broken %.3f, regular since %.3f; interval %.0f s, duration "
-                   "%.0f s; record %s/%s",
-                   rule, what, ago(t->now, o->renewed_at), ago(t->now, o->counted_at),
-                   ago(t->now, o->blind_at), ago(t->now, o->murky_at), ago(t->now, o->edited_at),
-                   ago(t->now, o->broken_at), ago(t->now, o->regular_since),
-                   (double)o->config.interval_ns / 1e9, (double)o->config.duration_ns / 1e9,
-                   r ? r->state : "-", r ? r->reason : "-");
-}
-
-/* ---- the API server's log ---------------------------------------------------------------------
- */
+/* ---- the API server's log -------------------------------------------------------------------- */
 
 static const char *text_at(const json_t *lease, const char *outer, const char *inner)
 {
@@ -95,16 +419,6 @@ static bool says_unwell(const json_t *lease)
         json_object_get(json_object_get(json_object_get(lease, "metadata"), "annotations"),
                         "dpu.k8s.ovn.org/health"));
     return health && (strcmp(health, "unhealthy") == 0 || strcmp(health, "shutdown") == 0);
-}
-
-static int64_t longest_gap_ns(const struct oracle *o)
-{
-    return o->config.interval_ns + o->config.interval_ns / 10;
-}
-
-bool oracle_is_regular(const struct oracle *o, int64_t now)
-{
-    return o->renewed_at != 0 && now - o->renewed_at <= longest_gap_ns(o);
 }
 
 /* A renewal counts for whoever has seen the one before it on the same lease, unless its stamp went
@@ -134,7 +448,7 @@ static void note_duration(struct oracle *o, const json_t *lease)
 {
     int64_t duration_ns = json_integer_value(json_object_get(json_object_get(lease, "spec"),
                                                              "leaseDurationSeconds")) *
-                          ORACLE_SEC;
+                          SEC_NS;
     o->longest_ns = duration_ns > o->longest_ns ? duration_ns : o->longest_ns;
     if (duration_ns > 0 && duration_ns < o->shortest_ns) {
         o->shortest_ns = duration_ns;
@@ -149,6 +463,9 @@ static void note_report(struct oracle *o, int64_t now, const json_t *lease)
                         "dpu.k8s.ovn.org/health-renew-time"));
     if (stamp && strcmp(stamp, o->report_stamp) != 0) {
         (void)snprintf(o->report_stamp, sizeof(o->report_stamp), "%s", stamp);
+        if (now - o->report_renewed_at >= o->shortest_ns) { /* it had ended, and begins anew */
+            o->reported_since = now;
+        }
         o->report_renewed_at = now;
     }
 }
@@ -160,11 +477,11 @@ static void check_writer(struct oracle *o, int64_t now, const char *who, const j
     bool is_host = strcmp(who, agents[0]) == 0 || strcmp(who, agents[2]) == 0;
     if (is_host && after &&
         strcmp(text_at(before, "spec", "renewTime"), text_at(after, "spec", "renewTime")) != 0) {
-        oracle_fail(o, &t, NULL, "forged", "a host agent wrote a renewTime");
+        fail(o, &t, NULL, "forged", "a host agent wrote a renewTime");
     }
     if (o->config.is_companion && strcmp(who, agents[1]) == 0 && before && after &&
         strcmp(text_at(before, "spec", "renewTime"), text_at(after, "spec", "renewTime")) != 0) {
-        oracle_fail(o, &t, NULL, "forged", "a companion wrote a renewTime");
+        fail(o, &t, NULL, "forged", "a companion wrote a renewTime");
     }
 }
 
@@ -177,9 +494,9 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
                                       text_at(after, "spec", "renewTime")) != 0;
     check_writer(o, now, who, before, after);
     if (!after || strcmp(who, "etcd") == 0) {
-        bool was_seen = o->blind_at + ORACLE_LATENCY_NS < o->renewed_at &&
-                        o->murky_at + ORACLE_LATENCY_NS < o->renewed_at &&
-                        now - o->renewed_at > ORACLE_LATENCY_NS;
+        bool was_seen = o->blind_at + LATENCY_NS < o->renewed_at &&
+                        o->murky_at + LATENCY_NS < o->renewed_at &&
+                        now - o->renewed_at > LATENCY_NS;
         o->gone_at = now;
         o->was_ready = o->was_ready && was_seen; /* else nobody will ever see it */
     }
@@ -216,11 +533,11 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
 {
     const struct oracle_truth t = {.now = now};
     int64_t interval_ns = o->config.interval_ns;
-    int64_t host_ns = interval_ns / (interval_ns / ORACLE_SEC + 1 + MARK_REQUESTS);
-    bool is_unsure = o->unsure_at != 0 && now - o->unsure_at < 5 * ORACLE_SEC;
+    int64_t host_ns = interval_ns / (interval_ns / SEC_NS + 1 + MARK_REQUESTS);
+    bool is_unsure = o->unsure_at != 0 && now - o->unsure_at < 5 * SEC_NS;
     int64_t dpu_ns = is_unsure ? interval_ns / 12 : interval_ns / 8;
     int64_t dpu_write_ns = interval_ns / 5;
-    int64_t host_write_ns = interval_ns / (interval_ns / ORACLE_SEC + MARK_WRITES);
+    int64_t host_write_ns = interval_ns / (interval_ns / SEC_NS + MARK_WRITES);
     bool is_write = strcmp(method, "GET") != 0 && strcmp(method, "WATCH") != 0;
     o->requests++;
     for (size_t i = 0; i < ORACLE_AGENTS; i++) {
@@ -229,17 +546,16 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
             continue;
         }
         if (runs_over(&o->all[i], now, is_dpu ? dpu_ns : host_ns, REQUESTS_BURST)) {
-            oracle_fail(o, &t, NULL, "requests", who);
+            fail(o, &t, NULL, "requests", who);
         }
         if (is_write &&
             runs_over(&o->writes[i], now, is_dpu ? dpu_write_ns : host_write_ns, WRITES_BURST)) {
-            oracle_fail(o, &t, NULL, "writes", who);
+            fail(o, &t, NULL, "writes", who);
         }
     }
 }
 
-/* ---- the truth --------------------------------------------------------------------------------
- */
+/* ---- the truth ------------------------------------------------------------------------------- */
 
 void oracle_started(struct oracle *o, int64_t now, bool is_host, bool has_record)
 {
@@ -274,9 +590,9 @@ static void note_outage(struct oracle *o, const struct oracle_truth *t)
     } else if (o->outage_since == 0) {
         int64_t quiet_ns = 2 * o->config.duration_ns;
         o->outage_since = t->now;
-        o->is_held = o->last_admitted && o->was_ready && oracle_is_regular(o, t->now) &&
-                     !o->is_reported && t->now - o->reported_at > quiet_ns &&
-                     t->now - o->edited_at > quiet_ns && t->now - o->stepped_at > quiet_ns;
+        o->is_held = o->last_admitted && o->was_ready && is_regular(o, t->now) && !o->is_reported &&
+                     t->now - o->reported_at > quiet_ns && t->now - o->edited_at > quiet_ns &&
+                     t->now - o->stepped_at > quiet_ns;
     }
 }
 
@@ -288,7 +604,7 @@ static bool note_writing(struct oracle *o, const struct oracle_truth *t)
         o->writes_since = 0;
     } else if (o->writes_since == 0) {
         o->writes_since = t->now;
-    } else if (t->now - o->writes_since > ORACLE_REWRITE_NS) {
+    } else if (t->now - o->writes_since > REWRITE_NS) {
         o->is_unwritten = false;
     }
     return t->host_runs && !o->is_unwritten;
@@ -394,7 +710,7 @@ bool oracle_read(struct oracle *o, const struct oracle_truth *t, const char *pag
     const char *wrong = page ? decode(o, t, page, len) : NULL;
     const struct record_read *record = page ? &o->record : NULL;
     if (wrong && !o->is_unwritten) {
-        oracle_fail(o, t, NULL, "illegal", wrong);
+        fail(o, t, NULL, "illegal", wrong);
         return false;
     }
     if (wrong) { /* torn: it says nothing */
@@ -427,6 +743,6 @@ void oracle_gate(struct oracle *o, const struct oracle_truth *t, bool admits, co
         (void)snprintf(what, sizeof(what), "dpu-gate says %s (%s), the record %s (%s)",
                        admits ? "admit" : "refuse", reason, o->last_admitted ? "admit" : "refuse",
                        o->reason);
-        oracle_fail(o, t, NULL, "gate", what);
+        fail(o, t, NULL, "gate", what);
     }
 }

@@ -6,8 +6,7 @@
  */
 #define CURL_DISABLE_DEPRECATION
 #define CURL_DISABLE_TYPECHECK
-#include "tests/sim/exchange.h"
-#include "tests/sim/world.h"
+#include "tests/sim/api.h"
 
 #include <curl/curl.h>
 
@@ -61,8 +60,7 @@ struct multi {
     void *timer_user;
 };
 
-/* ---- handles ----------------------------------------------------------------------------------
- */
+/* ---- handles --------------------------------------------------------------------------------- */
 
 CURL *curl_easy_init(void)
 {
@@ -169,8 +167,7 @@ void curl_easy_cleanup(CURL *handle)
     }
 }
 
-/* ---- the multi handle -------------------------------------------------------------------------
- */
+/* ---- the multi handle ------------------------------------------------------------------------ */
 
 CURLM *curl_multi_init(void)
 {
@@ -299,8 +296,7 @@ CURLMsg *curl_multi_info_read(CURLM *handle, int *left)
     return NULL;
 }
 
-/* ---- transfers --------------------------------------------------------------------------------
- */
+/* ---- transfers ------------------------------------------------------------------------------- */
 
 static void end(struct multi *m, struct easy *easy, CURLcode code)
 {

@@ -3,8 +3,9 @@
  * Virtual time, the machines that live in it, and what runs on them. Nothing here knows the
  * product.
  *
- * There is one world at a time, because the seams (seam_*.c) stand in for functions that have no
- * argument to pass it by. All times are int64 ns of true time, which no machine's clock shows.
+ * There is one world at a time, because the seams (seams.c, seam_curl.c) stand in for functions
+ * that have no argument to pass it by. All times are int64 ns of true time, which no machine's
+ * clock shows.
  */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
@@ -27,7 +28,7 @@ enum {
     BOOT_ID_BYTES = 37,
 };
 
-struct ev_loop; /* seam_loop.c */
+struct ev_loop; /* seams.c */
 
 struct machine {
     const char *name;
@@ -99,11 +100,36 @@ void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(pri
 /* One line of the story, if wanted. */
 void world_tell(const struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* seam_loop.c: the loop of a process. */
+/* seams.c: the loop of a process. */
 struct ev_loop *loop_new(struct proc *proc);
 void loop_free(struct ev_loop *loop);
 int64_t loop_due(const struct ev_loop *loop); /* true time of the next callback */
 void loop_run(struct ev_loop *loop);          /* all callbacks that are due */
 void loop_feed(struct ev_loop *loop, int fd); /* it became readable; -1: all of them */
+
+/*
+ * What runs have exercised, by name: a run that is green because nothing happened in it proves
+ * nothing. It is counted where product and simulation meet, each time that something really comes
+ * through there. tests/sim/counts says what the corpus has to exercise.
+ */
+enum { TALLY_NAMES = 256, TALLY_NAME_BYTES = 64 };
+
+/* Plain: it may be copied between processes, and compared with memcmp. */
+struct tally {
+    struct tally_entry {
+        char name[TALLY_NAME_BYTES];
+        uint64_t count;
+    } entries[TALLY_NAMES];
+    size_t used;
+};
+
+/* Where tally_note counts from now on; as the world's. NULL: nowhere. Borrowed. */
+void tally_use(struct tally *t);
+void tally_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+void tally_add(struct tally *sum, const struct tally *t);
+void tally_print(const struct tally *t); /* sorted by name, one a line */
+/* Prints each name in the file `path`, one a line, that was not counted; true if there is none. */
+bool tally_has_all(const struct tally *t, const char *path);
 
 #endif

@@ -1,15 +1,409 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "standin/api.h"
 
+#include "base/clock.h"
 #include "base/text.h"
-#include "standin/api_meta.h"
-#include "standin/merge.h"
-#include "standin/need.h"
-#include "standin/select.h"
+#include "base/time.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <string.h>
+#include <sys/random.h>
+
+enum { MESSAGE_BYTES = 1024 };
+
+void api_result_fini(struct api_result *r)
+{
+    json_decref(r->body);
+    *r = (struct api_result)API_RESULT_INIT;
+}
+
+void api_result_ok(struct api_result *r, int code, json_t *body)
+{
+    json_decref(r->body);
+    r->code = code;
+    r->body = need(body);
+}
+
+static json_t *new_status(int code, const char *reason, const char *message)
+{
+    json_t *status = need(json_pack("{s:s, s:s, s:{}, s:s, s:s}", "kind", "Status", "apiVersion",
+                                    "v1", "metadata", "status", "Failure", "message", message));
+    if (reason[0]) {
+        (void)json_object_set_new(status, "reason", json_string(reason));
+    }
+    (void)json_object_set_new(status, "code", json_integer(code));
+    return status;
+}
+
+bool api_fail(struct api_result *r, int code, const char *reason, const char *fmt, ...)
+{
+    char message[MESSAGE_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    api_result_ok(r, code, new_status(code, reason, message));
+    return false;
+}
+
+static bool fail_not_found(struct api_result *r, const struct api_kind *kind, const char *name)
+{
+    char resource[API_NAME_BYTES];
+    api_kind_resource(kind, resource);
+    return api_fail(r, 404, "NotFound", "%s \"%s\" not found", resource, name);
+}
+
+static bool fail_exists(struct api_result *r, const struct api_kind *kind, const char *name)
+{
+    char resource[API_NAME_BYTES];
+    api_kind_resource(kind, resource);
+    return api_fail(r, 409, "AlreadyExists", "%s \"%s\" already exists", resource, name);
+}
+
+static bool fail_conflict(struct api_result *r, const struct api_kind *kind, const char *name,
+                          const char *why)
+{
+    char resource[API_NAME_BYTES];
+    api_kind_resource(kind, resource);
+    return api_fail(r, 409, "Conflict", "Operation cannot be fulfilled on %s \"%s\": %s", resource,
+                    name, why);
+}
+
+static bool fail_invalid(struct api_result *r, const struct api_kind *kind, const char *name,
+                         const char *what)
+{
+    return api_fail(r, 422, "Invalid", "%s%s%s \"%s\" is invalid: %s", kind->kind,
+                    kind->group[0] ? "." : "", kind->group, name, what);
+}
+
+json_t *api_expired_status(uint64_t asked, uint64_t oldest)
+{
+    char message[MESSAGE_BYTES];
+    (void)snprintf(message, sizeof(message), "too old resource version: %" PRIu64 " (%" PRIu64 ")",
+                   asked, oldest);
+    return new_status(410, "Expired", message);
+}
+
+/* ---- patches --------------------------------------------------------------------------------- */
+
+/* The one list that a strategic merge patch of ours has: its items are merged by their "type", and
+ * {"$patch": "delete"} takes one away. Returns owned. */
+static json_t *merge_by_type(const json_t *own, const json_t *patch)
+{
+    json_t *merged = need(json_array());
+    size_t i;
+    size_t j;
+    json_t *item;
+    json_t *change;
+    json_array_foreach(own, i, item)
+    {
+        json_t *copy = need(json_deep_copy(item));
+        json_array_foreach(patch, j, change)
+        {
+            if (!json_equal(json_object_get(item, "type"), json_object_get(change, "type"))) {
+                continue;
+            }
+            if (json_object_get(change, "$patch")) {
+                json_decref(copy);
+                copy = NULL;
+                break;
+            }
+            (void)json_object_update(copy, change);
+        }
+        if (copy) {
+            (void)json_array_append_new(merged, copy);
+        }
+    }
+    json_array_foreach(patch, j, change)
+    {
+        bool known = json_object_get(change, "$patch") != NULL;
+        json_array_foreach(own, i, item)
+        {
+            known |= json_equal(json_object_get(item, "type"), json_object_get(change, "type"));
+        }
+        if (!known) {
+            (void)json_array_append(merged, change);
+        }
+    }
+    return merged;
+}
+
+void merge_patch(json_t *target, const json_t *patch, bool is_strategic)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)patch, key, value)
+    {
+        json_t *own = json_object_get(target, key);
+        if (json_is_null(value)) {
+            (void)json_object_del(target, key);
+        } else if (json_is_object(value)) {
+            if (!json_is_object(own)) {
+                own = need(json_object());
+                (void)json_object_set_new(target, key, own);
+            }
+            merge_patch(own, value, is_strategic);
+        } else if (is_strategic && strcmp(key, "conditions") == 0) {
+            (void)json_object_set_new(target, key, merge_by_type(own, value));
+        } else {
+            (void)json_object_set_new(target, key, need(json_deep_copy(value)));
+        }
+    }
+}
+
+/* ---- selectors ------------------------------------------------------------------------------- */
+
+struct term {
+    char key[API_NAME_BYTES];
+    char value[API_NAME_BYTES];
+};
+
+/* Takes the next "key=value" from *text. 1: got one, 0: at the end, -1: another form. */
+static int next_term(const char **text, struct term *out)
+{
+    if (!*text || **text == '\0') {
+        return 0;
+    }
+    size_t len = strcspn(*text, ",");
+    const char *equals = memchr(*text, '=', len);
+    if (!equals || equals == *text || equals[-1] == '!') {
+        return -1;
+    }
+    size_t key_len = (size_t)(equals - *text);
+    const char *value = equals + (equals[1] == '=' ? 2 : 1);
+    size_t value_len = (size_t)(*text + len - value);
+    if (key_len >= sizeof(out->key) || value_len >= sizeof(out->value)) {
+        return -1;
+    }
+    memcpy(out->key, *text, key_len);
+    out->key[key_len] = '\0';
+    memcpy(out->value, value, value_len);
+    out->value[value_len] = '\0';
+    *text += len + ((*text)[len] == ',' ? 1 : 0);
+    return 1;
+}
+
+/* The text of a selectable field, or NULL if the kind has none of that name. */
+static const char *field_text(const struct api_kind *kind, const json_t *object, const char *key)
+{
+    if (strcmp(key, "metadata.name") == 0) {
+        return store_meta(object, "name");
+    }
+    if (strcmp(key, "metadata.namespace") == 0 && kind->namespaced) {
+        return store_meta(object, "namespace");
+    }
+    bool is_slice = strcmp(kind->plural, "resourceslices") == 0;
+    bool is_bound = is_slice || strcmp(kind->plural, "pods") == 0;
+    if ((is_bound && strcmp(key, "spec.nodeName") == 0) ||
+        (is_slice && strcmp(key, "spec.driver") == 0)) {
+        const json_t *spec = json_object_get(object, "spec");
+        const char *text = json_string_value(json_object_get(spec, key + 5));
+        return text ? text : "";
+    }
+    return NULL;
+}
+
+bool select_check(const struct api_kind *kind, const char *fields, const char *labels,
+                  struct api_result *r)
+{
+    struct term term;
+    int rc;
+    while ((rc = next_term(&fields, &term)) > 0) {
+        if (!field_text(kind, NULL, term.key)) {
+            return api_fail(r, 400, "BadRequest",
+                            "\"%s\" is not a known field selector: only \"metadata.name\"%s",
+                            term.key, kind->namespaced ? ", \"metadata.namespace\"" : "");
+        }
+    }
+    if (rc < 0) {
+        return api_fail(r, 400, "BadRequest", "invalid selector: \"%s\"", fields);
+    }
+    while ((rc = next_term(&labels, &term)) > 0) {
+    }
+    if (rc < 0) {
+        return api_fail(r, 400, "BadRequest", "label selector \"%s\": only key=value is supported",
+                        labels);
+    }
+    return true;
+}
+
+bool select_matches(const struct api_target *target, const json_t *object, const char *fields,
+                    const char *labels)
+{
+    struct term term;
+    if (target->ns[0] && strcmp(store_meta(object, "namespace"), target->ns) != 0) {
+        return false;
+    }
+    while (next_term(&fields, &term) > 0) {
+        const char *text = field_text(target->kind, object, term.key);
+        if (!text || strcmp(text, term.value) != 0) {
+            return false;
+        }
+    }
+    const json_t *own = json_object_get(json_object_get(object, "metadata"), "labels");
+    while (next_term(&labels, &term) > 0) {
+        if (!text_equal(json_string_value(json_object_get(own, term.key)), term.value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void select_name(const char *fields, char out[static API_NAME_BYTES])
+{
+    struct term term;
+    out[0] = '\0';
+    while (next_term(&fields, &term) > 0) {
+        if (strcmp(term.key, "metadata.name") == 0) {
+            (void)text_copy(out, API_NAME_BYTES, term.value);
+        }
+    }
+}
+
+/* ---- metadata -------------------------------------------------------------------------------- */
+
+static bool check_body(const struct api_target *target, const json_t *body, struct api_result *r)
+{
+    char version[API_NAME_BYTES];
+    const char *kind = json_string_value(json_object_get(body, "kind"));
+    const char *own_version = json_string_value(json_object_get(body, "apiVersion"));
+    const char *name = store_meta(body, "name");
+    const char *ns = store_meta(body, "namespace");
+
+    if (!json_is_object(body)) {
+        return api_fail(r, 400, "BadRequest",
+                        "the object provided is unrecognized (must be of type %s)",
+                        target->kind->kind);
+    }
+    api_kind_version(target->kind, target->version, version);
+    if ((own_version && strcmp(own_version, version) != 0) ||
+        (kind && strcmp(kind, target->kind->kind) != 0)) {
+        return api_fail(r, 400, "BadRequest",
+                        "%s in version \"%s\" cannot be handled as a %s: the API version in the "
+                        "data (%s) does not match the expected API version (%s)",
+                        kind ? kind : "", own_version ? own_version : "", target->kind->kind,
+                        own_version ? own_version : "", version);
+    }
+    if (ns[0] && strcmp(ns, target->ns) != 0) {
+        return api_fail(r, 400, "BadRequest",
+                        "the namespace of the provided object does not match the namespace sent "
+                        "on the request");
+    }
+    if (target->name[0] && strcmp(name, target->name) != 0) {
+        return api_fail(r, 400, "BadRequest",
+                        "the name of the object (%s) does not match the name on the URL (%s)", name,
+                        target->name);
+    }
+    return true;
+}
+
+static void random_bytes(uint8_t *out, size_t count)
+{
+    if (getrandom(out, count, 0) != (ssize_t)count) {
+        abort(); /* never for so few bytes */
+    }
+}
+
+static void new_uid(char out[static 37])
+{
+    uint8_t b[16];
+    random_bytes(b, sizeof(b));
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40); /* RFC 4122, version 4 */
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    (void)snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+                   b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12],
+                   b[13], b[14], b[15]);
+}
+
+static json_t *metadata_of(json_t *object)
+{
+    json_t *metadata = json_object_get(object, "metadata");
+    if (!json_is_object(metadata)) {
+        metadata = need(json_object());
+        (void)json_object_set_new(object, "metadata", metadata);
+    }
+    return metadata;
+}
+
+static void set_text(json_t *metadata, const char *key, const char *text)
+{
+    (void)json_object_set_new(metadata, key, need(json_string(text)));
+}
+
+static void stamp_new(json_t *object, const char *ns)
+{
+    json_t *metadata = metadata_of(object);
+    char text[API_NAME_BYTES];
+    new_uid(text);
+    set_text(metadata, "uid", text);
+    rfc3339_format(clock_wall_now(), false, text);
+    set_text(metadata, "creationTimestamp", text);
+    if (ns) {
+        set_text(metadata, "namespace", ns);
+    }
+}
+
+static void inherit(const json_t *existing, json_t *wanted)
+{
+    static const char *const KEYS[] = {"uid", "creationTimestamp", "namespace", "name",
+                                       "managedFields"};
+    json_t *metadata = metadata_of(wanted);
+    const json_t *old = json_object_get(existing, "metadata");
+    for (size_t i = 0; i < ARRAY_LEN(KEYS); i++) {
+        json_t *value = json_object_get(old, KEYS[i]);
+        const json_t *own = json_object_get(metadata, KEYS[i]);
+        bool fixed = strcmp(KEYS[i], "creationTimestamp") == 0; /* whatever was sent */
+        if (value && (fixed || !own || json_is_null(own))) {
+            (void)json_object_set(metadata, KEYS[i], value);
+        }
+    }
+}
+
+static void drop_nulls(json_t *object)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(object, next, key, value)
+    {
+        if (json_is_null(value)) {
+            (void)json_object_del(object, key);
+        }
+    }
+}
+
+static bool check_change(const struct api_kind *kind, const json_t *before, const json_t *after,
+                         struct api_result *r)
+{
+    static const char *const FIXED[] = {"uid", "name", "namespace"};
+    for (size_t i = 0; i < ARRAY_LEN(FIXED); i++) {
+        const char *value = store_meta(after, FIXED[i]);
+        if (strcmp(store_meta(before, FIXED[i]), value) != 0) {
+            char what[64];
+            (void)snprintf(what, sizeof(what), "metadata.%s: field is immutable", FIXED[i]);
+            return fail_invalid(r, kind, store_meta(before, "name"), what);
+        }
+    }
+    return true;
+}
+
+static void limit_to_subresource(const char *subresource, const json_t *existing, json_t *wanted)
+{
+    if (strcmp(subresource, "status") != 0) {
+        return;
+    }
+    json_t *status = json_incref(json_object_get(wanted, "status"));
+    (void)json_object_clear(wanted);
+    (void)json_object_update(wanted, (json_t *)existing);
+    json_t *metadata = need(json_deep_copy(json_object_get(existing, "metadata")));
+    (void)json_object_set_new(wanted, "metadata", metadata);
+    if (status) {
+        (void)json_object_set_new(wanted, "status", status);
+    }
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------- */
 
 static const char MODIFIED[] = "the object has been modified; please apply your changes to the "
                                "latest version and try again";
@@ -25,7 +419,7 @@ static void run_get(struct store *s, const struct api_call *call, struct api_res
     const struct api_target *t = &call->target;
     const struct store_object *found = store_find(s, t->kind, t->ns, t->name);
     if (!found) {
-        (void)api_fail_not_found(r, t->kind, t->name);
+        (void)fail_not_found(r, t->kind, t->name);
     } else {
         answer(call, 200, found->json, r);
     }
@@ -84,12 +478,12 @@ static void run_list(struct store *s, const struct api_call *call, struct api_re
 static json_t *decode_body(const struct api_call *call, const json_t *body, struct api_result *r)
 {
     const struct api_target *t = &call->target;
-    if (!api_meta_check_body(t, body, r)) {
+    if (!check_body(t, body, r)) {
         return NULL;
     }
     json_t *object = api_kind_served(t->kind, t->version, body);
-    api_meta_drop_nulls(json_object_get(object, "metadata"));
-    api_meta_drop_nulls(json_object_get(object, "spec"));
+    drop_nulls(json_object_get(object, "metadata"));
+    drop_nulls(json_object_get(object, "spec"));
     return object;
 }
 
@@ -101,18 +495,18 @@ static void create_object(struct store *s, const struct api_call *call, json_t *
     const struct api_kind *namespaces = api_kind_find("", "namespaces");
     if (t->kind->namespaced && !store_find(s, namespaces, "", t->ns)) {
         json_decref(object);
-        (void)api_fail_not_found(r, namespaces, t->ns);
+        (void)fail_not_found(r, namespaces, t->ns);
         return;
     }
-    api_meta_stamp_new(object, t->kind->namespaced ? t->ns : NULL);
+    stamp_new(object, t->kind->namespaced ? t->ns : NULL);
     const char *name = store_meta(object, "name");
     if (!text_is_dns1123_subdomain(name)) {
-        (void)api_fail_invalid(r, t->kind, name, "metadata.name: no lowercase RFC 1123 subdomain");
+        (void)fail_invalid(r, t->kind, name, "metadata.name: no lowercase RFC 1123 subdomain");
         json_decref(object);
         return;
     }
     if (store_find(s, t->kind, t->ns, name)) {
-        (void)api_fail_exists(r, t->kind, name);
+        (void)fail_exists(r, t->kind, name);
         json_decref(object);
         return;
     }
@@ -147,13 +541,13 @@ static bool check_preconditions(const struct api_call *call, const json_t *exist
         (void)snprintf(why, sizeof(why),
                        "Precondition failed: UID in precondition: %.64s, UID in object meta: %.64s",
                        uid, own_uid);
-        return api_fail_conflict(r, t->kind, t->name, why);
+        return fail_conflict(r, t->kind, t->name, why);
     }
     if (!existing || version[0] == '\0') {
         return true;
     }
     if (strcmp(version, store_meta(existing, "resourceVersion")) != 0) {
-        return api_fail_conflict(r, t->kind, t->name, MODIFIED);
+        return fail_conflict(r, t->kind, t->name, MODIFIED);
     }
     return true;
 }
@@ -163,8 +557,8 @@ static void replace_object(struct store *s, const struct api_call *call,
                            struct store_object *existing, json_t *wanted, struct api_result *r)
 {
     const struct api_target *t = &call->target;
-    api_meta_inherit(existing->json, wanted);
-    if (!api_meta_check_change(t->kind, existing->json, wanted, r)) {
+    inherit(existing->json, wanted);
+    if (!check_change(t->kind, existing->json, wanted, r)) {
         json_decref(wanted);
         return;
     }
@@ -189,7 +583,7 @@ static void run_update(struct store *s, const struct api_call *call, struct api_
     struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
     bool proceed = true;
     if (!existing && !t->kind->create_on_update) {
-        proceed = api_fail_not_found(r, t->kind, t->name);
+        proceed = fail_not_found(r, t->kind, t->name);
     } else if (!existing && !call->may_create) {
         proceed =
             api_fail(r, 403, "Forbidden", "creating \"%s\" by PUT needs the verb create", t->name);
@@ -198,13 +592,13 @@ static void run_update(struct store *s, const struct api_call *call, struct api_
     }
     if (proceed && existing && !t->kind->unconditional_update &&
         store_meta(wanted, "resourceVersion")[0] == '\0') {
-        proceed = api_fail_invalid(r, t->kind, t->name,
-                                   "metadata.resourceVersion: must be specified for an update");
+        proceed = fail_invalid(r, t->kind, t->name,
+                               "metadata.resourceVersion: must be specified for an update");
     }
     if (!proceed) {
         json_decref(wanted);
     } else if (existing) {
-        api_meta_limit_to_subresource(t->subresource, existing->json, wanted);
+        limit_to_subresource(t->subresource, existing->json, wanted);
         replace_object(s, call, existing, wanted, r);
     } else {
         create_object(s, call, wanted, r);
@@ -216,7 +610,7 @@ static void run_patch(struct store *s, const struct api_call *call, struct api_r
     const struct api_target *t = &call->target;
     struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
     if (!existing) {
-        (void)api_fail_not_found(r, t->kind, t->name);
+        (void)fail_not_found(r, t->kind, t->name);
         return;
     }
     if (!json_is_object(call->body)) {
@@ -235,11 +629,11 @@ static void run_patch(struct store *s, const struct api_call *call, struct api_r
     /* A patched uid is no precondition but a change that is not allowed. */
     bool same = strcmp(store_meta(wanted, "uid"), store_meta(existing->json, "uid")) == 0;
     if ((same && !check_preconditions(call, existing->json, wanted, r)) ||
-        !api_meta_check_change(t->kind, existing->json, wanted, r)) {
+        !check_change(t->kind, existing->json, wanted, r)) {
         json_decref(wanted);
         return;
     }
-    api_meta_limit_to_subresource(t->subresource, existing->json, wanted);
+    limit_to_subresource(t->subresource, existing->json, wanted);
     replace_object(s, call, existing, wanted, r);
 }
 
@@ -248,7 +642,7 @@ static void run_delete(struct store *s, const struct api_call *call, struct api_
     const struct api_target *t = &call->target;
     struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
     if (!existing) {
-        (void)api_fail_not_found(r, t->kind, t->name);
+        (void)fail_not_found(r, t->kind, t->name);
         return;
     }
     json_decref(store_remove(s, existing));
@@ -297,4 +691,64 @@ void api_seed(struct store *s, const char *plural, const char *name)
     api_run(s, &call, &r);
     api_result_fini(&r);
     json_decref(body);
+}
+
+/* ---- garbage --------------------------------------------------------------------------------- */
+
+/* kube-controller-manager's garbage collector, reduced to owners that are Nodes: it looks the
+ * Node up by name; absent or of another UID means that the reference dangles. */
+static bool dangles(struct store *s, const json_t *owner)
+{
+    const char *kind = json_string_value(json_object_get(owner, "kind"));
+    const char *name = json_string_value(json_object_get(owner, "name"));
+    const char *uid = json_string_value(json_object_get(owner, "uid"));
+    if (!kind || !name || !uid || strcmp(kind, "Node") != 0) {
+        return false;
+    }
+    const struct store_object *node = store_find(s, api_kind_find("", "nodes"), "", name);
+    return !node || strcmp(store_meta(node->json, "uid"), uid) != 0;
+}
+
+/* Returns the owners that still exist; owned. */
+static json_t *solid_owners(struct store *s, const json_t *owners)
+{
+    json_t *solid = need(json_array());
+    size_t i;
+    json_t *owner;
+    json_array_foreach(owners, i, owner)
+    {
+        if (!dangles(s, owner)) {
+            (void)json_array_append(solid, owner);
+        }
+    }
+    return solid;
+}
+
+static bool collect_one(struct store *s, struct store_object *object)
+{
+    json_t *metadata = json_object_get(object->json, "metadata");
+    const json_t *owners = json_object_get(metadata, "ownerReferences");
+    if (json_array_size(owners) == 0) {
+        return false;
+    }
+    json_t *solid = solid_owners(s, owners);
+    bool changed = json_array_size(solid) < json_array_size(owners);
+    if (changed && json_array_size(solid) == 0) {
+        json_decref(store_remove(s, object));
+    } else if (changed) {
+        json_t *wanted = need(json_deep_copy(object->json));
+        (void)json_object_set(json_object_get(wanted, "metadata"), "ownerReferences", solid);
+        (void)store_replace(s, object, wanted);
+    }
+    json_decref(solid);
+    return changed;
+}
+
+bool api_collect_garbage(struct store *s)
+{
+    bool changed = false;
+    for (size_t i = s->object_count; i-- > 0;) {
+        changed = collect_one(s, &s->objects[i]) || changed;
+    }
+    return changed;
 }

@@ -9,16 +9,101 @@
 #ifndef STANDIN_STANDIN_H
 #define STANDIN_STANDIN_H
 
-#include "standin/audit.h"
-#include "standin/auth.h"
-#include "standin/fault.h"
-#include "standin/store.h"
+#include "standin/api.h"
 
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 
-struct MHD_Connection;
+/*
+ * Who is asking, and may they? Without rules everybody is "system:admin" and may do all. Rules:
+ *
+ *   {"users": [{"name": "dpu", "token": "T", "groups": ["g"], "impersonates": ["other"]}],
+ *    "rules": [{"users": ["dpu"], "verbs": ["get", "update"], "resources": ["leases"],
+ *               "namespaces": ["ovn-kubernetes"]}]}
+ *
+ * users may also name groups; "*" or an absent namespaces/resources means any. Subresources are
+ * written "resourceclaims/status".
+ */
+struct auth {
+    json_t *rules; /* owned; NULL: everything is allowed */
+};
+
+struct auth_user {
+    char name[API_NAME_BYTES];
+    const json_t *groups; /* borrowed from the rules until they are replaced; NULL: none */
+};
+
+/* Takes `rules` (NULL: everything is allowed). */
+void auth_set_rules(struct auth *a, json_t *rules);
+
+/* `authorization` is the header or NULL, `cert_name` the CN of a verified client certificate or
+ * NULL. False with a 401. */
+bool auth_identify(const struct auth *a, const char *authorization, const char *cert_name,
+                   struct auth_user *out, struct api_result *r);
+
+/* Makes `user` the one that it asks to act as, with these groups (borrowed). False with a 403. */
+bool auth_impersonate(const struct auth *a, struct auth_user *user, const char *as,
+                      const json_t *groups, struct api_result *r);
+
+bool auth_allows(const struct auth *a, const struct auth_user *user,
+                 const struct api_target *target);
+
+/* A 403 in the real server's words; `name` is that of the request or of its field selector. Always
+ * false. */
+bool auth_fail(const struct auth_user *user, const struct api_target *target, const char *name,
+               struct api_result *r);
+
+/* Answers a SelfSubjectAccessReview. */
+void auth_review(const struct auth *a, const struct auth_user *user, const json_t *review,
+                 struct api_result *r);
+
+/*
+ * Faults on request: a list of JSON rules, the first that fits a request is applied to it.
+ *
+ *   {"match": {"verb": "update", "resource": "leases", "user": "...", "name": "..."},
+ *    "action": "status", "code": 503, "count": 3, "skip": 1, "after": false, ...}
+ *
+ * All members of match are optional; each may be a text or a list of texts. `count` limits how
+ * often it applies (absent: for ever), `skip` lets the first ones pass, `after` applies it when the
+ * request has been carried out, so that only the answer is lost. Actions and their members:
+ *   status  code, reason, message, retryAfter (seconds)
+ *   delay   ms, then goes on as usual
+ *   hang    never answers
+ *   cut     closes the connection after `bytes` of the body (0, the default: before any answer)
+ *   answer  code (200), contentType (application/json), body, and `fill`: so many 'x' after it
+ *   patch   merges `patch` into what is written, as an admission webhook does
+ *   slow    the usual answer, one byte every `ms`
+ */
+struct fault_list {
+    json_t *rules; /* array; each gets "id" and "hits" */
+    json_int_t last_id;
+};
+
+/* Takes `rule`. Returns its id, or 0 if it makes no sense. */
+json_int_t fault_add(struct fault_list *f, json_t *rule);
+
+void fault_clear(struct fault_list *f);
+
+/* The rule for this request in this phase, counted as a hit; owned (json_decref), or NULL. */
+json_t *fault_take(struct fault_list *f, const struct api_target *target, const char *user,
+                   const char *name, bool after);
+
+/*
+ * The witness of the tests: one JSON line per request, written when its answer is decided. Fields:
+ * bootNs (CLOCK_BOOTTIME), time, user, verb, resource, namespace, name, path, code, reason, fault,
+ * conn (which TCP connection), bytes (of the request's body).
+ */
+struct audit_entry {
+    const char *user;
+    const struct api_target *target; /* kind NULL: not a resource */
+    const char *path;                /* with its query */
+    int code;                        /* 0: no answer was sent */
+    const char *reason;              /* "" if none */
+    const char *fault;               /* the injected action, or NULL */
+    uint64_t conn;
+    size_t bytes;
+};
+
+void audit_write(FILE *audit, const struct audit_entry *entry);
 
 /* One TCP connection of a client. */
 struct standin_conn {
@@ -41,7 +126,7 @@ struct standin {
     struct store store;
     struct auth auth;
     struct fault_list faults;
-    struct audit audit;
+    FILE *audit; /* owned; NULL: none is kept */
     struct watch_hub hub;
     struct standin_conn *conns;
     uint64_t last_conn;    /* id given last */

@@ -3,8 +3,6 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "standin/need.h"
-#include "standin/select.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>

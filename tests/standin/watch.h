@@ -13,7 +13,6 @@
 #ifndef STANDIN_WATCH_H
 #define STANDIN_WATCH_H
 
-#include "standin/api_result.h"
 #include "standin/standin.h"
 
 struct watch;

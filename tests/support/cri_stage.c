@@ -7,16 +7,16 @@
  *
  * Each line on stdin is an order: "add ID NAMESPACE NAME UID PID MADE-NS NETWORK [NETNS]" (network
  * "pod" or "host"; pid 0: none is told, as by CRI-O; nor is a namespace, without its path),
- * "remove ID", "hang METHOD", "slow METHOD" (0.2 s each), "refuse METHOD", "serve METHOD",
- * "network MESSAGE" (empty: ready), "listen", which is the end of its start (prints "started"),
- * "sync" (prints "synced"). METHOD is List, Inspect, Stop, Status or Version. Prints "stop ID" for
- * each StopPodSandbox that it obeyed; the sandbox is then gone. The end of the input ends it.
+ * "hang METHOD", "slow METHOD" (0.2 s each), "refuse METHOD", "network MESSAGE" (empty: ready),
+ * "listen", which is the end of its start (prints "started"). METHOD is List, Inspect, Stop, Status
+ * or Version. Prints "stop ID" for each StopPodSandbox that it obeyed; the sandbox is then gone.
+ * The end of the input ends it.
  */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cri_proto/runtime.pb-c.h"
-#include "host-agent/grpc/listen.h"
+#include "host-agent/grpc/grpc_server.h"
 #include "loop/daemon.h"
 
 #include <ev.h>
@@ -48,8 +48,7 @@ struct stage_sandbox {
 struct stage {
     struct daemon *daemon;
     const char *socket;
-    struct grpc_listener *listener; /* NULL: not yet */
-    struct grpc_router router;
+    struct grpc_server *server; /* NULL: not yet */
     ev_io input;
     struct buf text;
     enum mood moods[METHODS];
@@ -74,7 +73,7 @@ static struct stage_sandbox *find(struct stage *s, const char *id)
 static bool serves(const struct stage *s, enum method method, struct grpc_call *call)
 {
     if (s->moods[method] == REFUSES) {
-        grpc_call_fail(call, GRPC_UNAVAILABLE, "%s is refused", method_names[method]);
+        grpc_call_end(call, GRPC_UNAVAILABLE, "%s is refused", method_names[method]);
     }
     if (s->moods[method] == SLOW) {
         const struct timespec pause = {.tv_nsec = 200 * NS_PER_MS};
@@ -160,7 +159,7 @@ static void on_inspect(void *user, struct grpc_call *call, const uint8_t *bytes,
     struct stage_sandbox *at = request ? find(s, request->id) : NULL;
     cri__sandbox_status_request__free_unpacked(request, NULL);
     if (!at) {
-        grpc_call_fail(call, GRPC_NOT_FOUND, "no such sandbox");
+        grpc_call_end(call, GRPC_NOT_FOUND, "no such sandbox");
         return;
     }
     option.network = at->has_host_network ? CRI__NAMESPACE_MODE__NODE : CRI__NAMESPACE_MODE__POD;
@@ -262,12 +261,21 @@ static void set_mood(struct stage *s, const char *name, enum mood mood)
 static void listen_for_calls(struct stage *s)
 {
     struct err e = ERR_INIT;
-    const struct grpc_listener_config config = {.loop = daemon_loop(s->daemon),
-                                                .name = "cri",
-                                                .path = s->socket,
-                                                .mode = 0600,
-                                                .router = &s->router};
-    if (grpc_listener_start(&config, &s->listener, &e) != 0) {
+    static const struct grpc_method methods[] = {
+        {"/runtime.v1.RuntimeService/ListPodSandbox", GRPC_UNARY, on_list},
+        {"/runtime.v1.RuntimeService/PodSandboxStatus", GRPC_UNARY, on_inspect},
+        {"/runtime.v1.RuntimeService/StopPodSandbox", GRPC_UNARY, on_stop},
+        {"/runtime.v1.RuntimeService/Status", GRPC_UNARY, on_status},
+        {"/runtime.v1.RuntimeService/Version", GRPC_UNARY, on_version},
+    };
+    const struct grpc_server_config config = {.loop = daemon_loop(s->daemon),
+                                              .name = "cri",
+                                              .path = s->socket,
+                                              .mode = 0600,
+                                              .methods = methods,
+                                              .method_count = ARRAY_LEN(methods),
+                                              .user = s};
+    if (grpc_server_start(&config, &s->server, &e) != 0) {
         (void)fprintf(stderr, "cri-stage: %s\n", e.msg);
         abort(); /* the test is wrong */
     }
@@ -283,25 +291,16 @@ static void obey(struct stage *s, char *line)
     }
     if (text_equal(line, "add")) {
         add(s, rest);
-    } else if (text_equal(line, "remove")) {
-        struct stage_sandbox *at = find(s, rest);
-        if (at) {
-            *at = s->sandboxes[--s->count];
-        }
     } else if (text_equal(line, "hang")) {
         set_mood(s, rest, HANGS);
     } else if (text_equal(line, "slow")) {
         set_mood(s, rest, SLOW);
     } else if (text_equal(line, "refuse")) {
         set_mood(s, rest, REFUSES);
-    } else if (text_equal(line, "serve")) {
-        set_mood(s, rest, SERVES);
     } else if (text_equal(line, "network")) {
         (void)text_copy(s->trouble, sizeof(s->trouble), rest); /* a test's sentence */
     } else if (text_equal(line, "listen")) {
         listen_for_calls(s);
-    } else if (text_equal(line, "sync")) {
-        (void)puts("synced");
     }
 }
 
@@ -331,23 +330,9 @@ static void on_input(struct ev_loop *loop, ev_io *watcher, int events)
     s->text = rest;
 }
 
-static int start(struct stage *s, struct err *e)
-{
-    const struct grpc_method methods[] = {
-        {"/runtime.v1.RuntimeService/ListPodSandbox", GRPC_UNARY, on_list, s},
-        {"/runtime.v1.RuntimeService/PodSandboxStatus", GRPC_UNARY, on_inspect, s},
-        {"/runtime.v1.RuntimeService/StopPodSandbox", GRPC_UNARY, on_stop, s},
-        {"/runtime.v1.RuntimeService/Status", GRPC_UNARY, on_status, s},
-        {"/runtime.v1.RuntimeService/Version", GRPC_UNARY, on_version, s},
-    };
-    grpc_router_add(&s->router, methods, ARRAY_LEN(methods));
-    return daemon_new(1000, NULL, s, &s->daemon, e);
-}
-
 int main(int argc, char **argv)
 {
     static struct stage s;
-    struct err e = ERR_INIT;
     if (argc != 2) {
         (void)fputs("usage: cri-stage SOCKET\n", stderr);
         return 2;
@@ -355,15 +340,12 @@ int main(int argc, char **argv)
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a test waits for the lines */
     buf_init(&s.text, INPUT_MAX_BYTES);
     s.socket = argv[1];
-    if (start(&s, &e) != 0) {
-        (void)fprintf(stderr, "cri-stage: %s\n", e.msg);
-        return 1;
-    }
+    s.daemon = daemon_new(1000, NULL, &s);
     ev_io_init(&s.input, on_input, STDIN_FILENO, EV_READ);
     s.input.data = &s;
     ev_io_start(daemon_loop(s.daemon), &s.input);
     int status = daemon_run(s.daemon);
-    grpc_listener_free(s.listener);
+    grpc_server_free(s.server);
     daemon_free(s.daemon);
     buf_fini(&s.text);
     return status;

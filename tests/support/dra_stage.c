@@ -139,8 +139,8 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a test waits for the lines */
-    if (daemon_new(2000, on_signal, &s, &s.daemon, &e) != 0 ||
-        kube_conf_load_file(argv[1], &conf, &e) != 0 ||
+    s.daemon = daemon_new(2000, on_signal, &s);
+    if (kube_conf_load(argv[1], NULL, &conf, &e) != 0 ||
         kube_client_new(daemon_loop(s.daemon), &conf, &client, &e) != 0 ||
         start(&s, argv, client, &e) != 0) {
         (void)fprintf(stderr, "dra-stage: %s\n", e.msg);

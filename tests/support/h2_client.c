@@ -3,13 +3,14 @@
 
 #include "base/text.h"
 
-#include <nghttp2/nghttp2.h>
-
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 struct h2_stream *h2_client_stream(struct h2_client *c, int32_t id)
 {
@@ -48,11 +49,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         c->first_frame_type = frame->hd.type;
     }
     if (frame->hd.type == NGHTTP2_HEADERS) {
-        struct h2_stream *s = h2_client_stream(c, frame->hd.stream_id);
-        s->header_frames++;
-        if (s->header_frames == 1) {
-            s->first_headers_ended_stream = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
-        }
+        h2_client_stream(c, frame->hd.stream_id)->header_frames++;
     } else if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK)) {
         c->ping_acks++;
     } else if (frame->hd.type == NGHTTP2_GOAWAY) {
@@ -114,7 +111,20 @@ static ssize_t read_request(nghttp2_session *session, int32_t id, uint8_t *out, 
     return (ssize_t)count;
 }
 
-struct h2_client *h2_client_new(struct grpc_conn *server, bool manual_window)
+int h2_dial(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert(fd >= 0);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+struct h2_client *h2_client_new(struct ev_loop *loop, const char *path, bool manual_window)
 {
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
@@ -131,7 +141,9 @@ struct h2_client *h2_client_new(struct grpc_conn *server, bool manual_window)
     assert(nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, NULL, 0) == 0);
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
-    c->server = server;
+    c->loop = loop;
+    c->fd = h2_dial(path);
+    assert(c->fd >= 0);
     c->first_frame_type = -1;
     return c;
 }
@@ -145,6 +157,7 @@ void h2_client_free(struct h2_client *c)
         free(c->streams[i].request);
         free(c->streams[i].body);
     }
+    (void)close(c->fd);
     nghttp2_session_del(c->session);
     free(c);
 }
@@ -194,15 +207,12 @@ int32_t h2_client_open(struct h2_client *c, const struct h2_request *r)
 
 int32_t h2_client_call(struct h2_client *c, const char *path, const void *message, size_t len)
 {
-    uint8_t *body = malloc(len + GRPC_PREFIX_BYTES);
-    assert(body);
-    grpc_write_prefix((uint32_t)len, body);
-    if (len > 0) {
-        memcpy(body + GRPC_PREFIX_BYTES, message, len);
-    }
+    struct buf body;
+    buf_init(&body, H2_BODY_MAX_BYTES);
+    assert(grpc_put_message(&body, message, len, NULL) == 0);
     int32_t id = h2_client_open(
-        c, &(struct h2_request){.path = path, .body = body, .body_len = len + GRPC_PREFIX_BYTES});
-    free(body);
+        c, &(struct h2_request){.path = path, .body = body.data, .body_len = body.len});
+    buf_fini(&body);
     return id;
 }
 
@@ -234,76 +244,54 @@ void h2_client_consume(struct h2_client *c, int32_t id, size_t count)
     assert(nghttp2_session_consume(c->session, id, count) == 0);
 }
 
-static int feed_server(struct h2_client *c, const uint8_t *bytes, size_t len)
+static void turn(struct ev_loop *loop)
+{
+    (void)ev_run(loop, EVRUN_NOWAIT);
+}
+
+/* The server reads in between, so that there is room. */
+static void feed_server(struct h2_client *c, const uint8_t *bytes, size_t len)
 {
     size_t step = c->chunk_bytes ? c->chunk_bytes : len;
-    for (size_t at = 0; at < len; at += step) {
-        size_t count = len - at < step ? len - at : step;
-        int rc = grpc_conn_recv(c->server, bytes + at, count, c->now, NULL);
-        if (rc != 0) {
-            return rc;
-        }
+    for (size_t at = 0; at < len && !c->is_closed;) {
+        ssize_t sent = send(c->fd, bytes + at, len - at < step ? len - at : step, MSG_NOSIGNAL);
+        c->is_closed = sent < 0 && errno != EAGAIN;
+        at += sent > 0 ? (size_t)sent : 0;
+        turn(c->loop);
     }
-    return 0;
 }
 
 int h2_client_push(struct h2_client *c)
 {
     const uint8_t *bytes;
     ssize_t len;
-    while ((len = nghttp2_session_mem_send(c->session, &bytes)) > 0) {
-        int rc = feed_server(c, bytes, (size_t)len);
-        if (rc != 0) {
-            return rc;
-        }
+    while (!c->is_closed && (len = nghttp2_session_mem_send(c->session, &bytes)) > 0) {
+        feed_server(c, bytes, (size_t)len);
     }
-    assert(len == 0);
-    return 0;
+    turn(c->loop);
+    return c->is_closed ? -1 : 0;
 }
 
-/* Returns the number of bytes moved. */
-static size_t pull(struct h2_client *c)
+/* Returns whether anything came. */
+static bool pull(struct h2_client *c)
 {
-    size_t moved = 0;
-    for (struct grpc_slice out; (out = grpc_conn_output(c->server)).len > 0;) {
-        size_t count = out.len > 1000 ? 1000 : out.len; /* partial writes */
-        assert(nghttp2_session_mem_recv(c->session, out.bytes, count) == (ssize_t)count);
-        grpc_conn_sent(c->server, count);
-        moved += count;
-    }
-    return moved;
+    uint8_t in[1000];
+    ssize_t len = recv(c->fd, in, sizeof(in), 0);
+    c->is_closed = c->is_closed || len == 0 || (len < 0 && errno != EAGAIN);
+    assert(len <= 0 || nghttp2_session_mem_recv(c->session, in, (size_t)len) == len);
+    return len > 0;
 }
 
 int h2_client_pump(struct h2_client *c)
 {
-    do {
-        int rc = h2_client_push(c);
-        if (rc != 0) {
-            return rc;
+    enum { SILENT_TURNS = 4 };
+    for (int silent = 0; silent < SILENT_TURNS && !c->is_closed; silent++) {
+        (void)h2_client_push(c);
+        while (pull(c)) {
+            silent = 0;
         }
-    } while (pull(c) > 0);
-    return 0;
-}
-
-int h2_client_exchange(struct h2_client *c, int fd)
-{
-    const uint8_t *bytes;
-    ssize_t len;
-    int moved = 0;
-    while ((len = nghttp2_session_mem_send(c->session, &bytes)) > 0) {
-        assert(send(fd, bytes, (size_t)len, MSG_NOSIGNAL) == len); /* tests send little */
-        moved += (int)len;
     }
-    uint8_t in[16384];
-    len = recv(fd, in, sizeof(in), MSG_DONTWAIT);
-    if (len == 0 || (len < 0 && errno != EAGAIN)) {
-        return -1;
-    }
-    if (len > 0) {
-        assert(nghttp2_session_mem_recv(c->session, in, (size_t)len) == len);
-        moved += (int)len;
-    }
-    return moved;
+    return c->is_closed ? -1 : 0;
 }
 
 int h2_stream_message(const struct h2_stream *s, int index, const uint8_t **out)
@@ -323,4 +311,45 @@ int h2_stream_message(const struct h2_stream *s, int index, const uint8_t **out)
         at += GRPC_PREFIX_BYTES + len;
     }
     return -1;
+}
+
+/* ---- both ends ------------------------------------------------------------------------------- */
+
+void h2_peer_start(struct h2_peer *p, const struct grpc_method *methods, size_t count, void *user)
+{
+    (void)snprintf(p->dir, sizeof(p->dir), "/tmp/dpu-grpc-XXXXXX");
+    p->loop = ev_loop_new(EVFLAG_AUTO);
+    assert(p->loop && mkdtemp(p->dir));
+    (void)snprintf(p->path, sizeof(p->path), "%s/test.sock", p->dir);
+    const struct grpc_server_config config = {.loop = p->loop,
+                                              .name = "test",
+                                              .path = p->path,
+                                              .mode = 0600,
+                                              .methods = methods,
+                                              .method_count = count,
+                                              .user = user};
+    assert(grpc_server_start(&config, &p->server, NULL) == 0);
+    p->client = h2_client_new(p->loop, p->path, false);
+}
+
+void h2_peer_stop(struct h2_peer *p)
+{
+    h2_client_free(p->client);
+    grpc_server_free(p->server);
+    assert(rmdir(p->dir) == 0); /* no hidden name is left behind */
+    ev_loop_destroy(p->loop);
+}
+
+void h2_peer_turn(const struct h2_peer *p, int times)
+{
+    for (int i = 0; i < times; i++) {
+        turn(p->loop);
+    }
+}
+
+struct h2_stream *h2_peer_call(struct h2_peer *p, const char *path, const void *message, size_t len)
+{
+    int32_t id = h2_client_call(p->client, path, message, len);
+    assert(h2_client_pump(p->client) == 0);
+    return h2_client_stream(p->client, id);
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A gRPC client without a socket, for tests of the server: an nghttp2 client session whose every
- * freedom (authority, split bodies, closed windows, resets) is in the test's hand.
+ * A gRPC client for tests of the server, in the server's loop: an nghttp2 client session whose
+ * every freedom (authority, split bodies, closed windows, resets) is in the test's hand.
  */
 #ifndef SUPPORT_H2_CLIENT_H
 #define SUPPORT_H2_CLIENT_H
 
-#include "host-agent/grpc/conn.h"
+#include "host-agent/grpc/grpc_server.h"
+
+#include <ev.h>
+#include <nghttp2/nghttp2.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,8 +25,7 @@ struct h2_stream {
     size_t request_sent;
     bool request_ends;
     /* what came */
-    int header_frames; /* 1 with END_STREAM: trailers-only */
-    bool first_headers_ended_stream;
+    int header_frames;
     char http_status[8];
     char content_type[64];
     int grpc_status; /* -1: none came */
@@ -44,12 +46,12 @@ struct h2_request {
     bool stays_open; /* no END_STREAM after the body */
 };
 
-struct nghttp2_session;
 struct h2_client {
-    struct nghttp2_session *session;
-    struct grpc_conn *server;
-    struct mono now;
+    nghttp2_session *session;
+    struct ev_loop *loop;
+    int fd;
     size_t chunk_bytes; /* how many bytes reach the server at a time; 0: as they come */
+    bool is_closed;     /* by the server */
     struct h2_stream streams[H2_STREAMS_MAX]; /* by id / 2 */
     int ping_acks;
     bool got_goaway;
@@ -58,10 +60,9 @@ struct h2_client {
     uint32_t max_concurrent_streams;
 };
 
-/* Talks to `server` (borrowed; NULL: by h2_client_exchange). `manual_window`: bytes are
- * acknowledged only by h2_client_consume.
- */
-struct h2_client *h2_client_new(struct grpc_conn *server, bool manual_window);
+/* Connects to the server at `path`, which runs in `loop`. `manual_window`: bytes are acknowledged
+ * only by h2_client_consume. */
+struct h2_client *h2_client_new(struct ev_loop *loop, const char *path, bool manual_window);
 void h2_client_free(struct h2_client *c);
 
 int32_t h2_client_open(struct h2_client *c, const struct h2_request *request);
@@ -75,16 +76,32 @@ void h2_client_ping(struct h2_client *c);
 void h2_client_consume(struct h2_client *c, int32_t id, size_t count);
 struct h2_stream *h2_client_stream(struct h2_client *c, int32_t id);
 
-/* Moves bytes both ways until both are silent. Returns 0, or what grpc_conn_recv returned. */
+/* Moves bytes both ways until both are silent. Returns 0, or -1 if the server closed. */
 int h2_client_pump(struct h2_client *c);
 /* Client to server only. */
 int h2_client_push(struct h2_client *c);
 
-/* One turn over a connected, non-blocking socket instead of `server`: writes what there is, reads
- * what there is. Returns the bytes moved, or -1 when the peer closed. */
-int h2_client_exchange(struct h2_client *c, int fd);
-
 /* The `index`-th message of the body; its length, or -1 if there is none. */
 int h2_stream_message(const struct h2_stream *s, int index, const uint8_t **out);
+
+/* ---- both ends ------------------------------------------------------------------------------- */
+
+/* A server at a socket in a directory of its own, and a client. */
+struct h2_peer {
+    struct ev_loop *loop;
+    char dir[32];
+    char path[48];
+    struct grpc_server *server;
+    struct h2_client *client;
+};
+
+void h2_peer_start(struct h2_peer *p, const struct grpc_method *methods, size_t count, void *user);
+void h2_peer_stop(struct h2_peer *p);
+void h2_peer_turn(const struct h2_peer *p, int times);
+/* A call with `message`, pumped. */
+struct h2_stream *h2_peer_call(struct h2_peer *p, const char *path, const void *message,
+                               size_t len);
+/* A connected socket; -1: nobody listens. */
+int h2_dial(const char *path);
 
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes and reads readiness records with the code that ships, for tests in other languages.
+ * Makes readiness records with the code that ships, for tests in other languages.
  *
  *     record-tool encode [KEY=VALUE]...     prints a page
- *     record-tool decode                    reads a page on stdin, prints the record as one line of
- *                                           JSON, or why it cannot be read (status 1)
  *
  * Keys: state, admit, reason, message, node, boot-id, pid, duration (seconds); observed, valid,
  * writer and hold are points in time: seconds from now ("-3", "37.5"), "never" or, for observed,
@@ -156,36 +154,14 @@ static int encode(int count, char **settings, struct err *e)
     return rc;
 }
 
-static int decode(struct err *e)
-{
-    char page[2 * RECORD_PAGE_BYTES];
-    struct record r;
-    size_t len = fread(page, 1, sizeof(page), stdin);
-    int rc = record_decode(page, len, &r, e);
-    if (rc == 0) {
-        rc = record_encode(&r, page, e);
-    }
-    if (rc != 0) {
-        return rc;
-    }
-    size_t end = RECORD_PAGE_BYTES - 1; /* without the padding */
-    while (end > 0 && page[end - 1] == ' ') {
-        end--;
-    }
-    (void)printf("%.*s\n", (int)end, page); /* a test sees a missing line */
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     struct err e = ERR_INIT;
     int rc = ERR_PARSE;
     if (argc >= 2 && text_equal(argv[1], "encode")) {
         rc = encode(argc - 2, argv + 2, &e);
-    } else if (argc == 2 && text_equal(argv[1], "decode")) {
-        rc = decode(&e);
     } else {
-        (void)err_set(&e, ERR_PARSE, "usage: record-tool encode [KEY=VALUE]... | decode");
+        (void)err_set(&e, ERR_PARSE, "usage: record-tool encode [KEY=VALUE]...");
     }
     if (rc != 0) {
         (void)fprintf(stderr, "record-tool: %s\n", e.msg);

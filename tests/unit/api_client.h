@@ -6,6 +6,7 @@
 #ifndef TESTS_UNIT_API_CLIENT_H
 #define TESTS_UNIT_API_CLIENT_H
 
+#include "base/clock.h"
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "kube/kube_client.h"
@@ -24,6 +25,8 @@ struct kube_call {
     struct kube_client *client; /* NULL: none is under way */
     kube_done_fn *done;
     void *user;
+    struct kube_call **late; /* as of the request; NULL: it is not awaited */
+    struct mono due;         /* when it is told of as timed out */
     enum kube_method method;
     char path[512];
 };
@@ -39,7 +42,6 @@ struct kube_client {
     char path[512];
     json_t *body;
     int requests;      /* started so far */
-    bool refuses;      /* cannot even start one */
     bool may_be_fresh; /* this user reads evidence, and asks again beside what is late */
     bool is_watching;
     int watch_restarts;
@@ -47,15 +49,12 @@ struct kube_client {
     struct kube_watch_config watch;
 };
 
-int kube_client_start(struct kube_client *client, const struct kube_request *request,
-                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+struct kube_call *kube_client_start(struct kube_client *client, const struct kube_request *request,
+                                    kube_done_fn *done, void *user)
 {
     struct kube_call *call = &client->calls[client->calls[0].client ? 1 : 0];
     assert_true(!call->client && (!client->is_busy || client->may_be_fresh));
     assert_true(request->channel == KUBE_CONTROL || client->may_be_fresh);
-    if (client->refuses) {
-        return err_set(e, ERR_LIMIT, "no request can start");
-    }
     json_decref(TAKE(client->body));
     client->is_busy = true;
     client->method = request->method;
@@ -67,24 +66,25 @@ int kube_client_start(struct kube_client *client, const struct kube_request *req
     client->requests++;
     client->newest = call;
     *call =
-        (struct kube_call){.client = client, .done = done, .user = user, .method = request->method};
+        (struct kube_call){.client = client,
+                           .done = done,
+                           .user = user,
+                           .late = request->late,
+                           .due = request->awaited_ms == 0
+                                      ? MONO_NEVER
+                                      : mono_add(clock_mono_now(), request->awaited_ms * NS_PER_MS),
+                           .method = request->method};
     (void)snprintf(call->path, sizeof(call->path), "%s", request->path);
-    *out = call;
-    return 0;
-}
-
-void kube_client_observe(struct kube_client *client, const char *verb,
-                         const struct kube_response *response)
-{
-    assert_non_null(client);
-    assert_non_null(verb);
-    assert_int_equal(response->transport_error, KUBE_TRANSPORT_TIMEOUT);
+    return call;
 }
 
 static inline void client_forget(struct kube_call *call)
 {
     struct kube_client *client = TAKE(call->client);
     assert_non_null(client);
+    if (call->late && *call->late == call) {
+        *call->late = NULL;
+    }
     if (call == client->newest) {
         client->is_busy = false;
         json_decref(TAKE(client->body));
@@ -129,8 +129,34 @@ static inline void client_answer_call(struct kube_call *call, const struct kube_
 {
     CLEANUP(json)
     json_t *sent = call->client && call == call->client->newest ? TAKE(call->client->body) : NULL;
+    struct kube_response r = *response;
+    bool is_answer = r.outcome != KUBE_NO_CONTACT;
+    r.is_late = call->late && *call->late == call;
     client_forget(call);
-    call->done(call->user, response);
+    if (call->late && is_answer) {
+        kube_call_cancel(*call->late);
+    }
+    if (!r.is_late || is_answer) {
+        call->done(call->user, &r);
+    }
+}
+
+/* Tells of a time-out. It goes on, unless an older one does. */
+static inline void client_expire(struct kube_call *call)
+{
+    const struct kube_response r = {.code = ERR_RETRY,
+                                    .transport_error = KUBE_TRANSPORT_TIMEOUT,
+                                    .retry_after_ms = -1,
+                                    .sent_at = clock_mono_now(),
+                                    .received_at = clock_mono_now(),
+                                    .message = "no answer in time"};
+    call->due = MONO_NEVER;
+    if (*call->late) {
+        client_forget(call);
+    } else {
+        *call->late = call;
+    }
+    call->done(call->user, &r);
 }
 
 /* To the newest. */

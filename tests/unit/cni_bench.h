@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory with one plugin in it, and files that are read from their start: for the tests of the
- * gate's modules. Include it in one test program only. */
+/* A call of a runtime, and a directory with one plugin in it: for the tests of the gate's modules.
+ */
 #ifndef TESTS_UNIT_CNI_BENCH_H
 #define TESTS_UNIT_CNI_BENCH_H
 
 #include "base/attr.h"
 #include "base/mem.h"
+#include "cni/protocol.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -24,7 +25,6 @@
 struct bench {
     char dir[64];
     char plugin[80];
-    char record[100]; /* in a directory that is not there: nothing can be remembered beside it */
 };
 
 static inline int set_up(void **state)
@@ -34,7 +34,6 @@ static inline int set_up(void **state)
     (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-delegate.XXXXXX");
     assert_non_null(mkdtemp(b->dir));
     (void)snprintf(b->plugin, sizeof(b->plugin), "%s/plugin", b->dir);
-    (void)snprintf(b->record, sizeof(b->record), "%s/none/record", b->dir);
     *state = b;
     return 0;
 }
@@ -66,6 +65,23 @@ static inline int file_of(const char *text)
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
     return fd;
+}
+
+static inline void cleanup_call(struct cni_call *c)
+{
+    cni_call_fini(c);
+}
+
+/* Makes all checks up to the options; returns the code of the first error. */
+static inline int open_call(struct cni_call *c, enum cni_verb verb, const char *text)
+{
+    CLEANUP(fd) int fd = file_of(text);
+    *c = (struct cni_call){.verb = verb};
+    int code = conf_read(c, fd);
+    code = code == 0 ? conf_check_version(c) : code;
+    code = code == 0 ? conf_read_options(c) : code;
+    assert_int_equal(code, c->code);
+    return code;
 }
 
 #endif

@@ -1,53 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libev's timers in the world of api_world.h: they fire when a case lets time pass. What is
- * said is kept, and answers are as the client gives them. Include it in one test program only.
+ * More of the world of api_world.h: requests time out when a case lets time pass, what is said is
+ * kept, and answers are as the client gives them. Include it in one test program only.
  */
 #ifndef TESTS_UNIT_LOOP_WORLD_H
 #define TESTS_UNIT_LOOP_WORLD_H
 
 #include "tests/unit/api_world.h"
 
-#include <ev.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LOOP_TIMERS_MAX = 4 };
-
 static struct loop_world {
-    int log_fd;                        /* what was said */
-    ev_timer *timers[LOOP_TIMERS_MAX]; /* `active` is the place + 1 */
-    struct mono due[LOOP_TIMERS_MAX];
+    int log_fd; /* what was said */
 } loop_world;
 
 #define LOOP_WORLD ((struct ev_loop *)&loop_world)
-
-void ev_timer_start(struct ev_loop *loop, ev_timer *timer)
-{
-    assert_ptr_equal(loop, LOOP_WORLD);
-    for (int i = 0; i < LOOP_TIMERS_MAX && !timer->active; i++) {
-        if (!loop_world.timers[i]) {
-            loop_world.timers[i] = timer;
-            loop_world.due[i] = mono_add(world.now, (int64_t)(timer->at * 1e9));
-            timer->active = i + 1;
-        }
-    }
-    assert_true(timer->active);
-}
-
-void ev_timer_stop(struct ev_loop *loop, ev_timer *timer)
-{
-    assert_ptr_equal(loop, LOOP_WORLD);
-    if (timer->active) {
-        loop_world.timers[timer->active - 1] = NULL;
-        timer->active = 0;
-    }
-}
-
-void ev_now_update(struct ev_loop *loop)
-{
-    (void)loop;
-}
 
 static inline void loop_world_start(void)
 {
@@ -75,34 +43,28 @@ static inline int loop_world_said(const char *words)
     return count;
 }
 
-/* Until the next timer; negative: none runs. */
-static inline int64_t loop_world_wait_ns(void)
+/* The request that times out first, by then; or NULL. */
+static inline struct kube_call *loop_world_due(struct mono end)
 {
-    int64_t wait_ns = -1;
-    for (size_t i = 0; i < LOOP_TIMERS_MAX; i++) {
-        int64_t left_ns = mono_since(loop_world.due[i], world.now);
-        if (loop_world.timers[i] && (wait_ns < 0 || left_ns < wait_ns)) {
-            wait_ns = left_ns < 0 ? 0 : left_ns;
+    struct kube_call *first = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(world.client.calls); i++) {
+        struct kube_call *call = &world.client.calls[i];
+        if (call->client && mono_reached(end, call->due) &&
+            (!first || mono_before(call->due, first->due))) {
+            first = call;
         }
     }
-    return wait_ns;
+    return first;
 }
 
-/* Lets time pass and the timers fire. */
+/* Lets time pass and requests time out. */
 static inline void loop_world_pass(int64_t span_ns)
 {
     struct mono end = mono_add(world.now, span_ns);
-    for (int64_t wait_ns = loop_world_wait_ns();
-         wait_ns >= 0 && !mono_before(end, mono_add(world.now, wait_ns));
-         wait_ns = loop_world_wait_ns()) {
-        world.now = mono_add(world.now, wait_ns);
-        for (size_t i = 0; i < LOOP_TIMERS_MAX; i++) {
-            ev_timer *timer = loop_world.timers[i];
-            if (timer && !mono_before(world.now, loop_world.due[i])) {
-                ev_timer_stop(LOOP_WORLD, timer);
-                timer->cb(LOOP_WORLD, timer, EV_TIMER);
-            }
-        }
+    struct kube_call *call;
+    while ((call = loop_world_due(end)) != NULL) {
+        world.now = mono_max(world.now, call->due);
+        client_expire(call);
     }
     world.now = end;
 }

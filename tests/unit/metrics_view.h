@@ -17,11 +17,11 @@
 enum { VIEW_NAME_BYTES = 512 };
 
 /* The text after "NAME " or "NAME{LABELS} " of the one line that begins so; NULL if none does. */
-static inline const char *view_find(const struct metrics_page *page, const char *sample)
+static inline const char *view_find(const struct buf *page, const char *sample)
 {
     const char *found = NULL;
     size_t len = strlen(sample);
-    for (const char *line = buf_text(&page->text); *line; line = strchr(line, '\n') + 1) {
+    for (const char *line = buf_text(page); *line; line = strchr(line, '\n') + 1) {
         if (strncmp(line, sample, len) == 0 && line[len] == ' ') {
             assert_null(found); /* no sample twice */
             found = line + len + 1;
@@ -31,18 +31,18 @@ static inline const char *view_find(const struct metrics_page *page, const char 
 }
 
 /* The value of a sample without the common prefix, like `readiness_admit`. */
-static inline double view_value(const struct metrics_page *page, const char *sample)
+static inline double view_value(const struct buf *page, const char *sample)
 {
     char name[VIEW_NAME_BYTES];
     (void)snprintf(name, sizeof(name), "dpu_heartbeat_%s", sample);
     const char *text = view_find(page, name);
     if (!text) {
-        fail_msg("no sample %s in\n%s", name, buf_text(&page->text));
+        fail_msg("no sample %s in\n%s", name, buf_text(page));
     }
     return strtod(text, NULL);
 }
 
-static inline bool view_has(const struct metrics_page *page, const char *sample)
+static inline bool view_has(const struct buf *page, const char *sample)
 {
     char name[VIEW_NAME_BYTES];
     (void)snprintf(name, sizeof(name), "dpu_heartbeat_%s", sample);
@@ -50,12 +50,12 @@ static inline bool view_has(const struct metrics_page *page, const char *sample)
 }
 
 /* The sum over all label sets of a family. */
-static inline double view_sum(const struct metrics_page *page, const char *family)
+static inline double view_sum(const struct buf *page, const char *family)
 {
     char start[VIEW_NAME_BYTES];
     double sum = 0;
     (void)snprintf(start, sizeof(start), "dpu_heartbeat_%s{", family);
-    for (const char *line = buf_text(&page->text); *line; line = strchr(line, '\n') + 1) {
+    for (const char *line = buf_text(page); *line; line = strchr(line, '\n') + 1) {
         if (strncmp(line, start, strlen(start)) == 0) {
             sum += strtod(strstr(line, "} ") + 2, NULL);
         }
@@ -65,12 +65,11 @@ static inline double view_sum(const struct metrics_page *page, const char *famil
 
 /* HELP, TYPE and samples of a family stand together; each has its help as a sentence; counters and
  * only they end in _total. */
-static inline void view_check(const struct metrics_page *page)
+static inline void view_check(const struct buf *page)
 {
     char family[VIEW_NAME_BYTES] = "";
     char type[32] = "";
-    const char *line = buf_text(&page->text);
-    assert_false(page->failed);
+    const char *line = buf_text(page);
     for (; *line; line = strchr(line, '\n') + 1) {
         const char *end = strchr(line, '\n');
         assert_non_null(end);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -24,23 +25,17 @@ struct world {
     struct renewer r;
     struct renewer_update out;
     struct lease_view lease; /* on the server */
+    struct mono now;         /* of the last step */
     char stamp[NAMES_STAMP_BYTES];
     unsigned puts;
 };
 
-static inline struct renewer_config world_config(void)
-{
-    return (struct renewer_config){.lease_ns = "ovn-kubernetes",
-                                   .lease_name = "ovn-dpu-w1",
-                                   .holder = "ovnkube-dpu-node",
-                                   .interval_ns = 10 * NS_PER_SEC,
-                                   .duration_ns = 40 * NS_PER_SEC,
-                                   .seed = 7};
-}
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static inline void world_step(struct world *w, struct renewer_event event)
 {
     enum renewer_action under_way = w->r.under_way;
+    w->now = event.now;
     renewer_step(&w->r, &event, &w->out);
     assert_true(mono_before(event.now, w->out.wake_at) || w->out.stopped);
     assert_true(w->out.action != RENEWER_NONE || (w->out.deadline_ms == 0 && !w->out.fresh));
@@ -51,17 +46,6 @@ static inline void world_step(struct world *w, struct renewer_event event)
     if (w->out.action == RENEWER_PUT_RENEWAL || w->out.action == RENEWER_CREATE) {
         (void)snprintf(w->stamp, sizeof(w->stamp), "stamp-%u", ++w->puts);
     }
-}
-
-static inline void world_init(struct world *w, const struct renewer_config *config)
-{
-    *w = (struct world){.lease = {.ns = "ovn-kubernetes",
-                                  .name = "ovn-dpu-w1",
-                                  .uid = "uid-1",
-                                  .resource_version = "1",
-                                  .holder = "ovnkube-dpu-node",
-                                  .duration_s = 40}};
-    renewer_init(&w->r, config);
 }
 
 static inline void world_tick(struct world *w, struct mono now)
@@ -76,38 +60,36 @@ static inline void world_verdict(struct world *w, struct mono now, enum probe_he
                       .kind = RENEWER_VERDICT, .now = now, .verdict = verdict, .message = message});
 }
 
-static inline void world_healthy(struct world *w, struct mono now)
-{
-    world_verdict(w, now, PROBE_HEALTHY, "");
-}
-
-/* The request under way succeeds. */
-static inline void world_ok(struct world *w, struct mono now)
+/* The request under way succeeds, with a lease. */
+static inline void world_answer(struct world *w, struct mono now, int http_status)
 {
     struct renewer_event event = {.kind = RENEWER_ANSWER,
                                   .now = now,
-                                  .http_status = 200,
+                                  .http_status = http_status,
                                   .retry_after_ms = -1,
                                   .lease = &w->lease};
     assert_int_not_equal(w->r.under_way, RENEWER_NONE);
-    if (w->r.under_way == RENEWER_PUT_RENEWAL) {
+    bool is_creation = w->r.under_way == RENEWER_CREATE;
+    if (w->r.under_way == RENEWER_PUT_RENEWAL || is_creation) {
         event.sent_stamp = w->stamp;
+    }
+    if (event.sent_stamp && (http_status == 200 || is_creation)) {
         (void)text_copy(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), w->stamp);
     }
     world_step(w, event);
 }
 
-/* The lease is made, with a renewal. */
-static inline void world_created(struct world *w, struct mono now)
+static inline void world_ok(struct world *w, struct mono now)
 {
-    assert_int_equal(w->r.under_way, RENEWER_CREATE);
-    (void)text_copy(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), w->stamp);
-    world_step(w, (struct renewer_event){.kind = RENEWER_ANSWER,
-                                         .now = now,
-                                         .http_status = 201,
-                                         .retry_after_ms = -1,
-                                         .lease = &w->lease,
-                                         .sent_stamp = w->stamp});
+    world_answer(w, now, 200);
+}
+
+/* The answer to a request that was told of as not answered. */
+static inline void world_late(struct world *w, struct mono now, int http_status)
+{
+    world_step(
+        w, (struct renewer_event){
+               .kind = RENEWER_LATE, .now = now, .http_status = http_status, .lease = &w->lease});
 }
 
 /* The request under way fails; `status` 0: no answer. */
@@ -130,29 +112,88 @@ static inline void world_conflict(struct world *w, struct mono now)
     world_fail(w, now, ERR_CONFLICT, 409, -1);
 }
 
-static inline void world_stop(struct world *w, struct mono now)
+/* ---- scripts --------------------------------------------------------------------------------- */
+
+static inline int code_of_status(int status)
 {
-    world_step(w, (struct renewer_event){.kind = RENEWER_STOP, .now = now});
+    return status == 409                    ? ERR_CONFLICT
+           : status == 404                  ? ERR_NOTFOUND
+           : status == 401 || status == 403 ? ERR_AUTH
+           : status >= 500 || status == 0   ? ERR_RETRY
+                                            : ERR_PARSE;
 }
 
-/* Healthy since 0, lease read at once, first renewal answered at 0.1. */
-static inline void world_renewing(struct world *w)
+static inline void play_event(struct world *w, const char *word)
 {
-    struct renewer_config config = world_config();
-    world_init(w, &config);
-    world_tick(w, SEC(0));
-    world_healthy(w, SEC(0));
-    world_ok(w, SEC(0.05));
-    world_ok(w, SEC(0.1));
+    if (text_equal(word, "wake")) {
+        world_tick(w, w->out.wake_at);
+    } else if (text_equal(word, "tick")) {
+        world_tick(w, w->now);
+    } else if (text_equal(word, "ok")) {
+        world_ok(w, w->now);
+    } else if (text_equal(word, "created")) {
+        world_answer(w, w->now, 201);
+    } else if (text_equal(word, "late")) {
+        world_late(w, w->now, 200);
+    } else if (text_equal(word, "lost")) {
+        world_fail(w, w->now, ERR_RETRY, 0, -1);
+    } else if (text_equal(word, "healthy")) {
+        world_verdict(w, w->now, PROBE_HEALTHY, "");
+    } else if (text_equal(word, "sick")) {
+        world_verdict(w, w->now, PROBE_UNHEALTHY, "down");
+    } else if (text_equal(word, "stop")) {
+        world_step(w, (struct renewer_event){.kind = RENEWER_STOP, .now = w->now});
+    } else {
+        int status = (int)strtol(word, NULL, 10);
+        assert_true(status > 0);
+        world_fail(w, w->now, code_of_status(status), status, -1);
+    }
 }
 
 static inline void expect_action(const struct world *w, enum renewer_action action)
 {
-    static const char *const names[] = {"none", "GET", "PUT renewal", "PUT health", "create"};
-    if (w->out.action != action) {
-        fail_msg("action is '%s', expected '%s'", names[w->out.action], names[action]);
+    assert_int_equal(w->out.action, action);
+}
+
+/*
+ * Plays EVENT[>ACTION] after EVENT[>ACTION]: what happens, and what is to be sent then ("none" is
+ * an action, and so is "stopped"). Before an event @SECONDS is its time, and +SECONDS the time
+ * since the last one; "wake" happens when the renewer asked for it. A number is the status of an
+ * answer that fails, "lost" has none, "sick" is an unhealthy verdict.
+ */
+static inline void play(struct world *w, const char *script)
+{
+    static const char *const actions[] = {"none", "get", "put", "report", "create"};
+    char word[32];
+    int len = 0;
+    for (const char *at = script; sscanf(at, " %31s%n", word, &len) == 1; at += len) {
+        char *expected = strchr(word, '>');
+        if (expected) {
+            *expected++ = '\0';
+        }
+        if (word[0] == '@') {
+            w->now = SEC(strtod(word + 1, NULL));
+        } else if (word[0] == '+') {
+            w->now = mono_add(w->now, (int64_t)(strtod(word + 1, NULL) * 1e9));
+        } else {
+            play_event(w, word);
+        }
+        const char *seen = w->out.stopped ? "stopped" : actions[w->out.action];
+        if (expected && !text_equal(expected, seen)) {
+            fail_msg("'%s' at '%s': %s instead of %s", script, at, seen, expected);
+        }
     }
 }
+
+/* Passes the time until there is a request under way. */
+static inline void await_request(struct world *w)
+{
+    while (w->r.under_way == RENEWER_NONE) {
+        play(w, "wake");
+    }
+}
+
+/* ---- what the log says ----------------------------------------------------------------------- */
 
 static inline const char *world_note(const struct world *w, enum renewer_note_kind kind)
 {
@@ -164,14 +205,58 @@ static inline const char *world_note(const struct world *w, enum renewer_note_ki
     return NULL;
 }
 
-static inline void announcing(struct world *w)
+static inline void expect_note(const struct world *w, enum renewer_note_kind kind,
+                               const char *words)
 {
-    struct renewer_config config = world_config();
-    config.announce_shutdown = true;
-    world_init(w, &config);
-    world_healthy(w, SEC(0));
-    world_ok(w, SEC(0.05));
-    world_ok(w, SEC(0.1));
+    const char *text = world_note(w, kind);
+    if (!text || !strstr(text, words)) {
+        fail_msg("'%s' instead of '%s'", text ? text : "", words);
+    }
+}
+
+/* ---- beginnings ------------------------------------------------------------------------------ */
+
+static inline struct renewer_config world_config(void)
+{
+    return (struct renewer_config){.lease_ns = "ovn-kubernetes",
+                                   .lease_name = "ovn-dpu-w1",
+                                   .holder = "ovnkube-dpu-node",
+                                   .interval_ns = 10 * NS_PER_SEC,
+                                   .duration_ns = 40 * NS_PER_SEC,
+                                   .seed = 7};
+}
+
+static inline struct world starting_with(struct renewer_config config)
+{
+    struct world w = {.now = SEC(0),
+                      .lease = {.ns = "ovn-kubernetes",
+                                .name = "ovn-dpu-w1",
+                                .uid = "uid-1",
+                                .resource_version = "1",
+                                .holder = "ovnkube-dpu-node",
+                                .duration_s = 40}};
+    renewer_init(&w.r, &config);
+    return w;
+}
+
+static inline struct world starting(void)
+{
+    return starting_with(world_config());
+}
+
+/* Healthy since 0, lease read at once, first renewal answered at 0.1. */
+static inline struct world renewing(void)
+{
+    struct world w = starting();
+    play(&w, "tick>get healthy @0.05 ok>put @0.1 ok>none");
+    return w;
+}
+
+static inline struct world announcing(void)
+{
+    struct world w = renewing();
+    w.r.config.announce_shutdown = true;
+    return w;
 }
 
 static inline void upstream_renews(struct world *w)
@@ -180,26 +265,19 @@ static inline void upstream_renews(struct world *w)
 }
 
 /* Healthy since 0, upstream's second renewal seen at 10. */
-static inline void accompanying(struct world *w)
+static inline struct world accompanying(void)
 {
-    struct renewer_config config = world_config();
-    config.is_companion = true;
-    config.announce_shutdown = true;
-    world_init(w, &config);
-    upstream_renews(w);
-    world_tick(w, SEC(0));
-    world_ok(w, SEC(0.05));
-    world_healthy(w, SEC(0.1));
-    expect_action(w, RENEWER_GET);
-    world_ok(w, SEC(0.15));
-    expect_action(w, RENEWER_NONE);
-    assert_false(w->out.renewed); /* the first look is a baseline */
-    upstream_renews(w);
-    world_tick(w, SEC(10.2));
-    expect_action(w, RENEWER_GET);
-    world_ok(w, SEC(10.25));
-    assert_true(w->out.renewed);
-    assert_non_null(world_note(w, RENEWER_NOTE_RENEWING));
+    struct world w = starting();
+    w.r.config.is_companion = true;
+    w.r.config.announce_shutdown = true;
+    upstream_renews(&w);
+    play(&w, "tick @0.05 ok @0.1 healthy>get @0.15 ok>none");
+    assert_false(w.out.renewed); /* the first look is a baseline */
+    upstream_renews(&w);
+    play(&w, "@10.2 tick>get @10.25 ok");
+    assert_true(w.out.renewed);
+    expect_note(&w, RENEWER_NOTE_RENEWING, "is renewed by another");
+    return w;
 }
 
 #endif

@@ -9,8 +9,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -41,11 +39,10 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     return agent->is_ready;
 }
 
-static void write_metrics(void *user, struct metrics_page *page)
+static void write_metrics(void *user, struct buf *page)
 {
-    const struct agent *agent = user;
-    page->failed = agent->is_broken;
-    metrics_sample_u64(page, "x", NULL, 1);
+    (void)user;
+    metrics_sample(page, "x", 1, "%s", "");
 }
 
 static json_t *describe(const void *user)
@@ -54,15 +51,26 @@ static json_t *describe(const void *user)
     return agent->is_broken ? NULL : json_pack("{s:i}", "x", 1);
 }
 
-static struct agent_page_config config_for(struct agent *agent, const char *address)
+struct world {
+    struct ev_loop *loop;
+    struct agent agent;
+    struct agent_page *page;
+    uint16_t port;
+};
+
+/* Stands for all at once, also where a page stood. */
+static int start_at(struct world *w, const char *address, struct err *e)
 {
-    return (struct agent_page_config){.address = address,
-                                      .program = "dpu-x",
-                                      .is_live = is_live,
-                                      .is_ready = is_ready,
-                                      .write_metrics = write_metrics,
-                                      .describe = describe,
-                                      .user = agent};
+    const struct agent_page_config config = {.address = address,
+                                             .program = "dpu-x",
+                                             .is_live = is_live,
+                                             .is_ready = is_ready,
+                                             .write_metrics = write_metrics,
+                                             .describe = describe,
+                                             .user = &w->agent};
+    agent_page_stop(w->page);
+    w->page = NULL;
+    return agent_page_start(w->loop, &config, &w->page, e);
 }
 
 static int bind_loopback(uint16_t port, uint16_t *out_port)
@@ -129,21 +137,33 @@ static void get(struct ev_loop *loop, uint16_t port, const char *path, struct ex
     talk(loop, port, request, x);
 }
 
-/* A page on a port that was free a moment ago. */
-static struct agent_page *start_page(struct ev_loop *loop, struct agent *agent, uint16_t *out_port)
+/* On a port that was free a moment ago, of this host or of all; the address is borrowed. */
+static const char *free_address(struct world *w, const char *host)
 {
-    char address[ADDRESS_BYTES];
-    struct agent_page *page = NULL;
-    struct err e = ERR_INIT;
-    assert_int_equal(close(bind_loopback(0, out_port)), 0);
-    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", *out_port);
-    const struct agent_page_config config = config_for(agent, address);
-    assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
-    assert_non_null(page);
-    return page;
+    static char address[ADDRESS_BYTES];
+    assert_int_equal(close(bind_loopback(0, &w->port)), 0);
+    (void)snprintf(address, sizeof(address), "%s:%u", host, w->port);
+    return address;
 }
 
-TEST(each_path_answers_by_what_the_agent_says)
+static int set_up(void **state)
+{
+    static struct world w;
+    w = (struct world){.loop = ev_loop_new(0), .agent = {true, true, "", false}};
+    *state = &w;
+    return start_at(&w, free_address(&w, "127.0.0.1"), NULL);
+}
+
+static int tear_down(void **state)
+{
+    struct world *w = *state;
+    agent_page_stop(w->page);
+    assert_int_equal(ev_run(w->loop, EVRUN_NOWAIT), 0); /* nothing is left in it */
+    ev_loop_destroy(w->loop);
+    return 0;
+}
+
+TEST_WITH(each_path_answers_by_what_the_agent_says, set_up, tear_down)
 {
     static const struct {
         struct agent agent;
@@ -164,7 +184,6 @@ TEST(each_path_answers_by_what_the_agent_says)
          " 200 ",
          "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"},
         {{true, true, "", false}, "/metrics", " 200 ", "\nx 1\n"},
-        {{true, true, "", true}, "/metrics", " 500 ", "\r\n\r\n500\n"},
         {{true, true, "", false}, "/statusz", " 200 ", "Content-Type: application/json\r\n"},
         {{true, true, "", false}, "/statusz", " 200 ", "\r\n\r\n{\"x\":1}\n"},
         {{true, true, "", true}, "/statusz", " 500 ", "\r\n\r\n500\n"},
@@ -177,23 +196,18 @@ TEST(each_path_answers_by_what_the_agent_says)
         {{true, true, "", false}, "/livezdpu-x", " 404 ", "/readyz"},
         {{true, true, "", false}, "/nothing", " 404 ", "/metrics"},
     };
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.words = ""};
-    uint16_t port;
-    struct agent_page *page = start_page(loop, &agent, &port);
+    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct exchange x;
-        agent = rows[i].agent;
-        get(loop, port, rows[i].path, &x);
+        w->agent = rows[i].agent;
+        get(w->loop, w->port, rows[i].path, &x);
         if (!strstr(x.answer, rows[i].status) || !strstr(x.answer, rows[i].content)) {
             fail_msg("row %zu: %s", i, x.answer);
         }
     }
-    agent_page_stop(page);
-    ev_loop_destroy(loop);
 }
 
-TEST(only_whole_requests_without_a_body_are_served)
+TEST_WITH(only_whole_requests_without_a_body_are_served, set_up, tear_down)
 {
     static const struct {
         const char *request;
@@ -214,76 +228,55 @@ TEST(only_whole_requests_without_a_body_are_served)
         {"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "HTTP/1.1 200", "ok"},
         {"\x16\x03\x01 not http at all\r\n\r\n", "400", ""},
     };
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.is_live = true, .words = ""};
-    uint16_t port;
-    struct agent_page *page = start_page(loop, &agent, &port);
+    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct exchange x;
-        talk(loop, port, rows[i].request, &x);
+        talk(w->loop, w->port, rows[i].request, &x);
         if (!strstr(x.answer, rows[i].status) || !strstr(x.answer, rows[i].content)) {
             fail_msg("row %zu: %s", i, x.answer);
         }
     }
-    agent_page_stop(page);
-    ev_loop_destroy(loop);
 }
 
-TEST(no_host_means_all_addresses_of_both_families)
+TEST_WITH(no_host_means_all_addresses_of_both_families, set_up, tear_down)
 {
-    char address[ADDRESS_BYTES];
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.words = ""};
-    struct agent_page *page = NULL;
-    uint16_t port;
-    assert_int_equal(close(bind_loopback(0, &port)), 0);
-    (void)snprintf(address, sizeof(address), ":%u", port);
-    const struct agent_page_config config = config_for(&agent, address);
-    assert_int_equal(agent_page_start(loop, &config, &page, NULL), 0);
+    struct world *w = *state;
+    assert_int_equal(start_at(w, free_address(w, ""), NULL), 0);
     const struct sockaddr_in6 v6 = {
-        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+        .sin6_family = AF_INET6, .sin6_port = htons(w->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     int fd6 = socket(AF_INET6, SOCK_STREAM, 0);
     assert_int_equal(connect(fd6, (const struct sockaddr *)&v6, sizeof(v6)), 0);
     assert_int_equal(close(fd6), 0);
-    assert_int_equal(close(connect_to(port)), 0);
-    agent_page_stop(page);
-    ev_loop_destroy(loop);
+    assert_int_equal(close(connect_to(w->port)), 0);
 }
 
-TEST(an_empty_address_makes_no_page)
+TEST_WITH(an_empty_address_makes_no_page, set_up, tear_down)
 {
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.words = ""};
-    static const char *const rows[] = {NULL, ""};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        const struct agent_page_config config = config_for(&agent, rows[i]);
-        struct agent_page *page = (struct agent_page *)&agent;
-        struct err e = ERR_INIT;
-        assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
-        assert_null(page);
-        agent_page_stop(page);
-    }
-    ev_loop_destroy(loop);
+    struct world *w = *state;
+    assert_int_equal(start_at(w, NULL, NULL), 0);
+    assert_null(w->page);
+    assert_int_equal(start_at(w, "", NULL), 0);
+    assert_null(w->page);
 }
 
-TEST(an_address_that_can_never_work_names_the_option)
+TEST_WITH(an_address_that_can_never_work_names_the_option, set_up, tear_down)
 {
-    char too_long[400];
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.words = ""};
-    const char *const rows[] = {"nonsense",   "example.com:80", "127.0.0.1:65536", "localhost",
-                                "127.0.0.1:", "127.0.0.1:http", "not-an-ip:80",    too_long};
-    memset(too_long, '1', sizeof(too_long) - 1);
-    too_long[sizeof(too_long) - 1] = '\0';
+    static char too_long[400];
+    static const char *const rows[] = {
+        "nonsense",         "9410",          "127.0.0.1",     "127.0.0.1:", "127.0.0.1:http",
+        "127.0.0.1:-1",     "::1",           "::1:9410",      "[::1]",      "[::1]9410",
+        "[127.0.0.1]:80",   "[]:80",         "[[::1]]:80",    "[::1",       "127.0.0.1:65536",
+        "127.0.0.1:000080", "[fe80::1]]:80", "127.0.0.1:80 ", "[::1:80",    "a]:80",
+        "example.com:80",   "localhost",     "not-an-ip:80",  too_long};
+    struct world *w = *state;
+    memset(too_long, '1', sizeof(too_long) - 4);
+    memcpy(too_long + sizeof(too_long) - 4, ":80", 4);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        const struct agent_page_config config = config_for(&agent, rows[i]);
-        struct agent_page *page = NULL;
         struct err e = ERR_INIT;
-        assert_int_equal(agent_page_start(loop, &config, &page, &e), ERR_PARSE);
+        assert_int_equal(start_at(w, rows[i], &e), ERR_PARSE);
         assert_non_null(strstr(e.msg, "--http-bind-address"));
-        assert_null(page);
+        assert_null(w->page);
     }
-    ev_loop_destroy(loop);
 }
 
 static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
@@ -292,71 +285,6 @@ static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
     (void)events;
     ev_break(loop, EVBREAK_ALL);
 }
-
-TEST(a_taken_port_is_taken_over_once_it_is_free)
-{
-    char address[ADDRESS_BYTES];
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.is_live = true, .words = ""};
-    struct agent_page *page = NULL;
-    struct err e = ERR_INIT;
-    struct exchange x;
-    ev_timer deadline;
-    uint16_t port;
-    int holder = bind_loopback(0, &port);
-    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
-    const struct agent_page_config config = config_for(&agent, address);
-    assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
-    assert_non_null(page); /* it waits */
-    assert_int_equal(close(holder), 0);
-    ev_timer_init(&deadline, on_deadline, 1.5, 0.);
-    ev_timer_start(loop, &deadline);
-    ev_run(loop, 0);
-    get(loop, port, "/livez", &x);
-    assert_non_null(strstr(x.answer, " 200 "));
-    agent_page_stop(page);
-    ev_loop_destroy(loop);
-}
-
-TEST(a_page_that_waits_for_its_port_can_be_stopped)
-{
-    char address[ADDRESS_BYTES];
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.words = ""};
-    struct agent_page *page = NULL;
-    struct err e = ERR_INIT;
-    uint16_t port;
-    int holder = bind_loopback(0, &port);
-    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
-    const struct agent_page_config config = config_for(&agent, address);
-    assert_int_equal(agent_page_start(loop, &config, &page, &e), 0);
-    agent_page_stop(page);
-    assert_int_equal(ev_run(loop, EVRUN_NOWAIT), 0); /* nothing is left in the loop */
-    assert_int_equal(close(holder), 0);
-    ev_loop_destroy(loop);
-}
-
-/* No timer runs while nobody asks: an agent with a page sleeps as long as one without. */
-TEST(an_idle_page_wakes_nobody)
-{
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.is_live = true, .words = ""};
-    ev_timer deadline;
-    struct exchange x;
-    uint16_t port;
-    struct agent_page *page = start_page(loop, &agent, &port);
-    get(loop, port, "/livez", &x);
-    (void)ev_run(loop, EVRUN_NOWAIT); /* the server notices the close */
-    unsigned int before = ev_iteration(loop);
-    ev_timer_init(&deadline, on_deadline, 0.5, 0.);
-    ev_timer_start(loop, &deadline);
-    ev_run(loop, 0);
-    assert_true(ev_iteration(loop) - before <= 2);
-    agent_page_stop(page);
-    ev_loop_destroy(loop);
-}
-
-/* ---- many clients ---------------------------------------------------------------------------- */
 
 static void run_for(struct ev_loop *loop, double seconds)
 {
@@ -367,55 +295,82 @@ static void run_for(struct ev_loop *loop, double seconds)
     ev_run(loop, 0);
 }
 
+TEST_WITH(a_taken_port_is_taken_over_once_it_is_free, set_up, tear_down)
+{
+    struct world *w = *state;
+    struct exchange x;
+    const char *address = free_address(w, "127.0.0.1");
+    int holder = bind_loopback(w->port, &w->port);
+    assert_int_equal(start_at(w, address, NULL), 0);
+    assert_int_equal(start_at(w, address, NULL), 0); /* one that waits can be stopped */
+    assert_non_null(w->page);
+    assert_int_equal(close(holder), 0);
+    run_for(w->loop, 1.5);
+    get(w->loop, w->port, "/livez", &x);
+    assert_non_null(strstr(x.answer, " 200 "));
+}
+
+/* No timer runs while nobody asks: an agent with a page sleeps as long as one without. */
+TEST_WITH(an_idle_page_wakes_nobody, set_up, tear_down)
+{
+    struct world *w = *state;
+    struct exchange x;
+    get(w->loop, w->port, "/livez", &x);
+    (void)ev_run(w->loop, EVRUN_NOWAIT); /* the server notices the close */
+    unsigned int before = ev_iteration(w->loop);
+    run_for(w->loop, 0.5);
+    assert_true(ev_iteration(w->loop) - before <= 2);
+}
+
+/* ---- many clients ---------------------------------------------------------------------------- */
+
 static bool is_answered(int fd)
 {
     char answer[512];
     return recv(fd, answer, sizeof(answer), MSG_DONTWAIT) > 0;
 }
 
-TEST(a_hundred_silent_clients_keep_no_probe_waiting)
+static int connect_and_ask(uint16_t port)
+{
+    int fd = connect_to(port);
+    assert_true(write(fd, "GET /livez HTTP/1.0\r\n\r\n", 23) > 0);
+    return fd;
+}
+
+TEST_WITH(a_hundred_silent_clients_keep_no_probe_waiting, set_up, tear_down)
 {
     int silent[100];
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.is_live = true, .words = ""};
-    uint16_t port;
-    struct agent_page *page = start_page(loop, &agent, &port);
+    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
-        silent[i] = connect_to(port);
+        silent[i] = connect_to(w->port);
     }
-    int probe = connect_to(port);
-    assert_true(write(probe, "GET /livez HTTP/1.0\r\n\r\n", 23) > 0);
-    run_for(loop, 0.3);
+    int probe = connect_and_ask(w->port);
+    run_for(w->loop, 0.3);
     assert_true(is_answered(probe));
     for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
         assert_int_equal(close(silent[i]), 0);
     }
     assert_int_equal(close(probe), 0);
-    agent_page_stop(page);
-    ev_loop_destroy(loop);
 }
 
-TEST(few_descriptors_are_left_to_the_work)
+TEST_WITH(few_descriptors_are_left_to_the_work, set_up, tear_down)
 {
     int silent[16];
     struct rlimit had;
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.is_live = true, .words = ""};
-    uint16_t port;
+    struct world *w = *state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
     const struct rlimit few = {4 * ARRAY_LEN(silent), had.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    struct agent_page *page = start_page(loop, &agent, &port);
+    assert_int_equal(start_at(w, free_address(w, "127.0.0.1"), NULL), 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
     for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
-        silent[i] = connect_to(port);
+        silent[i] = connect_to(w->port);
     }
-    int probe = connect_to(port);
-    assert_true(write(probe, "GET /livez HTTP/1.0\r\n\r\n", 23) > 0);
-    run_for(loop, 0.3);
+    int probe = connect_and_ask(w->port);
+    run_for(w->loop, 0.3);
     assert_false(is_answered(probe));
     assert_int_equal(close(silent[7]), 0);
-    run_for(loop, 0.3);
+    run_for(w->loop, 0.3);
     assert_true(is_answered(probe));
     for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
         if (i != 7) {
@@ -423,30 +378,22 @@ TEST(few_descriptors_are_left_to_the_work)
         }
     }
     assert_int_equal(close(probe), 0);
-    agent_page_stop(page);
-    ev_loop_destroy(loop);
 }
 
-TEST(without_descriptors_the_loop_rests)
+TEST_WITH(without_descriptors_the_loop_rests, set_up, tear_down)
 {
     struct rlimit had;
-    struct ev_loop *loop = ev_loop_new(0);
-    struct agent agent = {.is_live = true, .words = ""};
-    uint16_t port;
-    struct agent_page *page = start_page(loop, &agent, &port);
+    struct world *w = *state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
-    int probe = connect_to(port);
-    assert_true(write(probe, "GET /livez HTTP/1.0\r\n\r\n", 23) > 0);
+    int probe = connect_and_ask(w->port);
     const struct rlimit none = {(rlim_t)probe + 1, had.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    unsigned int turns = ev_iteration(loop);
-    run_for(loop, 0.3);
-    assert_true(ev_iteration(loop) - turns < 50);
+    unsigned int turns = ev_iteration(w->loop);
+    run_for(w->loop, 0.3);
+    assert_true(ev_iteration(w->loop) - turns < 50);
     assert_false(is_answered(probe));
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
-    run_for(loop, 0.3);
+    run_for(w->loop, 0.3);
     assert_true(is_answered(probe));
     assert_int_equal(close(probe), 0);
-    agent_page_stop(page);
-    ev_loop_destroy(loop);
 }

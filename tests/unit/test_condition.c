@@ -285,20 +285,6 @@ TEST(reads_that_succeed_do_not_speed_up_writes_that_fail)
     condition_free(s);
 }
 
-TEST(a_request_that_cannot_start_is_tried_again)
-{
-    struct condition *s = start_ready();
-    world.client.refuses = true;
-    expired(s);
-    assert_false(world.client.is_busy);
-    world.client.refuses = false;
-    world_pass(2 * NS_PER_SEC);
-    world_answer(200, NODE_SAYS_READY);
-    answer_well();
-    assert_int_equal(condition_stats(s).written, 1);
-    condition_free(s);
-}
-
 TEST(broken_text_of_others_is_made_printable)
 {
     struct condition *s = start_ready();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/install/conflist_plan.h"
+#include "host-agent/install/cni_install.h"
 #include "tests/support/case.h"
 
 #include <stdarg.h>
@@ -149,44 +149,32 @@ TEST(a_copy_that_is_too_deep_for_any_reader_is_refused)
     buf_fini(&out);
 }
 
-TEST(what_stands_tells_its_source)
-{
-    static const struct {
-        const char *text;
-        bool wraps;
-    } rows[] = {
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/10.conf\"}]}",
-         true},
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/1.conf\"}]}",
-         false},
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"x\",\"delegateConf\":\"/c/10.conf\"}]}", false},
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"x\"}]}", false},
-        {"[]", false},
-        {"{", false},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_int_equal(conflist_wraps(rows[i].text, strlen(rows[i].text), "/c/10.conf"),
-                         rows[i].wraps);
-    }
-}
-
-TEST(only_a_first_plugin_gates)
+TEST(what_stands_tells_whether_it_is_gated_and_its_source)
 {
     static const struct {
         const char *text;
         bool is_gated;
+        bool wraps;
     } rows[] = {
-        {"{\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"x\"}]}", true},
-        {"{\"type\":\"dpu-gate\"}", true},
-        {"{\"plugins\":[{\"type\":\"x\"},{\"type\":\"dpu-gate\"}]}", false},
-        {"{\"plugins\":[]}", false},
-        {"{\"plugins\":3}", false},
-        {"[]", false},
-        {"", false},
-        {"{", false},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/10.conf\"}]}",
+         true, true},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/1.conf\"}]}",
+         true, false},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"x\",\"delegateConf\":\"/c/10.conf\"}]}", false,
+         false},
+        {"{\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"x\"}]}", true, false},
+        {"{\"type\":\"dpu-gate\"}", true, false},
+        {"{\"plugins\":[{\"type\":\"x\"},{\"type\":\"dpu-gate\"}]}", false, false},
+        {"{\"plugins\":[]}", false, false},
+        {"{\"plugins\":3}", false, false},
+        {"[]", false, false},
+        {"", false, false},
+        {"{", false, false},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_int_equal(conflist_is_gated(rows[i].text, strlen(rows[i].text)), rows[i].is_gated);
+        size_t len = strlen(rows[i].text);
+        assert_int_equal(conflist_is_gated(rows[i].text, len), rows[i].is_gated);
+        assert_int_equal(conflist_wraps(rows[i].text, len, "/c/10.conf"), rows[i].wraps);
     }
 }
 

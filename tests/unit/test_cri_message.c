@@ -45,15 +45,9 @@ TEST_WITH(requests_have_the_kubelets_field_numbers, NULL, NULL)
     assert_int_equal(r.len, 0);
     cri_ask(CRI_STATUS, NULL, &r);
     assert_int_equal(r.len, 0);
-}
-
-TEST(longest_id_fits_a_request)
-{
-    char id[CRI_ID_BYTES];
-    struct cri_request r;
+    char id[CRI_ID_BYTES] = "";
     memset(id, 'f', sizeof(id) - 1);
-    id[sizeof(id) - 1] = '\0';
-    cri_ask(CRI_INSPECT, id, &r);
+    cri_ask(CRI_INSPECT, id, &r); /* the longest */
     assert_true(r.len > CRI_ID_BYTES);
 }
 
@@ -128,53 +122,38 @@ static struct cri_detail detail_of(const char *info, Cri__NamespaceMode mode)
     return detail;
 }
 
-TEST(pid_is_taken_from_the_info_of_both_runtimes)
-{
-    static const struct {
-        const char *info;
-        int32_t pid;
-    } rows[] = {
-        {"{\"pid\":4711,\"processStatus\":\"running\",\"runtimeSpec\":{\"pid\":1}}", 4711},
-        {"{\"image\":\"pause\",\"pid\":12,\"runtimeSpec\":{}}", 12},
-        {"{\"runtimeSpec\":{\"pid\":1}}", 0},
-        {"{\"pid\":0}", 0},
-        {"{\"pid\":-5}", 0},
-        {"{\"pid\":4294967296}", 0},
-        {"{\"pid\":\"12\"}", 0},
-        {"{\"pid\":12", 0},
-        {"", 0},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_int_equal(detail_of(rows[i].info, CRI__NAMESPACE_MODE__POD).pid, rows[i].pid);
-    }
-}
-
-TEST(path_of_the_namespace_is_taken_from_the_runtimes_configuration)
+TEST(process_and_namespace_are_taken_from_the_info_of_both_runtimes)
 {
 #define SPEC(namespaces) "{\"runtimeSpec\":{\"linux\":{\"namespaces\":" namespaces "}}}"
     static const struct {
         const char *info;
+        int32_t pid;
         const char *netns;
     } rows[] = {
-        {SPEC("[{\"type\":\"ipc\",\"path\":\"/i\"},{\"type\":\"network\",\"path\":\"/n\"}]"), "/n"},
-        {SPEC("[{\"type\":\"network\"}]"), ""},
-        {SPEC("[{\"type\":\"network\",\"path\":\"n\"}]"), ""},
-        {SPEC("[{\"type\":\"network\",\"path\":7}]"), ""},
-        {SPEC("{}"), ""},
-        {"{\"linux\":{}}", ""},
-        {"", ""},
+        {"{\"pid\":4711,\"processStatus\":\"running\",\"runtimeSpec\":{\"pid\":1}}", 4711, ""},
+        {"{\"image\":\"pause\",\"pid\":12,\"runtimeSpec\":{}}", 12, ""},
+        {"{\"runtimeSpec\":{\"pid\":1}}", 0, ""},
+        {"{\"pid\":0}", 0, ""},
+        {"{\"pid\":-5}", 0, ""},
+        {"{\"pid\":4294967296}", 0, ""},
+        {"{\"pid\":\"12\"}", 0, ""},
+        {"{\"pid\":12", 0, ""},
+        {SPEC("[{\"type\":\"ipc\",\"path\":\"/i\"},{\"type\":\"network\",\"path\":\"/n\"}]"), 0,
+         "/n"},
+        {SPEC("[{\"type\":\"network\"}]"), 0, ""},
+        {SPEC("[{\"type\":\"network\",\"path\":\"n\"}]"), 0, ""},
+        {SPEC("[{\"type\":\"network\",\"path\":7}]"), 0, ""},
+        {SPEC("{}"), 0, ""},
+        {"{\"linux\":{}}", 0, ""},
+        {"", 0, ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct cri_detail detail = detail_of(rows[i].info, CRI__NAMESPACE_MODE__POD);
+        assert_int_equal(detail.pid, rows[i].pid);
         assert_string_equal(detail.netns, rows[i].netns);
-        assert_int_equal(detail.pid, 0);
+        assert_false(detail.has_host_network);
     }
-}
-
-TEST(host_network_is_told)
-{
     assert_true(detail_of("{}", CRI__NAMESPACE_MODE__NODE).has_host_network);
-    assert_false(detail_of("{}", CRI__NAMESPACE_MODE__POD).has_host_network);
 }
 
 TEST(network_is_told_with_the_runtimes_words)

@@ -5,8 +5,6 @@
 #include <arpa/inet.h>
 #include <ev.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -9,9 +9,6 @@
 #include <ev.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,45 +66,34 @@ static int run_with_signal(struct fixture *f, int signo, int times)
     return status;
 }
 
-TEST(the_first_signal_asks_and_whoever_is_done_quits)
+TEST(a_signal_asks_once_and_a_second_one_or_the_grace_period_ends)
 {
-    struct fixture f = {.quit_on_stop = true};
-    assert_int_equal(daemon_new(10000, on_stop, &f, &f.daemon, NULL), 0);
-    assert_int_equal(run_with_signal(&f, SIGTERM, 1), 7);
-    assert_int_equal(f.stops, 1);
-    daemon_free(f.daemon);
-}
-
-TEST(a_second_signal_ends_at_once)
-{
-    struct fixture f = {0};
-    assert_int_equal(daemon_new(10000, on_stop, &f, &f.daemon, NULL), 0);
-    assert_int_equal(run_with_signal(&f, SIGINT, 2), 128 + SIGINT);
-    assert_int_equal(f.stops, 1);
-    daemon_free(f.daemon);
-}
-
-TEST(after_the_grace_period_the_loop_ends_in_any_case)
-{
-    struct fixture f = {0};
-    assert_int_equal(daemon_new(20, on_stop, &f, &f.daemon, NULL), 0);
-    assert_int_equal(run_with_signal(&f, SIGTERM, 1), 0);
-    assert_int_equal(f.stops, 1);
-    daemon_free(f.daemon);
-}
-
-TEST(without_a_stop_function_a_signal_quits)
-{
-    struct fixture f = {0};
-    assert_int_equal(daemon_new(10000, NULL, NULL, &f.daemon, NULL), 0);
-    assert_int_equal(run_with_signal(&f, SIGTERM, 1), 0);
-    daemon_free(f.daemon);
+    static const struct {
+        uint32_t grace_ms;
+        daemon_stop_fn *on_stop;
+        bool quit_on_stop;
+        int signo;
+        int times;
+        int status;
+    } rows[] = {
+        {10000, on_stop, true, SIGTERM, 1, 7},
+        {10000, on_stop, false, SIGINT, 2, 128 + SIGINT},
+        {20, on_stop, false, SIGTERM, 1, 0},
+        {10000, NULL, false, SIGTERM, 1, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct fixture f = {.quit_on_stop = rows[i].quit_on_stop};
+        f.daemon = daemon_new(rows[i].grace_ms, rows[i].on_stop, &f);
+        assert_int_equal(run_with_signal(&f, rows[i].signo, rows[i].times), rows[i].status);
+        assert_int_equal(f.stops, rows[i].on_stop != NULL);
+        daemon_free(f.daemon);
+    }
 }
 
 TEST(quitting_before_the_loop_runs_is_remembered)
 {
     struct fixture f = {0};
-    assert_int_equal(daemon_new(10000, NULL, NULL, &f.daemon, NULL), 0);
+    f.daemon = daemon_new(10000, NULL, NULL);
     daemon_quit(f.daemon, 3);
     daemon_quit(f.daemon, 4);
     assert_int_equal(daemon_run(f.daemon), 3);
@@ -119,7 +105,7 @@ TEST(a_closed_pipe_does_not_kill)
 {
     int fds[2];
     struct fixture f = {0};
-    assert_int_equal(daemon_new(10000, NULL, NULL, &f.daemon, NULL), 0);
+    f.daemon = daemon_new(10000, NULL, NULL);
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     (void)close(fds[0]);
     assert_int_equal(write(fds[1], "x", 1), -1);
@@ -137,7 +123,7 @@ TEST(what_a_parent_ignored_or_blocked_counts_no_more)
     assert_ptr_not_equal(signal(SIGTERM, SIG_IGN), SIG_ERR);
     assert_int_equal(sigfillset(&mask), 0);
     assert_int_equal(sigprocmask(SIG_BLOCK, &mask, NULL), 0);
-    assert_int_equal(daemon_new(10000, on_stop, &f, &f.daemon, NULL), 0);
+    f.daemon = daemon_new(10000, on_stop, &f);
     assert_int_equal(sigprocmask(SIG_BLOCK, NULL, &mask), 0);
     for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
         assert_int_equal(sigismember(&mask, signals[i]), 0);
@@ -191,7 +177,7 @@ TEST(ready_is_said_once_and_later_only_the_status)
         struct fixture f = {.quit_on_stop = true};
         int fd = listen_for_notes(names[i]);
         assert_int_equal(setenv("NOTIFY_SOCKET", names[i], 1), 0);
-        assert_int_equal(daemon_new(1000, on_stop, &f, &f.daemon, NULL), 0);
+        f.daemon = daemon_new(1000, on_stop, &f);
         daemon_notify_ready(f.daemon, "Ready: DPU\nrenewed");
         assert_string_equal(next_note(fd), "READY=1\nSTATUS=Ready: DPU renewed");
         daemon_notify_ready(f.daemon, "NotReady");
@@ -216,7 +202,7 @@ TEST(nobody_listening_is_no_error)
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         struct daemon *d = NULL;
         assert_int_equal(setenv("NOTIFY_SOCKET", names[i], 1), 0);
-        assert_int_equal(daemon_new(1000, NULL, NULL, &d, NULL), 0);
+        d = daemon_new(1000, NULL, NULL);
         daemon_notify_ready(d, "here");
         daemon_free(d);
     }
@@ -232,20 +218,6 @@ TEST(the_watchdog_is_fed_at_a_quarter_of_its_period_if_it_is_for_us)
     assert_int_equal(daemon_watchdog_ns(NULL, NULL, 42), 0);
     assert_int_equal(daemon_watchdog_ns("soon", NULL, 42), 0);
     assert_int_equal(daemon_watchdog_ns("18446744073709551615", NULL, 42), 0);
-
-    char name[64];
-    struct fixture f = {0};
-    (void)snprintf(name, sizeof(name), "@dpu-test-watchdog-%d", (int)getpid());
-    int fd = listen_for_notes(name);
-    assert_int_equal(setenv("NOTIFY_SOCKET", name, 1), 0);
-    assert_int_equal(setenv("WATCHDOG_USEC", "10000", 1), 0);
-    assert_int_equal(daemon_new(20, on_stop, &f, &f.daemon, NULL), 0);
-    assert_int_equal(run_with_signal(&f, SIGTERM, 1), 0);
-    assert_string_equal(next_note(fd), "WATCHDOG=1");
-    daemon_free(f.daemon);
-    (void)close(fd);
-    assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
-    assert_int_equal(unsetenv("WATCHDOG_USEC"), 0);
 }
 
 /* Works twice, then no more, then again. */
@@ -268,7 +240,7 @@ TEST(the_watchdog_goes_hungry_while_the_work_is_not_done)
     int fd = listen_for_notes(name);
     assert_int_equal(setenv("NOTIFY_SOCKET", name, 1), 0);
     assert_int_equal(setenv("WATCHDOG_USEC", "4000", 1), 0);
-    assert_int_equal(daemon_new(1000, on_stop, &f, &f.daemon, NULL), 0);
+    f.daemon = daemon_new(1000, on_stop, &f);
     daemon_feed_while(f.daemon, works_at_times);
     assert_int_equal(daemon_run(f.daemon), 0);
     for (int i = 0; i < 3; i++) {
@@ -295,7 +267,7 @@ static void on_fire(void *user)
 
 static void new_timer(struct fixture *f)
 {
-    assert_int_equal(daemon_new(1000, NULL, NULL, &f->daemon, NULL), 0);
+    f->daemon = daemon_new(1000, NULL, NULL);
     f->timer = boot_timer_new(daemon_loop(f->daemon), on_fire, f);
 }
 
@@ -319,11 +291,11 @@ TEST(a_timer_fires_once_and_never_before_its_deadline)
     fini(&f);
 }
 
-TEST(a_deadline_in_the_past_fires_at_once)
+TEST(a_deadline_in_the_past_fires_at_once_and_its_function_may_free_the_timer)
 {
     static const int64_t past_ns[] = {INT64_MIN, -1, 0, 1};
     for (size_t i = 0; i < ARRAY_LEN(past_ns); i++) {
-        struct fixture f = {0};
+        struct fixture f = {.free_on_fire = i % 2 == 1};
         new_timer(&f);
         boot_timer_arm(f.timer, (struct mono){past_ns[i]});
         (void)daemon_run(f.daemon);
@@ -346,58 +318,38 @@ TEST(a_disarmed_timer_does_not_fire)
     fini(&f);
 }
 
-TEST(a_timer_may_be_freed_by_its_own_function)
-{
-    struct fixture f = {.free_on_fire = true};
-    new_timer(&f);
-    boot_timer_arm(f.timer, (struct mono){1});
-    (void)daemon_run(f.daemon);
-    assert_int_equal(f.fires, 1);
-    fini(&f);
-}
-
 struct order {
     struct daemon *daemon;
-    struct boot_timer *timers[3];
+    struct named_timer {
+        struct order *all;
+        struct boot_timer *timer;
+        char name;
+    } timers[3];
     char fired[4];
     size_t count;
 };
 
-static void fire_as(struct order *o, size_t which)
+static void fire_named(void *user)
 {
-    o->fired[o->count++] = (char)('a' + (char)which);
-    boot_timer_free(o->timers[which]);
-    o->timers[which] = NULL;
+    struct named_timer *t = user;
+    struct order *o = t->all;
+    o->fired[o->count++] = t->name;
+    boot_timer_free(t->timer);
     if (o->count == ARRAY_LEN(o->timers)) {
         daemon_quit(o->daemon, 0);
     }
 }
 
-static void fire_a(void *user)
-{
-    fire_as(user, 0);
-}
-
-static void fire_b(void *user)
-{
-    fire_as(user, 1);
-}
-
-static void fire_c(void *user)
-{
-    fire_as(user, 2);
-}
-
 TEST(timers_of_one_loop_fire_in_the_order_of_their_deadlines)
 {
-    static boot_timer_fn *const fire[] = {fire_a, fire_b, fire_c};
     static const int64_t after_ms[] = {30, 10, 20};
-    struct order o = {.count = 0};
+    struct order o = {.daemon = daemon_new(1000, NULL, NULL)};
     struct mono now = clock_mono_now();
-    assert_int_equal(daemon_new(1000, NULL, NULL, &o.daemon, NULL), 0);
     for (size_t i = 0; i < ARRAY_LEN(o.timers); i++) {
-        o.timers[i] = boot_timer_new(daemon_loop(o.daemon), fire[i], &o);
-        boot_timer_arm(o.timers[i], mono_add(now, after_ms[i] * NS_PER_MS));
+        struct named_timer *t = &o.timers[i];
+        *t = (struct named_timer){.all = &o, .name = (char)('a' + (char)i)};
+        t->timer = boot_timer_new(daemon_loop(o.daemon), fire_named, t);
+        boot_timer_arm(t->timer, mono_add(now, after_ms[i] * NS_PER_MS));
     }
     (void)daemon_run(o.daemon);
     assert_string_equal(o.fired, "bca");

@@ -6,9 +6,9 @@
 
 #define AT(seconds) ((struct mono){(int64_t)((seconds)*1e9)})
 
-static void write_page(const struct dpu_snapshot *s, struct metrics_page *page)
+static void write_page(const struct dpu_snapshot *s, struct buf *page)
 {
-    metrics_page_init(page);
+    buf_init(page, METRICS_PAGE_MAX_BYTES);
     dpu_metrics_write(s, page);
     view_check(page);
 }
@@ -23,7 +23,7 @@ TEST_WITH(renewals_and_failures_are_counted, NULL, NULL)
     struct lease_writer_stats lease = {
         .renewals = 5, .retries = 6, .renewed_at = AT(100), .interval_ns = 10 * NS_PER_SEC};
     const struct dpu_snapshot s = {.now = AT(103), .verdict = &verdict, .lease = &lease};
-    struct metrics_page page;
+    struct buf page;
     (void)state;
     for (size_t i = 0; i < LEASE_FAILURES; i++) {
         lease.failures[i] = 40 + i;
@@ -42,7 +42,7 @@ TEST_WITH(renewals_and_failures_are_counted, NULL, NULL)
                        causes[i]);
         assert_true(view_value(&page, sample) == (double)(40 + i));
     }
-    metrics_page_fini(&page);
+    buf_fini(&page);
 }
 
 TEST_WITH(what_was_never_done_has_no_sample, NULL, NULL)
@@ -50,19 +50,19 @@ TEST_WITH(what_was_never_done_has_no_sample, NULL, NULL)
     const struct probe_state verdict = {.state = PROBE_HEALTH_UNKNOWN};
     const struct lease_writer_stats lease = {.renewals = 0};
     struct dpu_snapshot s = {.now = AT(103), .verdict = &verdict, .lease = &lease};
-    struct metrics_page page;
+    struct buf page;
     (void)state;
     write_page(&s, &page);
     assert_false(view_has(&page, "last_renewal_age_seconds"));
     assert_false(view_has(&page, "dpu_healthy"));
-    assert_null(strstr(buf_text(&page.text), "_probe_"));
+    assert_null(strstr(buf_text(&page), "_probe_"));
     assert_true(view_value(&page, "lease_renewals_total") == 0);
     assert_true(view_value(&page, "probes") == 0);
-    metrics_page_fini(&page);
+    buf_fini(&page);
     s.lease = NULL; /* the health check is disabled */
     write_page(&s, &page);
-    assert_int_equal(page.text.len, 0);
-    metrics_page_fini(&page);
+    assert_int_equal(page.len, 0);
+    buf_fini(&page);
 }
 
 TEST_WITH(probes_alike_in_name_are_kept_apart, NULL, NULL)
@@ -78,7 +78,7 @@ TEST_WITH(probes_alike_in_name_are_kept_apart, NULL, NULL)
         {.runs = {[PROBE_PASSED] = 3}},
         {.last_ns = 0}};
     const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
-    struct metrics_page page;
+    struct buf page;
     (void)state;
     write_page(&s, &page);
     assert_true(view_value(&page, "dpu_healthy") == 0);
@@ -94,7 +94,7 @@ TEST_WITH(probes_alike_in_name_are_kept_apart, NULL, NULL)
     assert_true(view_value(&page, "probe_success{probe=\"exec:true\",index=\"1\"}") == 1);
     assert_false(view_has(&page, "probe_success{probe=\"exec:true\",index=\"2\"}"));
     assert_true(view_sum(&page, "probe_runs_total") == 6);
-    metrics_page_fini(&page);
+    buf_fini(&page);
 }
 
 TEST_WITH(longest_names_fit_and_are_one_line_each, NULL, NULL)
@@ -102,7 +102,7 @@ TEST_WITH(longest_names_fit_and_are_one_line_each, NULL, NULL)
     struct probe_state verdict = {.state = PROBE_HEALTHY, .probe_count = PROBES_MAX};
     const struct probe_stats stats[PROBES_MAX] = {{.last_ns = 0}};
     const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
-    struct metrics_page page;
+    struct buf page;
     (void)state;
     for (size_t i = 0; i < PROBES_MAX; i++) {
         memset(verdict.probes[i].name, i % 2 ? '"' : '\n', PROBE_NAME_BYTES - 1);
@@ -110,5 +110,5 @@ TEST_WITH(longest_names_fit_and_are_one_line_each, NULL, NULL)
     }
     write_page(&s, &page);
     assert_true(view_sum(&page, "probe_success") == PROBES_MAX);
-    metrics_page_fini(&page);
+    buf_fini(&page);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/claim_events.h"
+#include "host-agent/dra/claim.h"
 
 #include "host-agent/outputs/events.h"
 #include "tests/support/case.h"

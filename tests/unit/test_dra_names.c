@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/dra_names.h"
+#include "base/json_text.h"
+#include "host-agent/dra/dra_service.h"
+#include "host-agent/dra/slice.h"
 #include "tests/support/case.h"
 
 #include <stdarg.h>
@@ -7,9 +9,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UID        "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
-#define DRIVER63   "a23456789012345678901234567890.b2345678901234567890123456789012"
-#define ROOT(root) (&(struct socket_dirs){.kubelet_root = (char *)(uintptr_t)(root)})
+#define UID      "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
+#define DRIVER63 "a23456789012345678901234567890.b2345678901234567890123456789012"
+
+static int name_sockets(struct dra_options *o, const char *root, const char *driver,
+                        const char *uid)
+{
+    static char device[] = "dpu0";
+    o->mode = DRA_ON;
+    o->device = device;
+    o->dirs.kubelet_root = (char *)(uintptr_t)root;
+    o->driver = (char *)(uintptr_t)driver;
+    o->rolling_uid = (char *)(uintptr_t)uid;
+    return dra_options_check(o, NULL);
+}
 
 TEST(names_are_those_a_kubelet_expects)
 {
@@ -30,36 +43,36 @@ TEST(names_are_those_a_kubelet_expects)
          "/var/lib/kubelet/plugins/dpu.k8s.ovn.org/dra-" UID ".sock"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct socket_names n;
-        assert_int_equal(
-            socket_names_make(ROOT(rows[i].root), rows[i].driver, rows[i].uid, &n, NULL), 0);
-        assert_string_equal(n.registration, rows[i].registration);
-        assert_string_equal(n.dra, rows[i].dra);
+        struct dra_options o = {.mode = DRA_ON};
+        assert_int_equal(name_sockets(&o, rows[i].root, rows[i].driver, rows[i].uid), 0);
+        assert_string_equal(o.names.registration, rows[i].registration);
+        assert_string_equal(o.names.dra, rows[i].dra);
     }
 }
 
 TEST(directories_of_ones_own_take_the_place_of_the_kubelets)
 {
-    struct socket_names n;
+    struct dra_options o = {.mode = DRA_ON};
     char words[][20] = {"/var/lib/kubelet", "/reg/", "/data/ours", "data"};
-    struct socket_dirs dirs = {.kubelet_root = words[0], .registry = words[1], .plugin = words[2]};
-    assert_int_equal(socket_names_make(&dirs, "a.b", NULL, &n, NULL), 0);
-    assert_string_equal(n.registration, "/reg/a.b-reg.sock");
-    assert_string_equal(n.dra, "/data/ours/dra.sock");
-    assert_string_equal(n.plugin_dir, "/data/ours");
-    dirs.plugin = words[3];
-    assert_int_equal(socket_names_make(&dirs, "a.b", NULL, &n, NULL), ERR_PARSE);
+    o.dirs.registry = words[1];
+    o.dirs.plugin = words[2];
+    assert_int_equal(name_sockets(&o, words[0], "a.b", NULL), 0);
+    assert_string_equal(o.names.registration, "/reg/a.b-reg.sock");
+    assert_string_equal(o.names.dra, "/data/ours/dra.sock");
+    assert_string_equal(o.names.plugin_dir, "/data/ours");
+    o.dirs.plugin = words[3];
+    assert_int_equal(name_sockets(&o, words[0], "a.b", NULL), ERR_PARSE);
 }
 
 TEST(long_names_are_hashed_until_they_fit)
 {
-    struct socket_names n;
-    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, UID, &n, NULL), 0);
-    assert_true(strlen(n.registration) <= 107);
-    assert_non_null(strstr(n.registration, "/dra-"));
-    assert_non_null(strstr(n.registration, "-reg.sock"));
-    assert_non_null(strstr(n.dra, "/plugins/" DRIVER63 "/dra-"));
-    assert_true(strlen(n.dra) <= 107);
+    struct dra_options o = {.mode = DRA_ON};
+    assert_int_equal(name_sockets(&o, "/var/lib/kubelet", DRIVER63, UID), 0);
+    assert_true(strlen(o.names.registration) <= 107);
+    assert_non_null(strstr(o.names.registration, "/dra-"));
+    assert_non_null(strstr(o.names.registration, "-reg.sock"));
+    assert_non_null(strstr(o.names.dra, "/plugins/" DRIVER63 "/dra-"));
+    assert_true(strlen(o.names.dra) <= 107);
 }
 
 TEST(every_length_of_root_gives_a_fitting_name_or_an_error)
@@ -67,15 +80,15 @@ TEST(every_length_of_root_gives_a_fitting_name_or_an_error)
     char root[128];
     int fitting = 0;
     for (size_t len = 1; len < sizeof(root); len++) {
-        struct socket_names n;
+        struct dra_options o = {.mode = DRA_ON};
         memset(root, 'r', len);
         root[0] = '/';
         root[len] = '\0';
-        int rc = socket_names_make(ROOT(root), "dpu.k8s.ovn.org", UID, &n, NULL);
+        int rc = name_sockets(&o, root, "dpu.k8s.ovn.org", UID);
         if (rc == 0) {
             fitting++;
-            assert_true(strlen(n.registration) <= 107 && strlen(n.dra) <= 107);
-            assert_memory_equal(n.registration, root, len);
+            assert_true(strlen(o.names.registration) <= 107 && strlen(o.names.dra) <= 107);
+            assert_memory_equal(o.names.registration, root, len);
         } else {
             assert_int_equal(rc, ERR_LIMIT);
         }
@@ -85,13 +98,13 @@ TEST(every_length_of_root_gives_a_fitting_name_or_an_error)
 
 TEST(names_are_deterministic_and_distinct)
 {
-    struct socket_names a;
-    struct socket_names b;
-    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, "uid-1", &a, NULL), 0);
-    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, "uid-1", &b, NULL), 0);
-    assert_string_equal(a.registration, b.registration);
-    assert_int_equal(socket_names_make(ROOT("/var/lib/kubelet"), DRIVER63, "uid-2", &b, NULL), 0);
-    assert_string_not_equal(a.registration, b.registration);
+    struct dra_options a = {.mode = DRA_ON};
+    struct dra_options b = {.mode = DRA_ON};
+    assert_int_equal(name_sockets(&a, "/var/lib/kubelet", DRIVER63, "uid-1"), 0);
+    assert_int_equal(name_sockets(&b, "/var/lib/kubelet", DRIVER63, "uid-1"), 0);
+    assert_string_equal(a.names.registration, b.names.registration);
+    assert_int_equal(name_sockets(&b, "/var/lib/kubelet", DRIVER63, "uid-2"), 0);
+    assert_string_not_equal(a.names.registration, b.names.registration);
 }
 
 TEST(names_a_kubelet_refuses_are_refused_here)
@@ -102,9 +115,8 @@ TEST(names_a_kubelet_refuses_are_refused_here)
         {"/k", DRIVER63 "x", ""},       {"/k", "a.b", "../uid"}, {"/k", "a.b", "u/d"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct socket_names n;
-        assert_int_equal(socket_names_make(ROOT(rows[i][0]), rows[i][1], rows[i][2], &n, NULL),
-                         ERR_PARSE);
+        struct dra_options o = {.mode = DRA_ON};
+        assert_int_equal(name_sockets(&o, rows[i][0], rows[i][1], rows[i][2]), ERR_PARSE);
     }
 }
 
@@ -127,47 +139,40 @@ TEST(attributes_are_names_with_texts)
         {A16 A16 "=x", A16 A16, "x"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct attribute_list list = {.count = 0};
-        assert_int_equal(attribute_list_add(&list, rows[i].text, NULL), 0);
-        assert_int_equal(list.count, 1);
-        assert_string_equal(list.items[0].name, rows[i].name);
-        assert_string_equal(list.items[0].text, rows[i].value);
+        CLEANUP(json) json_t *list = json_object();
+        assert_int_equal(attribute_add(list, rows[i].text, NULL), 0);
+        assert_int_equal(json_object_size(list), 1);
+        assert_string_equal(json_text_get(json_object_get(list, rows[i].name), "string"),
+                            rows[i].value);
     }
 }
 
 TEST(what_the_api_server_would_refuse_is_refused)
 {
     static const char *const rows[] = {
-        "",     "x",           "=x",       "1a=x",    "a-b=x", A16 A16 "a=x", "a/b/c=x",
-        "/b=x", "Dom.com/b=x", A64 "/b=x", "a:int=1", "a:=1",  "s=" A64 "a",  A64 A64 "=x",
+        "",        "x",           "=x",         "1a=x",       "0a=x",        "a\nb=x",
+        "a-b=x",   A16 A16 "a=x", "a/b/c=x",    "/b=x",       "Dom.com/b=x", A64 "/b=x",
+        "a:int=1", "a:=1",        "s=" A64 "a", A64 A64 "=x", "s=\xff",
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct attribute_list list = {.count = 0};
+        CLEANUP(json) json_t *list = json_object();
         struct err e = ERR_INIT;
-        assert_int_equal(attribute_list_add(&list, rows[i], &e), ERR_PARSE);
-        assert_int_equal(list.count, 0);
+        assert_int_equal(attribute_add(list, rows[i], &e), ERR_PARSE);
+        assert_int_equal(json_object_size(list), 0);
         assert_non_null(strstr(e.msg, "attribute '"));
+        assert_null(strchr(e.msg, '\n'));
     }
-}
-
-TEST(later_attribute_replaces_an_earlier_one)
-{
-    struct attribute_list list = {.count = 0};
-    assert_int_equal(attribute_list_add(&list, "model=guess", NULL), 0);
-    assert_int_equal(attribute_list_add(&list, "model=known", NULL), 0);
-    assert_int_equal(list.count, 1);
-    assert_string_equal(list.items[0].text, "known");
 }
 
 TEST(list_is_bounded)
 {
-    struct attribute_list list = {.count = 0};
+    CLEANUP(json) json_t *list = json_object();
     char text[16];
     for (int i = 0; i < ATTRIBUTES_MAX; i++) {
         (void)snprintf(text, sizeof(text), "a%d=x", i);
-        assert_int_equal(attribute_list_add(&list, text, NULL), 0);
+        assert_int_equal(attribute_add(list, text, NULL), 0);
     }
-    assert_int_equal(attribute_list_add(&list, "b=x", NULL), ERR_LIMIT);
-    assert_int_equal(attribute_list_add(&list, "a31=y", NULL), 0);
-    assert_string_equal(list.items[31].text, "y");
+    assert_int_equal(attribute_add(list, "a31=y", NULL), 0);
+    assert_int_equal(attribute_add(list, "b=x", NULL), ERR_LIMIT);
+    assert_string_equal(json_text_get(json_object_get(list, "a31"), "string"), "y");
 }

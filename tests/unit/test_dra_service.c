@@ -27,16 +27,14 @@ struct kube_client {
     int cancelled;
 };
 
-int kube_client_start(struct kube_client *client, const struct kube_request *request,
-                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+struct kube_call *kube_client_start(struct kube_client *client, const struct kube_request *request,
+                                    kube_done_fn *done, void *user)
 {
     (void)request;
     (void)done;
     (void)user;
-    (void)e;
     client->started++;
-    *out = (struct kube_call *)client;
-    return 0;
+    return (struct kube_call *)client;
 }
 
 void kube_call_cancel(struct kube_call *call)
@@ -160,25 +158,20 @@ static int teardown(void **state)
 static int dial(const struct world *w, const char *name)
 {
     char path[160];
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
     path_of(w, name, path);
-    assert_true(strlen(path) < sizeof(address.sun_path));
-    memcpy(address.sun_path, path, strlen(path));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
-        (void)close(fd);
-        return -1;
-    }
-    return fd;
+    return h2_dial(path);
 }
 
-static void turn(struct world *w, struct h2_client *c, int fd)
+/* A call of the server at that socket. */
+static struct h2_client *call(const struct world *w, const char *name, const char *method,
+                              struct h2_stream **out)
 {
-    for (int i = 0; i < 20; i++) {
-        (void)h2_client_exchange(c, fd);
-        (void)ev_run(w->loop, EVRUN_NOWAIT);
-    }
+    char path[160];
+    path_of(w, name, path);
+    struct h2_client *c = h2_client_new(w->loop, path, false);
+    *out = h2_client_stream(c, h2_client_call(c, method, "", 0));
+    assert_int_equal(h2_client_pump(c), 0);
+    return c;
 }
 
 static int last_health(const struct h2_stream *s, char *message, size_t message_bytes)
@@ -202,12 +195,9 @@ static int last_health(const struct h2_stream *s, char *message, size_t message_
 TEST_WITH(kubelet_finds_the_plugin_through_its_registry, setup_running, teardown)
 {
     struct world *w = *state;
-    CLEANUP(fd) int fd = dial(w, "plugins_registry/" DRIVER "-reg.sock");
-    assert_true(fd >= 0);
-    struct h2_client *c = h2_client_new(NULL, false);
-    struct h2_stream *s =
-        h2_client_stream(c, h2_client_call(c, "/pluginregistration.Registration/GetInfo", "", 0));
-    turn(w, c, fd);
+    struct h2_stream *s;
+    struct h2_client *c = call(w, "plugins_registry/" DRIVER "-reg.sock",
+                               "/pluginregistration.Registration/GetInfo", &s);
     const uint8_t *bytes = NULL;
     int len = h2_stream_message(s, 0, &bytes);
     Registration__PluginInfo *info = registration__plugin_info__unpack(NULL, (size_t)len, bytes);
@@ -223,12 +213,9 @@ TEST_WITH(verdict_reaches_the_stream_in_the_same_turn, setup_running, teardown)
 {
     struct world *w = *state;
     char message[256];
-    CLEANUP(fd) int fd = dial(w, "plugins/" DRIVER "/dra.sock");
-    assert_true(fd >= 0);
-    struct h2_client *c = h2_client_new(NULL, false);
-    struct h2_stream *s =
-        h2_client_stream(c, h2_client_call(c, "/v1.DRAResourceHealth/NodeWatchResources", "", 0));
-    turn(w, c, fd);
+    struct h2_stream *s;
+    struct h2_client *c =
+        call(w, "plugins/" DRIVER "/dra.sock", "/v1.DRAResourceHealth/NodeWatchResources", &s);
     assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__UNKNOWN);
 
     struct readiness ready = {.state = READINESS_READY,
@@ -237,14 +224,14 @@ TEST_WITH(verdict_reaches_the_stream_in_the_same_turn, setup_running, teardown)
                               .message = "DPU renewed its lease"};
     dra_service_publish(w->service, &ready);
     (void)ev_run(w->loop, EVRUN_NOWAIT); /* one turn writes it */
-    turn(w, c, fd);
+    (void)h2_client_pump(c);
     assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__HEALTHY);
     assert_string_equal(message, "LeaseRenewed: DPU renewed its lease");
 
     struct readiness dead = {
         .state = READINESS_NOT_READY, .reason = REASON_LEASE_EXPIRED, .message = "silent"};
     dra_service_publish(w->service, &dead);
-    turn(w, c, fd);
+    (void)h2_client_pump(c);
     assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__UNHEALTHY);
     assert_int_equal(dra_service_stats(w->service).health_streams, 1);
     assert_true(w->client.started > 0); /* the slice is on its way, too */
@@ -255,16 +242,14 @@ TEST_WITH(stop_says_unknown_removes_the_sockets_and_tells, setup_running, teardo
 {
     struct world *w = *state;
     char message[256];
-    CLEANUP(fd) int fd = dial(w, "plugins/" DRIVER "/dra.sock");
-    struct h2_client *c = h2_client_new(NULL, false);
-    struct h2_stream *s = h2_client_stream(
-        c, h2_client_call(c, "/v1alpha1.DRAResourceHealth/NodeWatchResources", "", 0));
-    turn(w, c, fd);
+    struct h2_stream *s;
+    struct h2_client *c = call(w, "plugins/" DRIVER "/dra.sock",
+                               "/v1alpha1.DRAResourceHealth/NodeWatchResources", &s);
     dra_service_stop(w->service);
     assert_int_equal(w->stopped, 0);
     assert_int_equal(dial(w, "plugins/" DRIVER "/dra.sock"), -1);
     assert_int_equal(dial(w, "plugins_registry/" DRIVER "-reg.sock"), -1);
-    turn(w, c, fd);
+    (void)h2_client_pump(c);
     assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__UNKNOWN);
     assert_true(s->is_closed);
     assert_true(c->got_goaway);
@@ -355,12 +340,13 @@ TEST_WITH(a_second_agent_of_one_driver_is_refused_and_touches_nothing, setup_run
     struct world *w = *state;
     struct err e = ERR_INIT;
     struct dra_service *second = NULL;
-    CLEANUP(fd) int fd = dial(w, "plugins/" DRIVER "/dra.sock");
+    char path[160];
+    path_of(w, "plugins/" DRIVER "/dra.sock", path);
+    struct h2_client *c = h2_client_new(w->loop, path, false);
     assert_int_equal(dra_service_start(&w->config, &second, &e), ERR_CONFLICT);
     assert_non_null(strstr(e.msg, "'" DRIVER "'"));
     assert_non_null(strstr(e.msg, "--dra-driver-name"));
-    struct h2_client *c = h2_client_new(NULL, false);
-    turn(w, c, fd);
+    assert_int_equal(h2_client_pump(c), 0);
     assert_false(c->got_goaway);
     h2_client_free(c);
     dra_service_free(w->service);

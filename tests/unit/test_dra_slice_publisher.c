@@ -15,7 +15,7 @@
 struct world {
     struct kube_client *client;
     struct slice_publisher *publisher;
-    struct attribute_list attributes;
+    json_t *attributes;
 };
 
 static int setup(void **state)
@@ -23,11 +23,12 @@ static int setup(void **state)
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     loop_world_start();
+    w->attributes = json_object();
     const struct slice_spec config = {.driver = "dpu.example.com",
                                       .node_name = "node1",
                                       .pool = "node1",
                                       .device = "dpu0",
-                                      .attributes = &w->attributes};
+                                      .attributes = w->attributes};
     w->client = &world.client;
     w->publisher = slice_publisher_new(NULL, &world.client, &config, FLIP_NS);
     *state = w;
@@ -38,6 +39,7 @@ static int teardown(void **state)
 {
     struct world *w = *state;
     slice_publisher_free(w->publisher);
+    json_decref(w->attributes);
     assert_false(w->client->is_busy || w->client->is_watching);
     free(w);
     return 0;
@@ -45,11 +47,7 @@ static int teardown(void **state)
 
 static void publish(struct world *w, const char *value)
 {
-    struct slice_taint taint = {.is_set = value != NULL};
-    if (value) {
-        (void)text_copy(taint.value, sizeof(taint.value), value);
-    }
-    slice_publisher_publish(w->publisher, &taint);
+    slice_publisher_publish(w->publisher, value);
 }
 
 static void assert_asked(struct world *w, enum kube_method method, const char *path)
@@ -130,6 +128,21 @@ static bool rests(struct world *w)
     return !w->client->is_busy && mono_is_never(world.timer.deadline);
 }
 
+/* NULL: it is gone. */
+static void watch_shows(struct world *w, const json_t *object)
+{
+    w->client->watch.on_object(w->client->watch.user,
+                               object ? KUBE_WATCH_PRESENT : KUBE_WATCH_ABSENT, object, false,
+                               (struct mono){0});
+}
+
+/* A list of that one. */
+static void respond_list(struct world *w, json_t *item)
+{
+    CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", item);
+    respond_json(w, 200, list, -1);
+}
+
 /* From nothing to a created, untainted slice. Returns what is stored; owned. */
 static json_t *settle(struct world *w)
 {
@@ -144,16 +157,11 @@ static json_t *settle(struct world *w)
     return stored;
 }
 
-TEST_WITH(nothing_is_asked_before_the_first_verdict, setup, teardown)
-{
-    struct world *w = *state;
-    pass(w, 1000 * NS_PER_SEC);
-    assert_int_equal(w->client->requests, 0);
-}
-
 TEST_WITH(slice_is_created_once_and_then_left_alone, setup, teardown)
 {
     struct world *w = *state;
+    pass(w, 1000 * NS_PER_SEC);
+    assert_int_equal(w->client->requests, 0); /* before the first verdict */
     CLEANUP(json) json_t *stored = settle(w);
     const json_t *owner =
         json_array_get(json_object_get(json_object_get(stored, "metadata"), "ownerReferences"), 0);
@@ -199,28 +207,12 @@ TEST_WITH(verdict_is_one_put_in_place, setup, teardown)
     assert_true(rests(w));
 }
 
-TEST_WITH(verdict_that_changes_during_a_write_is_written_next, setup, teardown)
-{
-    struct world *w = *state;
-    json_decref(settle(w));
-    publish(w, "LeaseExpired");
-    publish(w, "DPUShutdown");
-    publish(w, NULL);
-    json_decref(respond_stored(w, "2")); /* the first one */
-    assert_in_range(wait_asked(w), 1, FLIP_NS);
-    assert_asked(w, KUBE_PUT, SLICE);
-    json_decref(respond_stored(w, "3")); /* the last one; those between never mattered */
-    assert_true(rests(w));
-    assert_int_equal(slice_publisher_stats(w->publisher).writes, 3);
-}
-
 TEST_WITH(slice_removed_by_a_kubelet_is_created_again, setup, teardown)
 {
     struct world *w = *state;
     json_decref(settle(w));
     for (int i = 0; i < 10; i++) {
-        w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_ABSENT, NULL, false,
-                                   (struct mono){0});
+        watch_shows(w, NULL);
         assert_asked(w, KUBE_GET, "/api/v1/nodes/node1"); /* which may be another one */
         respond(w, 200, NODE);
         assert_false(w->client->is_busy); /* each time a little later */
@@ -232,8 +224,7 @@ TEST_WITH(slice_removed_by_a_kubelet_is_created_again, setup, teardown)
         assert_true(rests(w));
     }
     pass(w, SLICE_QUIET_NS + NS_PER_SEC);
-    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_ABSENT, NULL, false,
-                               (struct mono){0});
+    watch_shows(w, NULL);
     respond(w, 200, NODE);
     assert_in_range(wait_asked(w), 0, SLICE_REPAIR_MIN_NS);
 }
@@ -242,13 +233,11 @@ TEST_WITH(echo_of_our_own_write_is_no_news, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
-    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
-                               (struct mono){0});
+    watch_shows(w, stored);
     assert_true(rests(w));
     (void)json_object_del(stored, "kind"); /* as the watch's own list shows it */
     (void)json_object_del(stored, "apiVersion");
-    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, true,
-                               (struct mono){0});
+    watch_shows(w, stored);
     assert_true(rests(w));
 }
 
@@ -258,8 +247,7 @@ TEST_WITH(foreign_change_is_undone, setup, teardown)
     CLEANUP(json) json_t *stored = settle(w);
     CLEANUP(json) json_t *changed = json_deep_copy(stored);
     (void)json_object_set_new(json_object_get(changed, "spec"), "devices", json_array());
-    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, changed, false,
-                               (struct mono){0});
+    watch_shows(w, changed);
     assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
     assert_asked(w, KUBE_PUT, SLICE);
     json_decref(respond_stored(w, "9"));
@@ -326,46 +314,9 @@ TEST_WITH(slice_that_vanishes_under_a_put_is_created, setup, teardown)
     assert_asked(w, KUBE_POST, SLICES);
 }
 
-TEST_WITH(dropped_fields_do_not_cause_endless_writes, setup, teardown)
-{
-    struct world *w = *state;
-    json_decref(settle(w));
-    publish(w, "LeaseExpired");
-    CLEANUP(json) json_t *stored = json_deep_copy(w->client->body);
-    json_t *devices = json_object_get(json_object_get(stored, "spec"), "devices");
-    (void)json_object_del(json_array_get(devices, 0), "taints");
-    respond_json(w, 200, stored, -1);
-    assert_asked(w, KUBE_PUT, SLICE); /* withdrawn instead */
-    devices = json_object_get(json_object_get(w->client->body, "spec"), "devices");
-    assert_int_equal(json_array_size(devices), 0);
-    json_decref(respond_stored(w, "3"));
-    assert_true(rests(w));
-}
-
 #define ITEM(name, driver, node, pool, more)                                                       \
     "{\"metadata\":{\"name\":\"" name "\"" more "},\"spec\":{\"driver\":\"" driver                 \
     "\",\"nodeName\":\"" node "\",\"pool\":{\"name\":\"" pool "\"}}}"
-#define OLD ITEM("00000-old-abcde", "dpu.example.com", "node1", "node1", "")
-
-/* A DELETE under way, beside what else is asked for; or NULL. */
-static struct kube_call *removal(struct world *w)
-{
-    for (size_t i = 0; i < ARRAY_LEN(w->client->calls); i++) {
-        struct kube_call *call = &w->client->calls[i];
-        if (call->client && call->method == KUBE_DELETE) {
-            return call;
-        }
-    }
-    return NULL;
-}
-
-static void respond_removal(struct world *w, int status)
-{
-    struct kube_response r = {.http_status = status, .received_at = world.now};
-    assert_string_equal(removal(w)->path, SLICES "/00000-old-abcde");
-    client_answer_call(removal(w), &r);
-}
-
 /* Answers a write as a server without device taints. */
 static void respond_without_taints(struct world *w)
 {
@@ -387,8 +338,9 @@ TEST_WITH(dropped_fields_are_tried_again_with_a_later_verdict, setup, teardown)
     json_decref(settle(w));
     publish(w, "LeaseExpired");
     respond_without_taints(w);
-    assert_int_equal(device_count(w), 0);
+    assert_int_equal(device_count(w), 0); /* withdrawn instead */
     json_decref(respond_stored(w, "3"));
+    assert_true(rests(w));
     pass(w, SLICE_DROPPED_AGAIN_NS - NS_PER_SEC);
     publish(w, NULL);
     json_decref(respond_stored(w, "4"));
@@ -406,22 +358,6 @@ TEST_WITH(dropped_fields_are_tried_again_with_a_later_verdict, setup, teardown)
     assert_int_equal(device_count(w), 1);
     json_decref(respond_stored(w, "7"));
     assert_true(rests(w)); /* tainted, not withdrawn */
-}
-
-TEST_WITH(obsolete_slices_of_ours_are_removed, setup, teardown)
-{
-    struct world *w = *state;
-    w->client->may_be_fresh = true; /* the removal goes beside the work on ours */
-    publish(w, NULL);
-    respond(w, 200, NODE);
-    respond(w, 200, "{\"items\":[" OLD "]}");
-    json_decref(respond_stored(w, "1"));
-    assert_non_null(removal(w));
-    respond_removal(w, 200);
-    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS); /* there may be more */
-    assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
-    respond(w, 200, "{\"items\":[]}");
-    assert_null(removal(w));
 }
 
 TEST_WITH(server_that_ignores_the_selector_costs_nobody_a_slice, setup, teardown)
@@ -445,57 +381,18 @@ TEST_WITH(slice_of_our_name_that_is_anothers_is_left_alone, setup, teardown)
     CLEANUP(json) json_t *stored = settle(w);
     (void)json_object_set_new(json_object_get(stored, "spec"), "driver",
                               json_string("gpu.example.com"));
-    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
-                               (struct mono){0});
+    watch_shows(w, stored);
     int before = w->client->requests;
     for (int i = 0; i < 100; i++) {
         publish(w, i % 2 ? NULL : "LeaseExpired");
         pass(w, SLICE_POLL_NS / 50);
         while (w->client->is_busy) {
             assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
-            CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", stored);
-            respond_json(w, 200, list, -1);
+            respond_list(w, stored);
         }
     }
     assert_in_range(w->client->requests - before, 1, 2);
     assert_false(slice_publisher_stats(w->publisher).is_published);
-}
-
-TEST_WITH(obsolete_slice_that_does_not_go_is_no_reason_to_hurry, setup, teardown)
-{
-    struct world *w = *state;
-    int deletes = 0;
-    w->client->may_be_fresh = true;
-    publish(w, NULL);
-    respond(w, 200, NODE);
-    struct mono end = mono_add(world.now, 600 * NS_PER_SEC);
-    while (mono_before(world.now, end)) {
-        if (removal(w)) {
-            deletes++;
-            respond_removal(w, 200);
-        }
-        if (w->client->method == KUBE_POST) {
-            json_decref(respond_stored(w, "1"));
-        } else if (strstr(w->client->path, "/nodes/")) {
-            respond(w, 200, NODE);
-        } else {
-            respond(w, 200, "{\"items\":[" OLD "]}"); /* and never ours: so it was deleted, too */
-        }
-        wait_asked(w);
-    }
-    assert_in_range(deletes, 5, 40);
-    assert_in_range(slice_publisher_stats(w->publisher).writes, 1, 40);
-}
-
-TEST_WITH(obsolete_slice_that_a_finalizer_holds_is_waited_for, setup, teardown)
-{
-    struct world *w = *state;
-    publish(w, NULL);
-    respond(w, 200, NODE);
-    respond(w, 200,
-            "{\"items\":[" ITEM("00000-old", "dpu.example.com", "node1", "node1",
-                                ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"") "]}");
-    assert_asked(w, KUBE_POST, SLICES);
 }
 
 /* Answers each write without `member`. */
@@ -513,7 +410,7 @@ TEST_WITH(answer_that_differs_is_not_argued_with, setup, teardown)
 {
     struct world *w = *state;
     static const char *const members[] = {"attributes", "name", "pool"};
-    assert_int_equal(attribute_list_add(&w->attributes, "model=bf3", NULL), 0);
+    assert_int_equal(attribute_add(w->attributes, "model=bf3", NULL), 0);
     json_decref(settle(w));
     for (size_t i = 0; i < ARRAY_LEN(members); i++) {
         pass(w, FLIP_NS);
@@ -535,36 +432,14 @@ TEST_WITH(slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone, setup, tear
     CLEANUP(json) json_t *stored = settle(w);
     (void)json_object_set_new(json_object_get(stored, "metadata"), "deletionTimestamp",
                               json_string("2026-01-01T00:00:00Z"));
-    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
-                               (struct mono){0});
+    watch_shows(w, stored);
     pass(w, 0);
     assert_true(rests(w));
     pass(w, 3600 * NS_PER_SEC);
-    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_ABSENT, NULL, false,
-                               (struct mono){0});
+    watch_shows(w, NULL);
     respond(w, 200, NODE);
     assert_asked(w, KUBE_POST, SLICES);
     assert_null(json_object_get(json_object_get(w->client->body, "metadata"), "deletionTimestamp"));
-}
-
-TEST_WITH(name_that_is_taken_and_unseen_is_asked_for_ever_more_slowly, setup, teardown)
-{
-    struct world *w = *state;
-    int requests = 0;
-    publish(w, NULL);
-    respond(w, 200, NODE);
-    respond(w, 200, "{\"items\":[]}");
-    struct mono end = mono_add(world.now, 60 * NS_PER_SEC);
-    while (mono_before(world.now, end)) {
-        requests++;
-        if (w->client->method == KUBE_POST) {
-            respond(w, 409, NULL);
-        } else {
-            respond_not_found(w);
-        }
-        wait_asked(w);
-    }
-    assert_in_range(requests, 4, 40);
 }
 
 TEST_WITH(verdict_that_toggles_is_written_once_per_interval_last_state_last, setup, teardown)
@@ -587,41 +462,6 @@ TEST_WITH(verdict_that_toggles_is_written_once_per_interval_last_state_last, set
     assert_true(rests(w));
     publish(w, "DPUReportedUnhealthy"); /* the last one, of 201: nothing is left to be written */
     assert_true(rests(w));
-}
-
-TEST_WITH(toggling_while_nothing_can_be_read_or_written_is_no_storm, setup, teardown)
-{
-    struct world *w = *state;
-    publish(w, NULL);
-    for (int i = 0; i < 1200; i++) { /* a minute; the server fails at each step in turn */
-        if (w->client->is_busy) {
-            bool is_read = w->client->method == KUBE_GET && i > 300;
-            bool is_node = strstr(w->client->path, "/nodes/") != NULL;
-            respond(w, is_read ? 200 : 500, !is_read ? NULL : is_node ? NODE : "{\"items\":[]}");
-        }
-        publish(w, i % 2 ? NULL : "DPUReportedUnhealthy");
-        pass(w, 50 * NS_PER_MS);
-    }
-    if (w->client->is_busy) {
-        respond(w, 500, NULL);
-    }
-    assert_in_range(w->client->requests, 5, 60);
-}
-
-TEST_WITH(change_that_came_during_a_write_is_looked_at_after_it, setup, teardown)
-{
-    struct world *w = *state;
-    CLEANUP(json) json_t *stored = settle(w);
-    publish(w, "LeaseExpired");
-    (void)json_object_del(json_object_get(stored, "spec"), "devices");
-    w->client->watch.on_object(w->client->watch.user, KUBE_WATCH_PRESENT, stored, false,
-                               (struct mono){0});
-    json_decref(respond_stored(w, "2")); /* older or newer than that? */
-    assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
-    CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", stored);
-    respond_json(w, 200, list, -1);
-    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
-    assert_asked(w, KUBE_PUT, SLICE);
 }
 
 TEST_WITH(node_that_may_not_be_read_gives_a_slice_without_owner, setup, teardown)
@@ -681,26 +521,11 @@ TEST_WITH(forbidden_watch_is_replaced_by_polling, setup, teardown)
     for (int i = 0; i < 20; i++) {
         assert_int_equal(wait_asked(w), SLICE_POLL_NS);
         assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
-        CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", stored);
-        respond_json(w, 200, list, -1);
+        respond_list(w, stored);
     }
+    publish(w, "LeaseExpired");
+    assert_asked(w, KUBE_PUT, SLICE); /* no verdict waits for that */
+    json_decref(respond_stored(w, "2"));
     w->client->watch.on_contact(w->client->watch.user);
     assert_true(rests(w));
-}
-
-TEST_WITH(verdict_does_not_wait_for_a_poll, setup, teardown)
-{
-    struct world *w = *state;
-    json_decref(settle(w));
-    struct kube_response denied = {.message = "no", .received_at = world.now};
-    w->client->watch.on_denied(w->client->watch.user, &denied);
-    publish(w, "LeaseExpired");
-    assert_asked(w, KUBE_PUT, SLICE);
-}
-
-TEST_WITH(request_under_way_is_given_up_on_free, setup, teardown)
-{
-    struct world *w = *state;
-    publish(w, NULL);
-    assert_true(w->client->is_busy); /* teardown checks */
 }

@@ -1,126 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/fleet.h"
 
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "contract/readiness.h"
+#include "dpuctl/print.h"
 #include "tests/support/case.h"
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define HOLDER "ovnkube-dpu-node"
-#define NOW_NS (INT64_C(1000000) * NS_PER_SEC)
 
-/* Renewed `age_s` ago by the API server's clock, for 40 s. */
-static struct fleet_row renewed(int64_t age_s)
+static const struct wall now = {INT64_C(1795341600) * NS_PER_SEC}; /* 2026-11-22T10:00:00Z */
+
+static json_t *parse(const char *text)
 {
-    return (struct fleet_row){.node = "n",
-                              .now = {NOW_NS},
-                              .has_lease = true,
-                              .lease = {.holder = HOLDER,
-                                        .renew_stamp = "then",
-                                        .renew_time_valid = true,
-                                        .renew_time = {NOW_NS - age_s * NS_PER_SEC},
-                                        .duration_s = 40}};
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    return json;
 }
 
-static struct fleet_word word(enum fleet_teller teller, enum readiness_state state,
-                              const char *reason)
+static json_t *take(fleet_take_fn *take_it, const char *text)
 {
-    struct fleet_word w = {.teller = teller, .state = state, .since = {NOW_NS - 1}};
-    text_format(w.reason, sizeof(w.reason), "%s", reason);
-    return w;
+    CLEANUP(json) json_t *json = parse(text);
+    json_t *row = fleet_row_new("ns", "n");
+    take_it(row, json, now);
+    return row;
 }
 
-static void expect(struct fleet_row row, enum readiness_state state, const char *reason)
-{
-    fleet_judge(&row, HOLDER);
-    assert_string_equal(row.reason, reason);
-    assert_int_equal(row.state, state);
-    assert_true(row.message[0] != '\0' || row.word.teller != FLEET_NOBODY);
-}
+/* ---- the judgement --------------------------------------------------------------------------- */
 
-TEST(a_lease_alone_is_judged_by_the_servers_clock)
-{
-    expect(renewed(3), READINESS_READY, "LeaseRenewed");
-    expect(renewed(40), READINESS_READY, "LeaseRenewed");
-    expect(renewed(41), READINESS_NOT_READY, "LeaseExpired");
-    expect(renewed(-3600), READINESS_READY, "LeaseRenewed"); /* the DPU's clock is ahead */
-    struct fleet_row row = renewed(100);
-    fleet_judge(&row, HOLDER);
-    assert_int_equal(row.since.ns, NOW_NS - 60 * NS_PER_SEC);
-}
+#define RENEWED_THEN(age)                                                                          \
+    "\"hasLease\": true, \"holder\": \"" HOLDER                                                    \
+    "\", \"durationSeconds\": 40, \"renewTime\": \"2026-11-22T09:58:20Z\", "                       \
+    "\"renewalAgeSeconds\": " age
 
-TEST(what_the_lease_says_counts_before_its_age)
-{
-    struct fleet_row row = renewed(3);
-    row.lease.health = LEASE_HEALTH_UNHEALTHY;
-    expect(row, READINESS_NOT_READY, "DPUReportedUnhealthy");
-    row.lease.health = LEASE_HEALTH_SHUTDOWN;
-    expect(row, READINESS_NOT_READY, "DPUShutdown");
-    row = renewed(3);
-    text_format(row.lease.holder, sizeof(row.lease.holder), "somebody");
-    expect(row, READINESS_NOT_READY, "LeaseInvalid");
-    row = renewed(3);
-    row.lease.holder[0] = '\0';
-    expect(row, READINESS_READY, "LeaseRenewed");
-}
+#define SAID(teller, state, reason)                                                                \
+    ", \"toldBy\": \"" teller "\", \"state\": \"" state "\", \"reason\": \"" reason                \
+    "\", \"since\": \"2026-11-22T09:00:00Z\""
 
-TEST(nothing_is_claimed_of_what_cannot_be_known)
+TEST(a_row_is_judged_by_the_host_then_the_lease_then_its_age)
 {
-    struct fleet_row row = renewed(3);
-    row.now = (struct wall){0}; /* no Date */
-    expect(row, READINESS_UNKNOWN, "AwaitingFirstRenewal");
-    row = renewed(3);
-    row.lease.renew_time_valid = false;
-    row.lease.renew_stamp[0] = '\0';
-    expect(row, READINESS_UNKNOWN, "AwaitingFirstRenewal");
-    expect((struct fleet_row){.has_node = true, .is_marked = true}, READINESS_UNKNOWN,
-           "LeaseNotFound");
-}
-
-TEST(the_hosts_word_counts_but_makes_no_silent_dpu_ready)
-{
-    struct fleet_row row = renewed(3);
-    row.word = word(FLEET_TAINT, READINESS_NOT_READY, "LeaseExpired");
-    expect(row, READINESS_NOT_READY, "LeaseExpired");
-    row.word = word(FLEET_CONDITION, READINESS_UNKNOWN, "ApiServerUnreachable");
-    expect(row, READINESS_UNKNOWN, "ApiServerUnreachable");
-    row.word = word(FLEET_CONDITION, READINESS_READY, "LeaseRenewed");
-    expect(row, READINESS_READY, "LeaseRenewed");
-    struct fleet_row silent = renewed(100);
-    silent.word = row.word;
-    expect(silent, READINESS_UNKNOWN, "LeaseExpired");
-    silent.word = word(FLEET_CONDITION, READINESS_READY, "HealthCheckDisabled");
-    expect(silent, READINESS_READY, "HealthCheckDisabled");
-}
-
-TEST(the_more_telling_word_is_kept)
-{
-    struct fleet_row row = renewed(3);
-    const struct fleet_word gate = word(FLEET_GATE, READINESS_NOT_READY, "RecordStale");
-    const struct fleet_word taint = word(FLEET_TAINT, READINESS_NOT_READY, "LeaseExpired");
-    fleet_hear(&row, &taint);
-    fleet_hear(&row, &gate);
-    fleet_hear(&row, &taint);
-    assert_string_equal(row.word.reason, "RecordStale");
-}
-
-TEST_WITH(what_is_broken_comes_first, NULL, NULL)
-{
-    (void)state;
-    struct fleet_row rows[] = {
-        {.node = "a", .state = READINESS_READY, .reason = "LeaseRenewed"},
-        {.node = "d", .state = READINESS_UNKNOWN, .reason = "LeaseNotFound"},
-        {.node = "c", .state = READINESS_NOT_READY, .reason = "LeaseExpired"},
-        {.node = "b", .state = READINESS_NOT_READY, .reason = "LeaseExpired"},
-        {.node = "z", .state = READINESS_NOT_READY, .reason = "DPUShutdown"},
+    static const struct {
+        const char *known;
+        const char *judged;
+    } rows[] = {
+        {RENEWED_THEN("3.0"), "state=Ready reason=LeaseRenewed !since !advice"},
+        {RENEWED_THEN("40.0"), "state=Ready"},
+        {RENEWED_THEN("100.0"), "state=NotReady reason=LeaseExpired since=2026-11-22T09:59:00Z "
+                                "sinceSeconds>59 sinceSeconds<61 advice"},
+        {RENEWED_THEN("40.1"), "state=NotReady reason=LeaseExpired"},
+        {RENEWED_THEN("-3600.0"), "state=Ready"}, /* the DPU's clock is ahead */
+        /* What the lease says counts before its age. */
+        {RENEWED_THEN("3.0") ", \"health\": \"unhealthy\"", "reason=DPUReportedUnhealthy !since"},
+        {RENEWED_THEN("3.0") ", \"health\": \"shutdown\"", "state=NotReady reason=DPUShutdown"},
+        {RENEWED_THEN("3.0") ", \"holder\": \"somebody\"", "state=NotReady reason=LeaseInvalid"},
+        {RENEWED_THEN("3.0") ", \"holder\": null", "state=Ready reason=LeaseRenewed"},
+        /* Nothing is claimed of what cannot be known. */
+        {RENEWED_THEN("null"), "state=Unknown reason=AwaitingFirstRenewal advice"},
+        {RENEWED_THEN("null") ", \"renewTime\": null", "state=Unknown reason=AwaitingFirstRenewal"},
+        {"\"hasNode\": true, \"hasLabel\": true", "state=Unknown reason=LeaseNotFound"},
+        {"\"hasNode\": true" SAID("condition", "Ready", "LeaseRenewed"),
+         "state=Unknown reason=LeaseNotFound !since"},
+        /* The host's word counts, but makes no silent DPU Ready. */
+        {RENEWED_THEN("3.0") SAID("taint", "NotReady", "LeaseExpired"),
+         "state=NotReady reason=LeaseExpired since=2026-11-22T09:00:00Z"},
+        {RENEWED_THEN("3.0") SAID("condition", "Unknown", "ApiServerUnreachable"),
+         "state=Unknown reason=ApiServerUnreachable since"},
+        {RENEWED_THEN("3.0") SAID("condition", "Ready", "LeaseRenewed"),
+         "state=Ready reason=LeaseRenewed since=2026-11-22T09:00:00Z sinceSeconds>3599"},
+        {RENEWED_THEN("100.0") SAID("condition", "Ready", "LeaseRenewed"),
+         "state=Unknown reason=LeaseExpired !since"},
+        {RENEWED_THEN("100.0") SAID("condition", "Ready", "HealthCheckDisabled"), "state=Ready"},
     };
-    qsort(rows, ARRAY_LEN(rows), sizeof(rows[0]), fleet_compare);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_int_equal(rows[i].node[0], "zbcda"[i]);
+        CLEANUP(free) char *text = mem_format("{%s}", rows[i].known);
+        CLEANUP(json) json_t *known = parse(text);
+        CLEANUP(json) json_t *row = fleet_row_new("ns", "n");
+        assert_int_equal(json_object_update(row, known), 0);
+        fleet_judge(row, HOLDER, now);
+        if (!print_holds(row, rows[i].judged)) {
+            fail_msg("row %zu: %s", i, json_text_dump(row));
+        }
+    }
+}
+
+TEST(what_is_broken_comes_first)
+{
+    static const char *const rows[][3] = {{"a", "Ready", "LeaseRenewed"},
+                                          {"d", "Unknown", "LeaseNotFound"},
+                                          {"c", "NotReady", "LeaseExpired"},
+                                          {"b", "NotReady", "LeaseExpired"},
+                                          {"z", "NotReady", "DPUShutdown"}};
+    json_t *order[ARRAY_LEN(rows)];
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        order[i] = json_pack("{s:s, s:s, s:s}", "node", rows[i][0], "state", rows[i][1], "reason",
+                             rows[i][2]);
+    }
+    qsort(order, ARRAY_LEN(rows), sizeof(order[0]), fleet_compare);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(json_string_value(json_object_get(order[i], "node"))[0], "zbcda"[i]);
+        json_decref(order[i]);
     }
 }
 
@@ -129,4 +115,98 @@ TEST(each_reason_has_a_cure)
     assert_non_null(strstr(readiness_reason_fix("LeaseNotFound"), "dpu-host-agent"));
     assert_non_null(strstr(readiness_reason_fix("RecordStale"), "dpu-host-agent"));
     assert_non_null(strstr(readiness_reason_fix("of a newer agent"), "docs/reasons.md"));
+}
+
+/* ---- what objects tell ----------------------------------------------------------------------- */
+
+TEST(only_a_lease_of_ours_has_a_node)
+{
+    CLEANUP(json) json_t *ours = parse("{\"metadata\": {\"name\": \"ovn-dpu-a.b\"}}");
+    CLEANUP(json) json_t *other = parse("{\"metadata\": {\"name\": \"leader\"}}");
+    assert_string_equal(fleet_node_of_lease(ours), "a.b");
+    assert_null(fleet_node_of_lease(other));
+}
+
+#define NODE(conditions)                                                                           \
+    "{\"metadata\": {\"labels\": {\"k8s.ovn.org/dpu-host\": \"\"}}, \"status\": {\"conditions\": " \
+    "[" conditions "]}}"
+#define REFUSED(reason)                                                                            \
+    "{\"type\": \"Ready\", \"status\": \"False\", \"lastTransitionTime\": "                        \
+    "\"2026-11-22T06:00:00Z\", \"message\": \"container runtime network not ready: DPU Not "       \
+    "Ready: no reason to go on; reason " reason ", since x, record /r\"}"
+
+#define TAINTS                                                                                     \
+    "\"taints\": [{\"key\": \"other\", \"value\": \"x\"}, {\"key\": "                              \
+    "\"dpu.k8s.ovn.org/unhealthy\", \"value\": \"DPUShutdown\", \"timeAdded\": "                   \
+    "\"2026-11-22T06:00:00Z\"}]"
+
+#define POD(image, ready)                                                                          \
+    "{\"metadata\": {\"name\": \"p-" ready "\"}, \"spec\": {\"initContainers\": [{\"args\": "      \
+    "[\"install-cni\"]}], \"containers\": [{\"image\": \"" image "\"}]}, \"status\": "             \
+    "{\"conditions\": [{\"type\": \"Ready\", \"status\": \"" ready "\"}]}}"
+
+TEST(objects_tell_of_a_dpu)
+{
+    static const struct {
+        fleet_take_fn *take;
+        const char *object;
+        const char *told;
+    } rows[] = {
+        {fleet_take_lease,
+         "{\"metadata\": {\"name\": \"ovn-dpu-n\", \"namespace\": \"o\", \"uid\": \"u\", "
+         "\"resourceVersion\": \"1\", \"annotations\": {\"dpu.k8s.ovn.org/boot-id\": "
+         "\"b1\\u0007\"}}, \"spec\": {\"renewTime\": \"2026-11-22T09:59:00.000000Z\"}}",
+         "hasLease dpuBootId renewalAgeSeconds>59 renewalAgeSeconds<61"},
+        {fleet_take_lease, "{\"metadata\": {\"name\": \"ovn-dpu-n\"}}", "!hasLease"},
+        /* A refusal of the gate is heard through the Node. */
+        {fleet_take_node, NODE(REFUSED("LeaseExpired")),
+         "toldBy=gate reason=LeaseExpired state=NotReady since hasLabel hasNode gateIn"},
+        {fleet_take_node, NODE(REFUSED("RecordStale")), "reason=RecordStale state=Unknown"},
+        {fleet_take_node, NODE(REFUSED("OfANewerAgent")), "reason=Refused state=NotReady"},
+        /* So is a condition of ours, and no other. */
+        {fleet_take_node,
+         NODE("{\"type\": \"Ready\", \"status\": \"True\"}, {\"type\": \"DPUReady\", \"status\": "
+              "\"Unknown\", \"reason\": \"R\", \"message\": \"m\"}"),
+         "toldBy=condition state=Unknown reason=R message=m !gateIn"},
+        {fleet_take_node,
+         NODE("{\"type\": \"Ready\", \"status\": \"False\", \"message\": \"PLEG is not healthy\"}"),
+         "toldBy=lease !gateIn"},
+        {fleet_take_slice, "{\"spec\": {\"devices\": [{" TAINTS "}]}}",
+         "toldBy=taint reason=DPUShutdown state=NotReady since"},
+        /* The version is the tag of the image. */
+        {fleet_take_pod, POD("dpu-heartbeat-host:0.1.0", "True"),
+         "hostAgentVersion=0.1.0 hostAgentReady gateIn hostAgentPod=p-True"},
+        {fleet_take_pod, POD("r.example:5000/x/dpu-heartbeat-host:1.2@sha256:ab", "True"),
+         "hostAgentVersion=1.2"},
+        {fleet_take_pod, POD("r.example:5000/x/dpu-heartbeat-host", "True"), "!hostAgentVersion"},
+        {fleet_take_pod, POD("x@sha256:ab", "False"), "!hostAgentVersion !hostAgentReady"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json) json_t *row = take(rows[i].take, rows[i].object);
+        if (!print_holds(row, rows[i].told)) {
+            fail_msg("row %zu: %s", i, json_text_dump(row));
+        }
+    }
+}
+
+TEST(the_more_telling_word_is_kept)
+{
+    static const char slice[] = "{\"spec\": {\"devices\": [{" TAINTS "}]}}";
+    CLEANUP(json) json_t *row = take(fleet_take_slice, slice);
+    CLEANUP(json) json_t *node = parse(NODE(REFUSED("RecordStale")));
+    CLEANUP(json) json_t *taint = parse(slice);
+    fleet_take_node(row, node, now);
+    fleet_take_slice(row, taint, now);
+    assert_true(print_holds(row, "toldBy=gate reason=RecordStale"));
+}
+
+TEST(of_two_pods_the_ready_one_counts)
+{
+    CLEANUP(json) json_t *ready = parse(POD("x:2", "True"));
+    CLEANUP(json) json_t *sick = parse(POD("x:1", "False"));
+    CLEANUP(json) json_t *row = fleet_row_new("ns", "n");
+    fleet_take_pod(row, sick, now);
+    fleet_take_pod(row, ready, now);
+    fleet_take_pod(row, sick, now);
+    assert_true(print_holds(row, "hostAgentPod=p-True hostAgentVersion=2"));
 }

@@ -22,9 +22,9 @@ static struct host_snapshot living(void)
     };
 }
 
-static void write_page(const struct host_snapshot *s, struct metrics_page *page)
+static void write_page(const struct host_snapshot *s, struct buf *page)
 {
-    metrics_page_init(page);
+    buf_init(page, METRICS_PAGE_MAX_BYTES);
     host_metrics_write(s, page);
     view_check(page);
 }
@@ -59,7 +59,7 @@ TEST_WITH(each_verdict_sets_its_own_place_of_ten, NULL, NULL)
     };
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct metrics_page page;
+        struct buf page;
         char sample[128];
         struct host_snapshot s = living();
         s.verdict.state = rows[i].state;
@@ -75,13 +75,13 @@ TEST_WITH(each_verdict_sets_its_own_place_of_ten, NULL, NULL)
                        strstr(rows[i].sample, "reason="));
         assert_true(view_value(&page, sample) == 3);
         assert_true(view_sum(&page, "readiness_changes_total") == 3);
-        metrics_page_fini(&page);
+        buf_fini(&page);
     }
 }
 
 TEST(each_host_probe_has_one_word)
 {
-    struct metrics_page page;
+    struct buf page;
     struct host_snapshot s = living();
     s.verdict.host_probes = (struct readiness_host_probes){
         .count = 2,
@@ -91,12 +91,12 @@ TEST(each_host_probe_has_one_word)
     assert_true(view_value(&page, "host_probe{probe=\"netdev:p0\",says=\"none\"}") == 1);
     assert_true(view_value(&page, "host_probe{probe=\"netdev:p0\",says=\"well\"}") == 0);
     assert_true(view_sum(&page, "host_probe") == 2);
-    metrics_page_fini(&page);
+    buf_fini(&page);
 }
 
 TEST(marks_are_counted_by_their_outcome)
 {
-    struct metrics_page page;
+    struct buf page;
     struct host_snapshot s = living();
     s.watch.marks[CHAIN_TAKEN] = 4;
     s.watch.marks[CHAIN_DENIED] = 2;
@@ -106,29 +106,29 @@ TEST(marks_are_counted_by_their_outcome)
     assert_true(view_value(&page, "lease_marks_total{outcome=\"denied\"}") == 2);
     assert_true(view_sum(&page, "lease_marks_total") == 6);
     assert_true(view_value(&page, "lease_write_forbidden") == 1);
-    metrics_page_fini(&page);
+    buf_fini(&page);
 }
 
 TEST(ages_are_counted_at_the_time_of_the_scrape)
 {
-    struct metrics_page page;
+    struct buf page;
     struct host_snapshot s = living();
     write_page(&s, &page);
     assert_true(view_value(&page, "last_renewal_age_seconds") == 5.5);
     assert_true(view_value(&page, "readiness_valid_seconds") == 34.5);
     assert_true(view_value(&page, "lease_duration_seconds") == 40);
     assert_true(view_value(&page, "renewals_observed_total") == 7);
-    metrics_page_fini(&page);
+    buf_fini(&page);
     s.now = AT(1050);
     write_page(&s, &page);
     assert_true(view_value(&page, "last_renewal_age_seconds") == 50);
     assert_true(view_value(&page, "readiness_valid_seconds") == -10);
-    metrics_page_fini(&page);
+    buf_fini(&page);
 }
 
 TEST(what_was_never_seen_has_no_sample)
 {
-    struct metrics_page page;
+    struct buf page;
     struct host_snapshot s = living();
     s.verdict.observed = (struct mono){0};
     s.verdict.lease_until = (struct mono){0};
@@ -136,27 +136,27 @@ TEST(what_was_never_seen_has_no_sample)
     assert_false(view_has(&page, "last_renewal_age_seconds"));
     assert_false(view_has(&page, "readiness_valid_seconds"));
     assert_false(view_has(&page, "dpu_clock_skew_seconds"));
-    metrics_page_fini(&page);
+    buf_fini(&page);
     s.monitor.has_skew = true;
     s.monitor.skew_ns = -NS_PER_SEC / 4;
     write_page(&s, &page);
     assert_true(view_value(&page, "dpu_clock_skew_seconds") == -0.25);
-    metrics_page_fini(&page);
+    buf_fini(&page);
 }
 
 TEST(parts_that_are_off_have_no_families)
 {
-    struct metrics_page page;
+    struct buf page;
     struct host_snapshot s = living();
     s.has_lease = false;
     write_page(&s, &page);
     assert_false(view_has(&page, "renewals_observed_total"));
     assert_false(view_has(&page, "api_reachable"));
-    assert_null(strstr(buf_text(&page.text), "_dra_"));
-    assert_null(strstr(buf_text(&page.text), "_events_"));
-    assert_null(strstr(buf_text(&page.text), "_condition_"));
+    assert_null(strstr(buf_text(&page), "_dra_"));
+    assert_null(strstr(buf_text(&page), "_events_"));
+    assert_null(strstr(buf_text(&page), "_condition_"));
     assert_true(view_value(&page, "record_writes_total") == 9);
-    metrics_page_fini(&page);
+    buf_fini(&page);
 }
 
 TEST(each_counter_has_its_own_sample)
@@ -190,7 +190,7 @@ TEST(each_counter_has_its_own_sample)
         {"node_condition_writes_total{result=\"written\"}", 41},
         {"node_condition_writes_total{result=\"failed\"}", 42},
     };
-    struct metrics_page page;
+    struct buf page;
     struct host_snapshot s = living();
     s.watch = (struct lease_watch_stats){
         .confirmed = 11, .confirm_failed = 12, .watches = 13, .is_polling = true};
@@ -218,5 +218,5 @@ TEST(each_counter_has_its_own_sample)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_true(view_value(&page, rows[i].sample) == rows[i].value);
     }
-    metrics_page_fini(&page);
+    buf_fini(&page);
 }

@@ -2,9 +2,6 @@
 #include "base/json.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,85 +28,65 @@ static void assert_slice(struct json_slice slice, const char *expected)
 
 TEST(what_go_accepts_is_accepted)
 {
-    static const char *const texts[] = {
-        "null",
-        " true ",
-        "\t\r\n{}\n",
-        "[]",
-        "[[],{},\"\"]",
-        "0",
-        "-0",
-        "-0.0e-0",
-        "1E+9",
-        "123456789012345678901234567890",
-        "1e999",
-        "\"\\u0000\"",
-        "\"\\ud800\"",
-        "\"\\udc00\\ud800\"",
-        "\"\xff\xfe\xc0\x80\"",
-        "\"\x7f\"",
-        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00Ff\"",
-        "{\"\":1,\"\":2}",
-        "{ \"a\" : [ 1 , { \"b\" : null } ] , \"c\" : \"]}\" }",
-    };
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    static const char *const texts[] = {"null",
+                                        " true ",
+                                        "\t\r\n{}\n",
+                                        "[]",
+                                        "[[],{},\"\"]",
+                                        "0",
+                                        "-0",
+                                        "-0.0e-0",
+                                        "1E+9",
+                                        "123456789012345678901234567890",
+                                        "1e999",
+                                        "\"\\u0000\"",
+                                        "\"\\ud800\"",
+                                        "\"\\udc00\\ud800\"",
+                                        "\"\xff\xfe\xc0\x80\"",
+                                        "\"\x7f\"",
+                                        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00Ff\"",
+                                        "{\"\":1,\"\":2}",
+                                        "{ \"a\" : [ 1 , { \"b\" : null } ] , \"c\" : \"]}\" }"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         (void)whole(texts[i]);
     }
 }
 
+static void assert_refused(const char *text, const char *words)
+{
+    struct json_slice out = {.len = 99};
+    struct err e = ERR_INIT;
+    assert_int_equal(json_scan_check(text, strlen(text), &out, &e), ERR_PARSE);
+    if (!strstr(e.msg, words)) {
+        fail_msg("%s: %s", text, e.msg);
+    }
+    assert_int_equal(out.len, 99); /* untouched */
+}
+
 TEST(what_go_refuses_is_refused)
 {
-    static const struct {
-        const char *text;
-        const char *words;
-    } rows[] = {
-        {"", "unexpected end"},
-        {" ", "unexpected end"},
-        {"{", "unexpected end"},
-        {"[1", "unexpected end"},
-        {"[1,", "unexpected end"},
-        {"{\"a\"", "unexpected end"},
-        {"{\"a\":", "unexpected end"},
-        {"\"a", "unexpected end"},
-        {"\"\\", "unexpected end"},
-        {"\"\\u12", "unexpected end"},
-        {"tru", "unexpected end"},
-        {"-", "unexpected end"},
-        {"1.", "unexpected end"},
-        {"1e", "unexpected end"},
-        {"nul!", "at byte 3"},
-        {"{}}", "at byte 2"},
-        {"{} {}", "at byte 3"},
-        {"[1,]", "at byte 3"},
-        {"[,1]", "at byte 1"},
-        {"[1 2]", "at byte 3"},
-        {"[1}", "at byte 2"},
-        {"{\"a\":1]", "at byte 6"},
-        {"{,}", "at byte 1"},
-        {"{\"a\",1}", "at byte 4"},
-        {"{a:1}", "at byte 1"},
-        {"{1:1}", "at byte 1"},
-        {"{\"a\":1,}", "at byte 7"},
-        {"01", "at byte 1"},
-        {"+1", "at byte 0"},
-        {".5", "at byte 0"},
-        {"1.e1", "at byte 2"},
-        {"NaN", "at byte 0"},
-        {"'a'", "at byte 0"},
-        {"\"\n\"", "at byte 1"},
-        {"\"\\q\"", "at byte 2"},
-        {"\"\\u00g0\"", "at byte 5"},
-        {"\xef\xbb\xbf{}", "at byte 0"},
-        {"{}\v", "at byte 2"},
+    static const char *const cut[] = {"",    " ",    "{",       "[1",  "[1,", "{\"a\"", "{\"a\":",
+                                      "\"a", "\"\\", "\"\\u12", "tru", "-",   "1.",     "1e"};
+    static const char *const at[][12] = {
+        /* by the byte */
+        [0] = {"+1", ".5", "NaN", "'a'", "\xef\xbb\xbf{}"},
+        [1] = {"[,1]", "{,}", "{a:1}", "{1:1}", "01", "\"\n\""},
+        [2] = {"{}}", "[1}", "1.e1", "\"\\q\"", "{}\v"},
+        [3] = {"nul!", "{} {}", "[1,]", "[1 2]"},
+        [4] = {"{\"a\",1}"},
+        [5] = {"\"\\u00g0\""},
+        [6] = {"{\"a\":1]"},
+        [7] = {"{\"a\":1,}"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct json_slice out = {.len = 99};
-        struct err e = ERR_INIT;
-        assert_int_equal(json_scan_check(rows[i].text, strlen(rows[i].text), &out, &e), ERR_PARSE);
-        if (!strstr(e.msg, rows[i].words)) {
-            fail_msg("%s: %s", rows[i].text, e.msg);
+    for (size_t i = 0; i < ARRAY_LEN(cut); i++) {
+        assert_refused(cut[i], "unexpected end");
+    }
+    for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+        char words[] = "at byte 0";
+        words[8] = (char)('0' + (char)i);
+        for (size_t j = 0; j < ARRAY_LEN(at[i]) && at[i][j]; j++) {
+            assert_refused(at[i][j], words);
         }
-        assert_int_equal(out.len, 99); /* untouched */
     }
     struct json_slice out;
     assert_int_equal(json_scan_check("\"a\0b\"", 5, &out, NULL), ERR_PARSE);
@@ -219,7 +196,7 @@ TEST(a_member_is_found_as_go_finds_it)
         {"[\"skin\",\"a\"]", NULL, NULL, true},
         {"\"skin\"", NULL, NULL, true},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct json_slice field;
         print_message("%s\n", rows[i].object);
         assert_slice(json_scan_member(whole(rows[i].object), "skin"), rows[i].member);
@@ -260,7 +237,7 @@ TEST(text_is_read_as_go_reads_it)
         {"7", "", false},
         {"null", "", false},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char out[32];
         print_message("%s\n", rows[i].json);
         assert_int_equal(json_scan_text(whole(rows[i].json), out, sizeof(out)), rows[i].is_whole);

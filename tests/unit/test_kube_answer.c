@@ -1,158 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_answer.h"
 
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "tests/support/case.h"
-#include "tests/unit/loop_world.h"
+#include "tests/unit/metrics_view.h"
 
 #include <curl/curl.h>
-
-enum { DUE_MS = 5000, LASTS_MS = 30000, TOLD_MAX = 4 };
-
-#define DUE_NS (DUE_MS * NS_PER_MS)
-
-static struct {
-    struct kube_question question;
-    struct kube_response told[TOLD_MAX];
-    int count;
-    int late;
-} t;
-
-static void on_done(void *user, const struct kube_response *r)
-{
-    assert_ptr_equal(user, &t);
-    assert_false(kube_question_is_awaited(&t.question));
-    t.told[t.count++ % TOLD_MAX] = *r;
-}
-
-static void on_late(void *user, const struct kube_response *r)
-{
-    assert_ptr_equal(user, &t);
-    assert_int_equal(r->http_status, 200);
-    t.late++;
-}
-
-static void ask(void)
-{
-    const struct kube_request request = {
-        .method = KUBE_PUT, .channel = KUBE_FRESH, .path = "/x", .deadline_ms = LASTS_MS};
-    assert_int_equal(kube_question_ask(&t.question, &request, DUE_MS, NULL), 0);
-    assert_true(kube_question_is_awaited(&t.question));
-    assert_int_equal(world.client.deadline_ms, LASTS_MS);
-}
-
-static void start(void)
-{
-    memset(&t, 0, sizeof(t));
-    loop_world_start();
-    world.client.may_be_fresh = true;
-    kube_question_init(&t.question, LOOP_WORLD, &world.client, on_done, on_late, &t);
-    ask();
-}
-
-static void stop(void)
-{
-    kube_question_drop(&t.question);
-    assert_true(!world.client.calls[0].client && !world.client.calls[1].client);
-    assert_true(loop_world_wait_ns() < 0);
-}
-
-static void answer(struct kube_call *call, int http_status)
-{
-    struct kube_response r = loop_world_response(http_status, NULL);
-    client_answer_call(call, &r);
-}
-
-TEST(an_answer_in_time_is_all)
-{
-    start();
-    loop_world_pass(DUE_NS - 1);
-    answer(world.client.newest, 200);
-    assert_int_equal(t.told[0].http_status, 200);
-    loop_world_pass(DUE_NS);
-    assert_int_equal(t.count, 1);
-    stop();
-}
-
-TEST(what_is_not_answered_in_time_goes_on_beside_the_next)
-{
-    start();
-    struct mono asked = world.now;
-    loop_world_pass(DUE_NS);
-    assert_int_equal(t.told[0].transport_error, KUBE_TRANSPORT_TIMEOUT);
-    assert_int_equal(t.told[0].outcome, KUBE_NO_CONTACT);
-    assert_int_equal(t.told[0].code, ERR_RETRY);
-    assert_int_equal(t.told[0].sent_at.ns, asked.ns);
-    assert_string_equal(t.told[0].message, "no answer within 5s");
-    ask();
-    answer(&world.client.calls[0], 200);
-    assert_int_equal(t.late, 1);
-    assert_int_equal(t.count, 1);
-    answer(&world.client.calls[1], 200); /* it is waited for still */
-    assert_int_equal(t.count, 2);
-    stop();
-}
-
-TEST(there_is_one_late_one_the_oldest)
-{
-    start();
-    for (int i = 1; i < 4; i++) {
-        loop_world_pass(DUE_NS);
-        assert_int_equal(t.count, i);
-        assert_non_null(world.client.calls[0].client);
-        assert_null(world.client.calls[1].client);
-        ask();
-    }
-    answer(&world.client.calls[0], 200);
-    assert_int_equal(t.late, 1);
-    stop();
-}
-
-TEST(an_answer_ends_the_late_one_and_a_failure_does_not)
-{
-    static const struct {
-        int http_status;
-        bool is_left;
-    } rows[] = {{200, false}, {409, false}, {404, false}, {0, true}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        start();
-        loop_world_pass(DUE_NS);
-        ask();
-        answer(&world.client.calls[1], rows[i].http_status);
-        assert_int_equal(t.count, 2);
-        assert_true((world.client.calls[0].client != NULL) == rows[i].is_left);
-        stop();
-        assert_int_equal(t.late, 0);
-    }
-}
-
-TEST(a_late_failure_is_no_news)
-{
-    start();
-    loop_world_pass(DUE_NS);
-    answer(&world.client.calls[0], 0);
-    assert_int_equal(t.late, 0);
-    assert_int_equal(t.count, 1);
-    ask();
-    loop_world_pass(DUE_NS);
-    answer(&world.client.calls[0], 200); /* there is room for a late one again */
-    assert_int_equal(t.late, 1);
-    stop();
-}
-
-TEST(one_that_cannot_start_is_none)
-{
-    const struct kube_request request = {.path = "/x"};
-    start();
-    loop_world_pass(DUE_NS);
-    world.client.refuses = true;
-    assert_int_not_equal(kube_question_ask(&t.question, &request, DUE_MS, NULL), 0);
-    assert_false(kube_question_is_awaited(&t.question));
-    loop_world_pass(DUE_NS);
-    assert_int_equal(t.count, 1);
-    stop();
-}
-
-/* ---- what an answer means -------------------------------------------------------------------- */
+#include <string.h>
 
 TEST(status_tells_what_to_do)
 {
@@ -204,7 +59,7 @@ TEST(an_answer_is_worth_what_it_says)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         size_t len = strlen(rows[i].body);
-        CLEANUP(json) json_t *body = json_text_parse_stored(rows[i].body, len, 4096, NULL);
+        CLEANUP(json) json_t *body = json_text_parse(rows[i].body, len, 4096, NULL);
         assert_int_equal(kube_status_outcome(rows[i].http, rows[i].is_json, len, body),
                          rows[i].outcome);
     }
@@ -277,25 +132,103 @@ TEST(the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret)
     }
 }
 
-TEST(a_lost_answer_has_a_cause)
+/* ---- for the metrics page -------------------------------------------------------------------- */
+
+static void count(struct kube_metrics *metrics, const char *verb, int http_status, int64_t took_ns)
+{
+    const struct kube_response response = {
+        .http_status = http_status, .sent_at = {NS_PER_SEC}, .received_at = {NS_PER_SEC + took_ns}};
+    kube_metrics_count(metrics, verb, &response);
+}
+
+static struct buf written(const struct kube_metrics *metrics)
+{
+    struct buf page;
+    buf_init(&page, METRICS_PAGE_MAX_BYTES);
+    kube_metrics_write(metrics, &page);
+    view_check(&page);
+    return page;
+}
+
+TEST(requests_are_counted_by_verb_and_code)
 {
     static const struct {
-        int code;
-        enum kube_transport_error error;
+        const char *verb;
+        int http_status;
+        const char *sample;
     } rows[] = {
-        {CURLE_OK, KUBE_TRANSPORT_OK},
-        {CURLE_OPERATION_TIMEDOUT, KUBE_TRANSPORT_TIMEOUT},
-        {CURLE_COULDNT_RESOLVE_HOST, KUBE_TRANSPORT_RESOLVE},
-        {CURLE_COULDNT_CONNECT, KUBE_TRANSPORT_CONNECT},
-        {CURLE_PEER_FAILED_VERIFICATION, KUBE_TRANSPORT_TLS},
-        {CURLE_SSL_CONNECT_ERROR, KUBE_TRANSPORT_TLS},
-        {CURLE_SSL_CERTPROBLEM, KUBE_TRANSPORT_TLS},
-        {CURLE_GOT_NOTHING, KUBE_TRANSPORT_OTHER},
-        {CURLE_RECV_ERROR, KUBE_TRANSPORT_OTHER},
-        {CURLE_PARTIAL_FILE, KUBE_TRANSPORT_OTHER},
-        {-1, KUBE_TRANSPORT_OTHER},
+        {"GET", 200, "verb=\"GET\",code=\"200\""},
+        {"POST", 201, "verb=\"POST\",code=\"201\""},
+        {"PUT", 409, "verb=\"PUT\",code=\"409\""},
+        {"PATCH", 422, "verb=\"PATCH\",code=\"422\""},
+        {"PATCH", 404, "verb=\"PATCH\",code=\"404\""},
+        {"WATCH", 504, "verb=\"WATCH\",code=\"504\""},
+        {"GET", 0, "verb=\"GET\",code=\"none\""},
+        {"GET", 418, "verb=\"GET\",code=\"other\""},
+        {"GET", 599, "verb=\"GET\",code=\"other\""},
     };
+    struct kube_metrics metrics = {.delayed = 0};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_int_equal(kube_status_transport_error(rows[i].code), rows[i].error);
+        count(&metrics, rows[i].verb, rows[i].http_status, NS_PER_MS);
     }
+    struct buf page = written(&metrics);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char sample[128];
+        bool is_other = strstr(rows[i].sample, "other") != NULL;
+        (void)snprintf(sample, sizeof(sample), "api_requests_total{%s}", rows[i].sample);
+        assert_true(view_value(&page, sample) == (is_other ? 2 : 1));
+    }
+    assert_true(view_sum(&page, "api_requests_total") == ARRAY_LEN(rows));
+    assert_true(view_sum(&page, "api_request_duration_seconds_count") == ARRAY_LEN(rows));
+    buf_fini(&page);
+}
+
+TEST(durations_are_kept_apart_by_verb)
+{
+    struct kube_metrics metrics = {.delayed = 0};
+    count(&metrics, "GET", 200, 3 * NS_PER_MS);
+    count(&metrics, "PUT", 200, 2 * NS_PER_SEC);
+    count(&metrics, "PUT", 0, 20 * NS_PER_SEC);
+    struct buf page = written(&metrics);
+    assert_true(view_value(&page, "api_request_duration_seconds_sum{verb=\"GET\"}") == 0.003);
+    assert_true(view_value(&page, "api_request_duration_seconds_sum{verb=\"PUT\"}") == 22);
+    assert_true(view_value(&page, "api_request_duration_seconds_bucket{verb=\"PUT\",le=\"5\"}") ==
+                1);
+    assert_false(view_has(&page, "api_request_duration_seconds_count{verb=\"DELETE\"}"));
+    buf_fini(&page);
+}
+
+TEST(any_codes_make_no_more_series_than_there_are_places)
+{
+    struct kube_metrics metrics = {.delayed = 0};
+    size_t samples = 0;
+    for (int status = 0; status < 1000; status++) {
+        count(&metrics, "GET", status, 0);
+    }
+    struct buf page = written(&metrics);
+    for (const char *at = buf_text(&page); (at = strstr(at, "api_requests_total{")); at++) {
+        samples++;
+    }
+    assert_int_equal(samples, KUBE_METRICS_CODES);
+    assert_true(view_sum(&page, "api_requests_total") == 1000);
+    buf_fini(&page);
+}
+
+TEST(skew_is_shown_once_an_answer_had_a_date)
+{
+    static const char skew[] = "api_server_clock_skew_seconds";
+    struct kube_metrics metrics = {.delayed = 0};
+    const struct kube_response dated = {.http_status = 200,
+                                        .has_server_date = true,
+                                        .server_date = {100 * NS_PER_SEC},
+                                        .received_wall = {130 * NS_PER_SEC}};
+    count(&metrics, "GET", 200, 0);
+    struct buf page = written(&metrics);
+    assert_false(view_has(&page, skew));
+    buf_fini(&page);
+    kube_metrics_count(&metrics, "GET", &dated);
+    count(&metrics, "GET", 0, 0); /* an answer that failed to come takes nothing back */
+    page = written(&metrics);
+    assert_true(view_value(&page, skew) == -30);
+    buf_fini(&page);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "kube/kube_answer.h"
 #include "kube/kube_core.h"
 #include "tests/support/case.h"
 
@@ -20,23 +21,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SENT = KUBE_BUCKET_BURST, ALL = KUBE_BUCKET_BURST + KUBE_WAITING_MAX };
+#define WAIT_NS (50 * NS_PER_MS)
+
+enum { SENT = KUBE_BUCKET_BURST, WAITING = 4, DONE_MAX = 2 * (SENT + WAITING) };
 
 /* The bucket and the patience, put in place of the real ones when linking. */
-static int tokens;
+static int taken;
 
 void kube_bucket_init(struct kube_bucket *b, struct mono now)
 {
     (void)b;
     (void)now;
-    tokens = SENT;
+    taken = 0;
 }
 
-bool kube_bucket_take(struct kube_bucket *b, struct mono now)
+int64_t kube_bucket_take(struct kube_bucket *b, struct mono now)
 {
     (void)b;
     (void)now;
-    return tokens > 0 && tokens-- > 0;
+    taken++;
+    return taken > SENT ? (taken - SENT) * WAIT_NS : 0;
+}
+
+bool kube_bucket_try(struct kube_bucket *b, struct mono now)
+{
+    return kube_bucket_take(b, now) == 0;
 }
 
 void kube_bucket_take_urgent(struct kube_bucket *b, struct mono now)
@@ -45,24 +54,24 @@ void kube_bucket_take_urgent(struct kube_bucket *b, struct mono now)
     (void)now;
 }
 
-int64_t kube_bucket_wait_ns(struct kube_bucket *b, struct mono now)
+void kube_bucket_return(struct kube_bucket *b)
 {
     (void)b;
-    (void)now;
-    return tokens > 0 ? 0 : 5 * NS_PER_MS;
+    taken--;
 }
 
-uint32_t kube_patience_ms(const struct kube_patience *p, bool is_write)
+uint32_t kube_patience_ms(const struct kube_patience *p, enum kube_patience_kind kind)
 {
     (void)p;
-    (void)is_write;
+    (void)kind;
     return KUBE_PATIENCE_MS;
 }
 
-void kube_patience_learn(struct kube_patience *p, bool is_write, bool is_answered, int64_t took_ms)
+void kube_patience_learn(struct kube_patience *p, enum kube_patience_kind kind, bool is_answered,
+                         int64_t took_ms)
 {
     (void)p;
-    (void)is_write;
+    (void)kind;
     (void)is_answered;
     (void)took_ms;
 }
@@ -70,7 +79,7 @@ void kube_patience_learn(struct kube_patience *p, bool is_write, bool is_answere
 struct done {
     struct kube_response last;
     int count;
-    struct mono at[2 * ALL];
+    struct mono at[DONE_MAX];
 };
 
 /* `token_file`: NULL: none. */
@@ -93,7 +102,8 @@ static void write_token(const char *path, int number)
 {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    (void)fprintf(f, "token-%d\n", number);
+    static const char *const ends[] = {"Mn0", "M30", "NH0", "NX0", "Nn0", "N30"};
+    (void)fprintf(f, "x.eyJpYXQiOjEsImV4cCI6%s.x\n", ends[number]); /* {"iat":1,"exp":N + 2} */
     assert_int_equal(fclose(f), 0);
 }
 
@@ -122,38 +132,10 @@ static void on_done(void *user, const struct kube_response *response)
     d->last = *response;
 }
 
-static struct kube_call *start(struct kube_client *client, enum kube_priority priority,
-                               struct done *done, struct err *e)
+static void start(struct kube_client *client, enum kube_priority priority, struct done *done)
 {
-    struct kube_call *call = NULL;
     const struct kube_request request = {.method = KUBE_GET, .priority = priority, .path = "/x"};
-    return kube_client_start(client, &request, on_done, done, &call, e) == 0 ? call : NULL;
-}
-
-TEST(what_is_too_much_waits_and_the_queue_is_bounded)
-{
-    struct kube_call *call = NULL;
-    struct err e = ERR_INIT;
-    struct done done = {.count = 0};
-    struct kube_client *client = new_client();
-    for (int i = 0; i < SENT; i++) {
-        assert_non_null(start(client, KUBE_ORDINARY, &done, &e));
-    }
-    assert_int_equal(kube_client_delayed(client), 0);
-    for (int i = SENT; i < ALL; i++) {
-        call = start(client, KUBE_ORDINARY, &done, &e);
-        assert_non_null(call);
-    }
-    assert_int_equal(kube_client_delayed(client), KUBE_WAITING_MAX);
-    assert_null(start(client, KUBE_ORDINARY, &done, &e));
-    assert_int_equal(e.code, ERR_LIMIT);
-    assert_string_equal(e.msg, "32 requests wait for their turn already");
-    assert_non_null(start(client, KUBE_URGENT, &done, &e));
-    assert_int_equal(kube_client_delayed(client), KUBE_WAITING_MAX);
-    kube_call_cancel(call); /* makes room */
-    assert_non_null(start(client, KUBE_ORDINARY, &done, &e));
-    kube_client_free(client);
-    assert_int_equal(done.count, 0);
+    (void)kube_client_start(client, &request, on_done, done);
 }
 
 static void run_until(const struct done *done, int count)
@@ -168,49 +150,42 @@ static void run_until(const struct done *done, int count)
 /* The deadline and the evidence count from when a request is really sent. */
 TEST(who_waits_is_sent_in_its_turn)
 {
-    struct err e = ERR_INIT;
     struct done early = {.count = 0};
-    struct done late = {.count = 0};
+    struct done late[WAITING] = {{.count = 0}};
     struct done urgent = {.count = 0};
     struct kube_client *client = new_client();
+    struct mono begin = clock_mono_now();
     for (int i = 0; i < SENT; i++) {
-        assert_non_null(start(client, KUBE_ORDINARY, &early, &e));
+        start(client, KUBE_ORDINARY, &early);
     }
-    assert_non_null(start(client, KUBE_ORDINARY, &late, &e));
-    assert_non_null(start(client, KUBE_URGENT, &urgent, &e));
+    assert_int_equal(kube_client_metrics(client)->delayed, 0);
+    for (int i = 0; i < WAITING; i++) {
+        start(client, KUBE_ORDINARY, &late[i]);
+    }
+    start(client, KUBE_URGENT, &urgent);
+    assert_int_equal(kube_client_metrics(client)->delayed, WAITING);
     run_until(&early, SENT);
     run_until(&urgent, 1);
-    assert_int_equal(late.count, 0);
-    struct mono given_at = clock_mono_now();
-    tokens = 1;
-    run_until(&late, 1);
-    assert_true(mono_since(late.at[0], given_at) >= 0);
-    assert_int_equal(late.last.transport_error, KUBE_TRANSPORT_CONNECT);
-    assert_int_equal(late.last.outcome, KUBE_NO_CONTACT);
+    for (int i = 0; i < WAITING; i++) {
+        run_until(&late[i], 1);
+        assert_true(mono_since(late[i].at[0], begin) >= (i + 1) * WAIT_NS);
+        assert_true(i == 0 || !mono_before(late[i].at[0], late[i - 1].at[0]));
+        assert_int_equal(late[i].last.transport_error, KUBE_TRANSPORT_CONNECT);
+        assert_int_equal(late[i].last.outcome, KUBE_NO_CONTACT);
+    }
     kube_client_free(client);
 }
 
-TEST(those_that_wait_are_sent_in_the_order_in_which_they_came)
+TEST(one_that_waits_no_longer_returns_its_token)
 {
-    enum { WAITING = 4 };
-    struct err e = ERR_INIT;
-    struct done done[WAITING] = {{.count = 0}};
+    struct done done = {.count = 0};
     struct kube_client *client = new_client();
-    tokens = 0;
-    for (int i = 0; i < WAITING - 1; i++) {
-        assert_non_null(start(client, KUBE_ORDINARY, &done[i], &e));
-    }
-    for (int i = 0; i < WAITING; i++) {
-        tokens = 1;
-        if (i == 0) { /* who comes when there is a token, and others wait for it, waits, too */
-            assert_non_null(start(client, KUBE_ORDINARY, &done[WAITING - 1], &e));
-        }
-        run_until(&done[i], 1);
-        for (int later = i + 1; later < WAITING; later++) {
-            assert_int_equal(done[later].count, 0);
-        }
-    }
+    const struct kube_request request = {.path = "/x"};
+    taken = SENT;
+    kube_call_cancel(kube_client_start(client, &request, on_done, &done));
+    assert_int_equal(taken, SENT);
     kube_client_free(client);
+    assert_int_equal(done.count, 0);
 }
 
 /* ---- an answer 401 --------------------------------------------------------------------------- */
@@ -251,7 +226,6 @@ static pid_t serve_refusals(const char *token_file, bool renews, uint16_t *out_p
 TEST(a_request_that_is_refused_with_new_credentials_too_has_failed)
 {
     for (int renews = 0; renews <= 1; renews++) {
-        struct err e = ERR_INIT;
         struct done done = {.count = 0};
         char told[REFUSALS_MAX];
         char token_file[] = "/tmp/test-token.XXXXXX";
@@ -261,9 +235,10 @@ TEST(a_request_that_is_refused_with_new_credentials_too_has_failed)
         write_token(token_file, 0);
         pid_t server = serve_refusals(token_file, renews, &port, &told_fd);
         struct kube_client *client = new_client_with(port, token_file);
-        assert_non_null(start(client, KUBE_ORDINARY, &done, &e));
+        start(client, KUBE_ORDINARY, &done);
         run_until(&done, 1);
         assert_int_equal(done.last.http_status, 401);
+        assert_int_equal(kube_client_metrics(client)->expiry.until.ns, (2 + renews) * NS_PER_SEC);
         (void)kill(server, SIGKILL);
         assert_int_equal(read(told_fd, told, sizeof(told)), 1 + renews);
         kube_client_free(client);
@@ -284,14 +259,13 @@ static int count_tries(enum kube_method method, enum kube_channel channel, bool 
     int tries = 0;
     int listener = listen_anywhere(&port);
     struct done done = {.count = 0};
-    struct kube_call *call = NULL;
     struct kube_client *client = new_client_of(port);
     const struct kube_request request = {.method = method,
                                          .channel = channel,
                                          .path = "/x",
                                          .is_repeatable = is_repeatable,
                                          .deadline_ms = HANG_MS};
-    assert_int_equal(kube_client_start(client, &request, on_done, &done, &call, NULL), 0);
+    (void)kube_client_start(client, &request, on_done, &done);
     while (done.count == 0) {
         (void)ev_run(ev_default_loop(0), EVRUN_ONCE);
     }
@@ -318,9 +292,159 @@ TEST(only_what_may_be_repeated_is_sent_again_beside)
     assert_int_equal(count_tries(KUBE_MERGE_PATCH, KUBE_FRESH, true), 3);
 }
 
+/* ---- one that may come late ------------------------------------------------------------------ */
+
+enum { AWAITED_MS = 60, LONG_MS = 1000 };
+
+/* An owner that asks a server whose answers are ours. */
+static struct asker {
+    int listener;
+    struct kube_client *client;
+    struct kube_call *late;
+    struct kube_response last;
+    int told;
+    int told_late;
+} asker;
+
+static void on_told(void *user, const struct kube_response *response)
+{
+    struct asker *a = user;
+    a->told += !response->is_late;
+    a->told_late += response->is_late;
+    a->last = *response;
+}
+
+/* What is written goes out once: each request has one connection. */
+static void asker_ask(uint32_t awaited_ms)
+{
+    const struct kube_request request = {.method = KUBE_PUT,
+                                         .channel = KUBE_FRESH,
+                                         .priority = KUBE_URGENT,
+                                         .path = "/x",
+                                         .deadline_ms = 20000,
+                                         .awaited_ms = awaited_ms,
+                                         .late = &asker.late};
+    (void)kube_client_start(asker.client, &request, on_told, &asker);
+}
+
+static void asker_start(uint32_t awaited_ms)
+{
+    uint16_t port;
+    asker = (struct asker){.listener = listen_anywhere(&port)};
+    assert_int_equal(fcntl(asker.listener, F_SETFL, O_NONBLOCK), 0);
+    asker.client = new_client_of(port);
+    asker_ask(awaited_ms);
+}
+
+static void asker_stop(void)
+{
+    kube_client_free(asker.client);
+    assert_null(asker.late);
+    (void)close(asker.listener);
+}
+
+static void wait_told(int told, int told_late)
+{
+    while (asker.told < told || asker.told_late < told_late) {
+        (void)ev_run(ev_default_loop(0), EVRUN_ONCE);
+    }
+    assert_int_equal(asker.told, told);
+    assert_int_equal(asker.told_late, told_late);
+}
+
+/* Of the oldest connection; 0: it is cut. */
+static void answer_next(int http_status)
+{
+    char bytes[4096];
+    int fd = -1;
+    while (fd < 0 || recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0) {
+        fd = fd < 0 ? accept(asker.listener, NULL, NULL) : fd;
+        (void)ev_run(ev_default_loop(0), EVRUN_NOWAIT);
+    }
+    int len = snprintf(bytes, sizeof(bytes),
+                       "HTTP/1.1 %d X\r\nContent-Type: application/json\r\n"
+                       "Content-Length: 17\r\n\r\n{\"kind\":\"Status\"}",
+                       http_status);
+    if (http_status != 0) {
+        assert_int_equal(send(fd, bytes, (size_t)len, MSG_NOSIGNAL), len);
+    }
+    (void)close(fd);
+}
+
+TEST(an_answer_in_time_is_all)
+{
+    struct mono begin = clock_mono_now();
+    asker_start(LONG_MS);
+    answer_next(200);
+    wait_told(1, 0);
+    assert_int_equal(asker.last.http_status, 200);
+    while (mono_since(clock_mono_now(), begin) < (LONG_MS + 50) * NS_PER_MS) {
+        (void)ev_run(ev_default_loop(0), EVRUN_NOWAIT);
+        (void)usleep(1000);
+    }
+    assert_int_equal(asker.told, 1);
+    asker_stop();
+}
+
+TEST(the_oldest_request_goes_on_after_its_time)
+{
+    asker_start(AWAITED_MS);
+    for (int told = 1; told <= 3; told++) {
+        wait_told(told, 0);
+        assert_int_equal(asker.last.transport_error, KUBE_TRANSPORT_TIMEOUT);
+        assert_int_equal(asker.last.outcome, KUBE_NO_CONTACT);
+        assert_int_equal(asker.last.code, ERR_RETRY);
+        assert_string_equal(asker.last.message, "no answer within 60ms");
+        assert_true(mono_since(asker.last.received_at, asker.last.sent_at) >=
+                    (AWAITED_MS - 1) * NS_PER_MS);
+        assert_non_null(asker.late);
+        asker_ask(AWAITED_MS);
+    }
+    answer_next(200);
+    wait_told(3, 1);
+    assert_int_equal(asker.last.http_status, 200);
+    assert_null(asker.late);
+    wait_told(4, 1); /* the newest was waited for still, and there is room for a late one */
+    assert_non_null(asker.late);
+    kube_call_cancel(asker.late);
+    asker_stop();
+}
+
+TEST(an_answer_ends_the_late_one_and_a_failure_does_not)
+{
+    static const struct {
+        int http_status;
+        bool is_left;
+    } rows[] = {{200, false}, {409, false}, {404, false}, {503, true}, {0, true}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        asker_start(AWAITED_MS);
+        wait_told(1, 0);
+        int first = accept(asker.listener, NULL, NULL);
+        asker_ask(20 * LONG_MS);
+        answer_next(rows[i].http_status);
+        wait_told(2, 0);
+        assert_int_equal(asker.last.http_status, rows[i].http_status);
+        assert_true((asker.late != NULL) == rows[i].is_left);
+        asker_stop();
+        (void)close(first);
+    }
+}
+
+TEST(a_late_failure_is_no_news)
+{
+    asker_start(AWAITED_MS);
+    wait_told(1, 0);
+    answer_next(0);
+    while (asker.late) {
+        (void)ev_run(ev_default_loop(0), EVRUN_ONCE);
+    }
+    wait_told(1, 0);
+    asker_stop();
+}
+
 /* ---- a stream -------------------------------------------------------------------------------- */
 
-enum { STREAM_BYTES = 1 << 20, STREAM_MAX_BYTES = 2 * CURL_MAX_WRITE_SIZE };
+enum { STREAM_BYTES = 1 << 20, STREAM_MAX_BYTES = 2 * CURL_MAX_WRITE_SIZE, HEAD_MS = 100 };
 
 struct stream {
     size_t taken;
@@ -328,17 +452,20 @@ struct stream {
     struct done done;
 };
 
-/* A process that answers one request with STREAM_BYTES. */
-static pid_t serve_stream(uint16_t *out_port)
+/* A process that answers one request with this and STREAM_BYTES; without a head it says nothing. */
+static pid_t serve_stream(const char *head, uint16_t *out_port)
 {
-    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n";
     static char bytes[STREAM_BYTES];
     int listener = listen_anywhere(out_port);
     pid_t pid = fork();
     if (pid == 0) {
         int fd = accept(listener, NULL, NULL);
         (void)recv(fd, bytes, sizeof(bytes), 0); /* the request */
-        (void)send(fd, head, sizeof(head) - 1, MSG_NOSIGNAL);
+        if (head[0] == '\0') {
+            (void)recv(fd, bytes, sizeof(bytes), 0); /* until it is given up */
+            _exit(0);
+        }
+        (void)send(fd, head, strlen(head), MSG_NOSIGNAL);
         (void)send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
         _exit(0);
     }
@@ -352,7 +479,7 @@ static void on_stream_bytes(void *user, struct buf *inbox)
     struct stream *s = user;
     if (s->takes_all) {
         s->taken += inbox->len;
-        buf_clear(inbox);
+        buf_consume(inbox, SIZE_MAX);
     }
     (void)usleep(20000); /* more is there than is taken at a time */
 }
@@ -361,42 +488,80 @@ static void on_stream_done(void *user, const struct kube_response *response)
 {
     struct stream *s = user;
     on_done(&s->done, response);
-    assert_string_equal(response->message, s->takes_all ? "" : "the answer is larger than allowed");
 }
 
-static void read_stream(struct stream *s)
+static uint64_t watches_counted(const struct kube_client *client)
+{
+    const struct kube_metrics *m = kube_client_metrics(client);
+    uint64_t sum = 0;
+    for (size_t c = 0; c < KUBE_METRICS_CODES; c++) {
+        sum += m->requests[KUBE_METRICS_VERBS - 1][c];
+    }
+    return sum;
+}
+
+static void read_stream(struct stream *s, const char *head)
 {
     uint16_t port;
-    struct kube_call *call = NULL;
-    pid_t server = serve_stream(&port);
+    pid_t server = serve_stream(head, &port);
     struct kube_client *client = new_client_of(port);
     struct mono begin = clock_mono_now();
-    const struct kube_call_config config = {
-        .request = {.method = KUBE_GET, .channel = KUBE_FRESH, .path = "/x"},
-        .max_bytes = STREAM_MAX_BYTES,
-        .on_bytes = on_stream_bytes,
-        .on_done = on_stream_done,
-        .user = s,
-    };
-    assert_int_equal(kube_call_start(client, &config, &call, NULL), 0);
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = KUBE_FRESH,
+                                         .path = "/x",
+                                         .deadline_ms = HEAD_MS,
+                                         .on_bytes = on_stream_bytes,
+                                         .max_bytes = STREAM_MAX_BYTES};
+    (void)kube_client_start(client, &request, on_stream_done, s);
     while (s->done.count == 0) {
         (void)ev_run(ev_default_loop(0), EVRUN_ONCE);
         assert_true(mono_since(clock_mono_now(), begin) < 30 * NS_PER_SEC);
     }
+    assert_int_equal(watches_counted(client), 1); /* whatever became of it */
     kube_client_free(client);
     (void)waitpid(server, NULL, 0); /* the default loop may have been first */
 }
+
+#define JSON_HEAD(status) "HTTP/1.1 " status " X\r\nContent-Type: application/json\r\n\r\n"
 
 /* As many events are after an outage: it is its owner's look that makes room. */
 TEST(a_stream_may_be_far_ahead_of_its_owner)
 {
     struct stream s = {.takes_all = true};
-    read_stream(&s);
+    read_stream(&s, JSON_HEAD("200"));
     assert_int_equal(s.taken, STREAM_BYTES);
+    assert_string_equal(s.done.last.message, "");
 }
 
 TEST(a_stream_whose_owner_takes_nothing_ends_at_its_bound)
 {
     struct stream s = {.takes_all = false};
-    read_stream(&s);
+    read_stream(&s, JSON_HEAD("200"));
+    assert_string_equal(s.done.last.message, "the answer is larger than allowed");
+}
+
+TEST(what_is_no_stream_is_an_answer)
+{
+    static const struct {
+        const char *head;
+        int http_status;
+        int code;
+        const char *words;
+    } rows[] = {
+        {"HTTP/1.1 200 X\r\nContent-Type: text/html\r\n\r\n", 200, ERR_PARSE, "GET /x: "},
+        {JSON_HEAD("500"), 500, ERR_RETRY, "GET /x: the answer is larger than allowed"},
+        {"HTTP/1.1 410 X\r\nContent-Length: 0\r\n\r\n", 410, ERR_GONE, "GET /x: HTTP 410"},
+        {"", 0, ERR_RETRY, "GET /x: Timeout was reached"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct stream s = {.takes_all = true};
+        struct mono begin = clock_mono_now();
+        read_stream(&s, rows[i].head);
+        assert_int_equal(s.taken, 0);
+        assert_int_equal(s.done.last.http_status, rows[i].http_status);
+        assert_int_equal(s.done.last.code, rows[i].code);
+        assert_memory_equal(s.done.last.message, rows[i].words, strlen(rows[i].words));
+        bool has_waited = mono_since(clock_mono_now(), begin) >= HEAD_MS * NS_PER_MS;
+        assert_true(has_waited == (rows[i].http_status == 0));
+    }
 }

@@ -47,7 +47,7 @@ TEST(everything_that_is_understood_is_read)
                                    "certificate-authority: pki/ca.crt, proxy-url: http://p:1",
                                    "client-certificate: /abs/c.pem, client-key-data: a2V5, "
                                    "token: abc, tokenFile: ../token");
-    if (kube_conf_load_file(path, &c, &e) != 0) {
+    if (kube_conf_load(path, NULL, &c, &e) != 0) {
         fail_msg("%s", e.msg);
     }
     assert_string_equal(c.server, "https://192.0.2.1:6443/prefix");
@@ -70,10 +70,10 @@ TEST(context_without_user_is_anonymous)
 {
     struct kube_conf c = {0};
     assert_int_equal(
-        kube_conf_load_file(write_conf("current-context: a\n"
-                                       "contexts: [{name: a, context: {cluster: c}}]\n"
-                                       "clusters: [{name: c, cluster: {server: 'http://h'}}]\n"),
-                            &c, NULL),
+        kube_conf_load(write_conf("current-context: a\n"
+                                  "contexts: [{name: a, context: {cluster: c}}]\n"
+                                  "clusters: [{name: c, cluster: {server: 'http://h'}}]\n"),
+                       NULL, &c, NULL),
         0);
     assert_null(c.token);
     kube_conf_fini(&c);
@@ -91,20 +91,19 @@ TEST(a_context_that_is_asked_for_takes_the_place_of_the_current_one)
     struct kube_conf current = {0};
     struct err e = ERR_INIT;
     const char *path = write_conf(text);
-    assert_int_equal(kube_conf_load_context(path, "b", &c, NULL), 0);
+    assert_int_equal(kube_conf_load(path, "b", &c, NULL), 0);
     assert_string_equal(c.server, "http://d");
     assert_string_equal(c.context, "b");
     assert_non_null(strstr(c.origin, "context 'b'"));
-    assert_int_equal(kube_conf_load_context(path, "", &current, NULL), 0);
+    assert_int_equal(kube_conf_load(path, "", &current, NULL), 0);
     assert_string_equal(current.server, "http://c");
     assert_null(current.context);
     assert_false(kube_conf_equal(&c, &current));
     kube_conf_fini(&current);
-    assert_int_equal(kube_conf_load_context(path, "none", &current, &e), ERR_PARSE);
+    assert_int_equal(kube_conf_load(path, "none", &current, &e), ERR_PARSE);
     assert_non_null(strstr(e.msg, "'none'"));
     /* Without a current one a name is enough. */
-    assert_int_equal(kube_conf_load_context(write_conf(strchr(text, '\n')), "a", &current, NULL),
-                     0);
+    assert_int_equal(kube_conf_load(write_conf(strchr(text, '\n')), "a", &current, NULL), 0);
     kube_conf_fini(&current);
     kube_conf_fini(&c);
 }
@@ -124,7 +123,7 @@ TEST(base64_with_every_padding_is_decoded)
         char cluster[128];
         (void)snprintf(cluster, sizeof(cluster), SERVER ", certificate-authority-data: %s",
                        rows[i].text);
-        assert_int_equal(kube_conf_load_file(write_parts(cluster, ""), &c, NULL), 0);
+        assert_int_equal(kube_conf_load(write_parts(cluster, ""), NULL, &c, NULL), 0);
         assert_string_equal(c.ca_pem, rows[i].expected);
         kube_conf_fini(&c);
     }
@@ -144,13 +143,13 @@ TEST(whom_the_user_acts_as_becomes_headers)
     const char *path = write_parts(SERVER, "as: 'system:node:w1', as-uid: 7, as-groups: "
                                            "['system:nodes', system:authenticated], "
                                            "as-user-extra: {example.org/why: [a, 'b c']}");
-    if (kube_conf_load_file(path, &c, &e) != 0) {
+    if (kube_conf_load(path, NULL, &c, &e) != 0) {
         fail_msg("%s", e.msg);
     }
     assert_string_equal(c.impersonate, expected);
     assert_true(kube_conf_equal(&c, &c));
     path = write_parts(SERVER, "as: '', as-uid: null, as-groups: null, as-user-extra: ~");
-    assert_int_equal(kube_conf_load_file(path, &other, NULL), 0);
+    assert_int_equal(kube_conf_load(path, NULL, &other, NULL), 0);
     assert_null(other.impersonate);
     assert_false(kube_conf_equal(&c, &other));
     kube_conf_fini(&c);
@@ -163,14 +162,14 @@ TEST(too_many_names_to_act_as_are_refused)
     struct kube_conf c = {0};
     struct err e = ERR_INIT;
     (void)snprintf(user, sizeof(user), "as: %01100d", 1);
-    assert_int_equal(kube_conf_load_file(write_parts(SERVER, user), &c, &e), ERR_LIMIT);
+    assert_int_equal(kube_conf_load(write_parts(SERVER, user), NULL, &c, &e), ERR_LIMIT);
     (void)snprintf(user, sizeof(user), "as: u, as-groups: [%0*d]", 1, 0);
     for (int i = 0; i < KUBE_IMPERSONATION_MAX; i++) {
         (void)snprintf(user + strlen(user) - 1, sizeof(user) - strlen(user), ",g]");
     }
-    assert_int_equal(kube_conf_load_file(write_parts(SERVER, user), &c, &e), ERR_LIMIT);
+    assert_int_equal(kube_conf_load(write_parts(SERVER, user), NULL, &c, &e), ERR_LIMIT);
     (void)snprintf(user, sizeof(user), "as: u, as-user-extra: {%0400d: [v]}", 1);
-    assert_int_equal(kube_conf_load_file(write_parts(SERVER, user), &c, &e), ERR_PARSE);
+    assert_int_equal(kube_conf_load(write_parts(SERVER, user), NULL, &c, &e), ERR_PARSE);
 }
 
 TEST(what_cannot_be_done_is_refused_by_name)
@@ -209,7 +208,7 @@ TEST(what_cannot_be_done_is_refused_by_name)
         struct kube_conf c = {.server = (char *)(uintptr_t) "untouched"};
         struct err e = ERR_INIT;
         const char *path = write_parts(rows[i].cluster, rows[i].user);
-        assert_int_equal(kube_conf_load_file(path, &c, &e), ERR_PARSE);
+        assert_int_equal(kube_conf_load(path, NULL, &c, &e), ERR_PARSE);
         if (!strstr(e.msg, rows[i].said) || !strstr(e.msg, path) || strstr(e.msg, "secret")) {
             fail_msg("'%s' says '%s'", rows[i].said, e.msg);
         }
@@ -228,19 +227,19 @@ TEST(broken_files_say_what_is_missing)
         {"a: [", "not valid YAML"},
         {"a: b\n c: d\n", "line 2"},
         {"kind: Config\n", "no current-context"},
-        {"current-context: x\n", "no list 'contexts'"},
+        {"current-context: x\n", "no entry 'x' in 'contexts'"},
         {"current-context: x\ncontexts: []\n", "no entry 'x' in 'contexts'"},
         {"current-context: x\ncontexts: [{name: x}]\n", "no mapping 'context'"},
         {"current-context: x\ncontexts: [{name: x, context: {user: u}}]\n", "names no cluster"},
         {"current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: 3\n",
-         "no list 'clusters'"},
+         "no entry 'c' in 'clusters'"},
         {"current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\nclusters: []\n",
          "no entry 'c' in 'clusters'"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct kube_conf c = {0};
         struct err e = ERR_INIT;
-        assert_int_equal(kube_conf_load_file(write_conf(rows[i].text), &c, &e), ERR_PARSE);
+        assert_int_equal(kube_conf_load(write_conf(rows[i].text), NULL, &c, &e), ERR_PARSE);
         if (!strstr(e.msg, rows[i].said)) {
             fail_msg("'%s' says '%s'", rows[i].said, e.msg);
         }
@@ -256,7 +255,7 @@ TEST(endless_nesting_is_refused_at_once)
     struct err e = ERR_INIT;
     memset(text + 3, '[', LEVELS);
     text[LEVELS + 3] = '\0';
-    assert_int_equal(kube_conf_load_file(write_conf(text), &c, &e), ERR_LIMIT);
+    assert_int_equal(kube_conf_load(write_conf(text), NULL, &c, &e), ERR_LIMIT);
     assert_non_null(strstr(e.msg, "32 levels"));
 }
 
@@ -264,9 +263,9 @@ TEST(file_that_cannot_be_read_is_named)
 {
     struct kube_conf c = {0};
     struct err e = ERR_INIT;
-    assert_int_equal(kube_conf_load_file("/nonexistent/kubeconfig", &c, &e), ERR_IO);
+    assert_int_equal(kube_conf_load("/nonexistent/kubeconfig", NULL, &c, &e), ERR_IO);
     assert_non_null(strstr(e.msg, "/nonexistent/kubeconfig"));
-    assert_int_equal(kube_conf_load_file("/", &c, &e), ERR_IO);
+    assert_int_equal(kube_conf_load("/", NULL, &c, &e), ERR_IO);
 }
 
 TEST(pod_is_recognised_by_its_environment)

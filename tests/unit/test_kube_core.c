@@ -15,7 +15,7 @@ static int take_during(struct kube_bucket *b, int64_t from_ms, int64_t to_ms)
 {
     int taken = 0;
     for (int64_t ms = from_ms; ms < to_ms; ms++) {
-        taken += kube_bucket_take(b, at_ms(ms));
+        taken += kube_bucket_try(b, at_ms(ms));
     }
     return taken;
 }
@@ -24,16 +24,23 @@ TEST(a_burst_passes_then_one_per_second)
 {
     struct kube_bucket b;
     kube_bucket_init(&b, at_ms(0));
-    for (int i = 0; i < KUBE_BUCKET_BURST; i++) {
-        assert_int_equal(kube_bucket_wait_ns(&b, at_ms(0)), 0);
-        assert_true(kube_bucket_take(&b, at_ms(0)));
-    }
-    assert_false(kube_bucket_take(&b, at_ms(0)));
-    assert_int_equal(kube_bucket_wait_ns(&b, at_ms(0)), NS_PER_SEC);
-    assert_int_equal(kube_bucket_wait_ns(&b, at_ms(999)), NS_PER_MS);
-    assert_int_equal(kube_bucket_wait_ns(&b, (struct mono){at_ms(1000).ns - 1}), 1);
-    assert_false(kube_bucket_take(&b, at_ms(999)));
+    assert_int_equal(take_during(&b, 0, 999), KUBE_BUCKET_BURST);
+    assert_int_equal(take_during(&b, 999, 1000), 0);
     assert_int_equal(take_during(&b, 1000, 61000), 60);
+}
+
+TEST(those_that_wait_get_a_token_each_in_their_order)
+{
+    struct kube_bucket b;
+    kube_bucket_init(&b, at_ms(0));
+    for (int i = 1; i <= KUBE_BUCKET_BURST + 3; i++) {
+        int64_t wait_ns = i <= KUBE_BUCKET_BURST ? 0 : (i - KUBE_BUCKET_BURST) * NS_PER_SEC;
+        assert_int_equal(kube_bucket_take(&b, at_ms(0)), wait_ns);
+    }
+    assert_int_equal(kube_bucket_take(&b, at_ms(999)), 3001 * NS_PER_MS);
+    kube_bucket_return(&b);
+    assert_int_equal(take_during(&b, 999, 4000), 0); /* behind them */
+    assert_int_equal(take_during(&b, 4000, 5000), 1);
 }
 
 TEST(no_more_than_a_burst_is_saved_up)
@@ -42,7 +49,7 @@ TEST(no_more_than_a_burst_is_saved_up)
     kube_bucket_init(&b, at_ms(0));
     assert_int_equal(take_during(&b, INT64_C(3600000), 3600999), KUBE_BUCKET_BURST);
     kube_bucket_init(&b, at_ms(0));
-    assert_int_equal(kube_bucket_wait_ns(&b, (struct mono){INT64_MAX}), 0);
+    assert_int_equal(kube_bucket_take(&b, (struct mono){INT64_MAX}), 0);
 }
 
 TEST(time_that_goes_back_gives_and_takes_nothing)
@@ -61,9 +68,9 @@ TEST(urgent_ones_are_counted_but_leave_a_reserve)
         kube_bucket_take_urgent(&b, at_ms(0));
     }
     for (int i = 0; i < KUBE_BUCKET_RESERVE; i++) {
-        assert_true(kube_bucket_take(&b, at_ms(0)));
+        assert_true(kube_bucket_try(&b, at_ms(0)));
     }
-    assert_false(kube_bucket_take(&b, at_ms(0)));
+    assert_false(kube_bucket_try(&b, at_ms(0)));
 }
 
 TEST(urgent_ones_without_end_starve_nobody)
@@ -75,20 +82,18 @@ TEST(urgent_ones_without_end_starve_nobody)
         if (ms % 20 == 0) {
             kube_bucket_take_urgent(&b, at_ms(ms));
         }
-        taken += ms >= 10000 && kube_bucket_take(&b, at_ms(ms));
+        taken += ms >= 10000 && kube_bucket_try(&b, at_ms(ms));
     }
     assert_in_range(taken, 50, 50 + KUBE_BUCKET_RESERVE + 1);
 }
-
-enum { READ = false, WRITE = true };
 
 TEST(each_timeout_doubles_it_up_to_a_bound)
 {
     static const uint32_t steps_ms[] = {5000, 10000, 20000, 40000, 40000, 40000};
     struct kube_patience p = {{0}};
     for (size_t i = 0; i < sizeof(steps_ms) / sizeof(steps_ms[0]); i++) {
-        assert_int_equal(kube_patience_ms(&p, WRITE), steps_ms[i]);
-        kube_patience_learn(&p, WRITE, false, steps_ms[i]);
+        assert_int_equal(kube_patience_ms(&p, KUBE_WRITES), steps_ms[i]);
+        kube_patience_learn(&p, KUBE_WRITES, false, steps_ms[i]);
     }
 }
 
@@ -96,29 +101,29 @@ TEST(those_that_hung_together_count_once)
 {
     struct kube_patience p = {{0}};
     for (int i = 0; i < 5; i++) {
-        kube_patience_learn(&p, READ, false, 5001);
+        kube_patience_learn(&p, KUBE_READS, false, 5001);
     }
-    assert_int_equal(kube_patience_ms(&p, READ), 10000);
+    assert_int_equal(kube_patience_ms(&p, KUBE_READS), 10000);
 }
 
 TEST(a_slow_answer_keeps_it_and_a_fast_one_ends_it)
 {
     struct kube_patience p = {{0}};
-    kube_patience_learn(&p, WRITE, false, 5000);
-    kube_patience_learn(&p, WRITE, true, 6000);
-    assert_int_equal(kube_patience_ms(&p, WRITE), 10000);
-    kube_patience_learn(&p, WRITE, true, 4999);
-    assert_int_equal(kube_patience_ms(&p, WRITE), 5000);
+    kube_patience_learn(&p, KUBE_WRITES, false, 5000);
+    kube_patience_learn(&p, KUBE_WRITES, true, 6000);
+    assert_int_equal(kube_patience_ms(&p, KUBE_WRITES), 10000);
+    kube_patience_learn(&p, KUBE_WRITES, true, 4999);
+    assert_int_equal(kube_patience_ms(&p, KUBE_WRITES), 5000);
 }
 
 /* Each write of the keeper follows reads. */
 TEST(fast_reads_take_nothing_from_slow_writes)
 {
     struct kube_patience p = {{0}};
-    kube_patience_learn(&p, WRITE, false, 5000);
-    kube_patience_learn(&p, READ, true, 1);
-    assert_int_equal(kube_patience_ms(&p, WRITE), 10000);
-    assert_int_equal(kube_patience_ms(&p, READ), 5000);
+    kube_patience_learn(&p, KUBE_WRITES, false, 5000);
+    kube_patience_learn(&p, KUBE_READS, true, 1);
+    assert_int_equal(kube_patience_ms(&p, KUBE_WRITES), 10000);
+    assert_int_equal(kube_patience_ms(&p, KUBE_READS), 5000);
 }
 
 enum { LINE_BYTES = 16 };

@@ -39,105 +39,109 @@ static void point_link(const char *link, const char *target)
     assert_int_equal(rename(fresh, path), 0);
 }
 
-static const char *token(const struct kube_cred *cred)
+static struct kube_conf conf;
+static struct kube_cred cred;
+
+static void open_cred(struct kube_conf with)
 {
-    return buf_text(kube_cred_get(cred, KUBE_SECRET_TOKEN));
+    conf = with;
+    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    assert_false(cred.tls_changed);
+}
+
+static void open_token_file(const char *text)
+{
+    write_file("one", text);
+    open_cred((struct kube_conf){.token_file = in_directory("one")});
+}
+
+static void close_cred(void)
+{
+    kube_cred_fini(&cred);
+    kube_conf_fini(&conf);
+}
+
+static const char *token(void)
+{
+    return buf_text(kube_cred_get(&cred, KUBE_SECRET_TOKEN));
 }
 
 TEST(token_follows_a_swapped_link_at_once)
 {
-    struct kube_conf conf = {.token_file = in_directory("token")};
-    struct kube_cred cred;
     write_file("one", "first\n");
     write_file("two", "second\n");
     point_link("token", "one");
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
-    assert_string_equal(token(&cred), "first");
+    open_cred((struct kube_conf){.token_file = in_directory("token")});
+    assert_string_equal(token(), "first");
     assert_false(kube_cred_refresh(&cred, T(2), false));
     point_link("token", "two");
     assert_true(kube_cred_refresh(&cred, T(3), false));
-    assert_string_equal(token(&cred), "second");
+    assert_string_equal(token(), "second");
     assert_false(cred.tls_changed); /* a token needs no new connection */
-    kube_cred_fini(&cred);
-    free(conf.token_file);
+    close_cred();
 }
 
 TEST(empty_or_missing_file_leaves_the_old_content)
 {
-    struct kube_conf conf = {.token_file = in_directory("one")};
-    struct kube_cred cred;
-    write_file("one", "first");
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    open_token_file("first");
     write_file("one", "");
     assert_false(kube_cred_refresh(&cred, T(2), true));
     assert_int_equal(unlink(conf.token_file), 0);
     assert_false(kube_cred_refresh(&cred, T(100), false));
-    assert_string_equal(token(&cred), "first");
+    assert_string_equal(token(), "first");
     write_file("one", "third");
     assert_true(kube_cred_refresh(&cred, T(101), false));
-    assert_string_equal(token(&cred), "third");
-    kube_cred_fini(&cred);
-    free(conf.token_file);
+    assert_string_equal(token(), "third");
+    close_cred();
 }
 
 TEST(what_became_a_pipe_is_not_waited_for)
 {
-    struct kube_conf conf = {.token_file = in_directory("one")};
-    struct kube_cred cred;
-    write_file("one", "first");
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    open_token_file("first");
     assert_int_equal(unlink(conf.token_file), 0);
     assert_int_equal(mkfifo(conf.token_file, 0600), 0);
     (void)alarm(10); /* ends one that waits for a writer */
     assert_false(kube_cred_refresh(&cred, T(2), false));
     assert_false(kube_cred_refresh(&cred, T(3), true));
     (void)alarm(0);
-    assert_string_equal(token(&cred), "first");
+    assert_string_equal(token(), "first");
     assert_int_equal(unlink(conf.token_file), 0);
-    kube_cred_fini(&cred);
-    free(conf.token_file);
+    close_cred();
 }
 
 TEST(new_certificate_asks_for_new_connections)
 {
-    struct kube_conf conf = {.client_cert_file = in_directory("one"),
-                             .client_key_file = in_directory("two")};
-    struct kube_cred cred;
     write_file("one", "CERT");
     write_file("two", "KEY");
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
-    assert_false(cred.tls_changed);
+    open_cred((struct kube_conf){.client_cert_file = in_directory("one"),
+                                 .client_key_file = in_directory("two")});
     write_file("one", "CERT2");
     assert_true(kube_cred_refresh(&cred, T(2), true));
     assert_true(cred.tls_changed);
-    kube_cred_fini(&cred);
-    free(conf.client_cert_file);
-    free(conf.client_key_file);
+    close_cred();
 }
 
 TEST(missing_or_huge_file_is_an_error_at_the_start)
 {
-    struct kube_conf conf = {.token_file = in_directory("absent")};
-    struct kube_cred cred;
     struct err e = ERR_INIT;
+    conf = (struct kube_conf){.token_file = in_directory("absent")};
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), &e), ERR_IO);
     assert_non_null(strstr(e.msg, conf.token_file));
     free(conf.token_file);
 
-    conf.token_file = (char *)(uintptr_t) "/dev/zero";
+    conf.token_file = mem_strdup("/dev/zero");
     assert_int_equal(kube_cred_init(&cred, &conf, T(1), &e), ERR_LIMIT);
+    kube_conf_fini(&conf);
 }
 
 TEST(an_ending_credential_is_warned_of_once)
 {
     static char dated[] = /* {"iat":1000,"exp":2000} */
         "e30.eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0.c2ln";
-    struct kube_conf conf = {.token = dated};
-    struct kube_cred cred;
     struct kube_expiry expiry;
     char line[256] = "";
     int ends[2];
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    open_cred((struct kube_conf){.token = mem_strdup(dated)});
     assert_true(kube_cred_expiry(&cred, &expiry));
     assert_true(expiry.until.ns == 2000 * NS_PER_SEC);
     assert_int_equal(pipe(ends), 0);
@@ -151,19 +155,17 @@ TEST(an_ending_credential_is_warned_of_once)
     assert_ptr_equal(strchr(line, '\n') + 1, line + strlen(line));
     (void)close(ends[0]);
     (void)close(ends[1]);
-    kube_cred_fini(&cred);
+    close_cred();
 }
 
 TEST(data_wins_over_a_file)
 {
-    struct kube_conf conf = {.token = (char *)(uintptr_t) "inline",
-                             .token_file = (char *)(uintptr_t) "/nonexistent"};
-    struct kube_cred cred;
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
-    assert_string_equal(token(&cred), "inline");
+    open_cred((struct kube_conf){.token = mem_strdup("inline"),
+                                 .token_file = mem_strdup("/nonexistent")});
+    assert_string_equal(token(), "inline");
     assert_false(kube_cred_refresh(&cred, T(2), true));
     assert_null(kube_cred_get(&cred, KUBE_SECRET_CA));
-    kube_cred_fini(&cred);
+    close_cred();
 }
 
 static void write_kubeconfig(const char *server, const char *token_text)
@@ -177,30 +179,27 @@ static void write_kubeconfig(const char *server, const char *token_text)
     write_file("one", text);
 }
 
-static void open_kubeconfig(struct kube_cred *cred, struct kube_conf *conf)
+static void open_kubeconfig(const char *context)
 {
     CLEANUP(free) char *path = in_directory("one");
-    *conf = (struct kube_conf){0};
-    assert_int_equal(kube_conf_load_file(path, conf, NULL), 0);
-    assert_int_equal(kube_cred_init(cred, conf, T(1), NULL), 0);
+    struct kube_conf read = {0};
+    assert_int_equal(kube_conf_load(path, context, &read, NULL), 0);
+    open_cred(read);
 }
 
 TEST(a_kubeconfig_that_is_written_anew_is_read_again)
 {
-    struct kube_conf conf;
-    struct kube_cred cred;
     write_kubeconfig("https://h:1", "token: first");
-    open_kubeconfig(&cred, &conf);
+    open_kubeconfig(NULL);
     assert_false(kube_cred_refresh(&cred, T(2), true));
     assert_false(cred.tls_changed);
     write_kubeconfig("https://h:22", "token: second");
     assert_true(kube_cred_refresh(&cred, T(3), false));
-    assert_string_equal(token(&cred), "second");
+    assert_string_equal(token(), "second");
     assert_string_equal(conf.server, "https://h:22");
     assert_true(cred.tls_changed);
     assert_false(kube_cred_refresh(&cred, T(4), false));
-    kube_cred_fini(&cred);
-    kube_conf_fini(&conf);
+    close_cred();
 }
 
 TEST(the_context_that_was_asked_for_is_read_again)
@@ -209,20 +208,15 @@ TEST(the_context_that_was_asked_for_is_read_again)
                                "{name: b, context: {cluster: c, user: u}}]\n"
                                "clusters: [{name: c, cluster: {server: 'https://h:1'}}]\n"
                                "users: [{name: u, user: {token: %s}}]\n";
-    struct kube_conf conf = {0};
-    struct kube_cred cred;
     char text[512];
-    CLEANUP(free) char *path = in_directory("one");
     (void)snprintf(text, sizeof(text), form, "first");
     write_file("one", text);
-    assert_int_equal(kube_conf_load_context(path, "b", &conf, NULL), 0);
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
+    open_kubeconfig("b");
     (void)snprintf(text, sizeof(text), form, "second");
     write_file("one", text);
     assert_true(kube_cred_refresh(&cred, T(2), false));
-    assert_string_equal(token(&cred), "second");
-    kube_cred_fini(&cred);
-    kube_conf_fini(&conf);
+    assert_string_equal(token(), "second");
+    close_cred();
 }
 
 /* Half a file, nothing, no file, one that names what is not there. */
@@ -230,19 +224,17 @@ TEST(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once)
 {
     static const char *const users[] = {"token: second, tokenFile: [", "token: [x]",
                                         "tokenFile: /nonexistent"};
-    struct kube_conf conf;
-    struct kube_cred cred;
     char lines[1024] = "";
     int ends[2];
     write_kubeconfig("https://h:1", "token: first");
-    open_kubeconfig(&cred, &conf);
+    open_kubeconfig(NULL);
     assert_int_equal(pipe(ends), 0);
     log_set_fd(ends[1]);
     for (size_t i = 0; i < ARRAY_LEN(users); i++) {
         write_kubeconfig("https://h:1", users[i]);
         assert_false(kube_cred_refresh(&cred, T(2), false)); /* it may be half written */
         assert_false(kube_cred_refresh(&cred, T(2), true));
-        assert_string_equal(token(&cred), "first");
+        assert_string_equal(token(), "first");
     }
     assert_int_equal(unlink(conf.path), 0);
     assert_false(kube_cred_refresh(&cred, T(70), false));
@@ -250,7 +242,7 @@ TEST(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once)
     write_kubeconfig("https://h:1", "token: third");
     assert_true(kube_cred_refresh(&cred, T(141), false));
     log_set_fd(STDERR_FILENO);
-    assert_string_equal(token(&cred), "third");
+    assert_string_equal(token(), "third");
     assert_true(read(ends[0], lines, sizeof(lines) - 1) > 0);
     char *second = strchr(lines, '\n') + 1;
     assert_non_null(strstr(lines, "continuing with what was read before"));
@@ -259,8 +251,7 @@ TEST(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once)
     assert_null(strstr(lines, "third"));
     (void)close(ends[0]);
     (void)close(ends[1]);
-    kube_cred_fini(&cred);
-    kube_conf_fini(&conf);
+    close_cred();
 }
 
 static int make_directory(void **state)

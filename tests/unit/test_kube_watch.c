@@ -28,24 +28,20 @@ static struct world {
     bool is_listed; /* the answer to a list is being told */
     kube_done_fn *listed;
     void *list_user;
-    struct kube_call_config stream;
+    struct kube_request stream;
+    kube_done_fn *ended;
+    void *stream_user;
     bool has_stream;
-    struct mono sent_at;
-    int status;
     struct buf inbox;
     struct kube_watch *watch;
     char path[1024]; /* of the last request */
-    bool is_no_json; /* the head of the stream */
-    bool is_full;    /* no request can be started */
     bool is_restarted_by_owner;
-    uint32_t deadline_ms;        /* of the last list */
     enum kube_watch_event event; /* the last one told, and: */
     bool is_event_listed;
     struct mono event_sent_at;
     char event_name[32];
     int failure; /* the code of the last one */
     char words[512];
-    int observed;
     int lists, streams, denied, contacts, list_failures, stream_failures, objects;
     enum kube_outcome outcome;
 } world;
@@ -88,41 +84,33 @@ struct ev_loop *kube_client_loop(const struct kube_client *client)
     return NULL;
 }
 
-int kube_client_start(struct kube_client *client, const struct kube_request *request,
-                      kube_done_fn *done, void *user, struct kube_call **out, struct err *e)
+static struct kube_call *start_stream(const struct kube_request *request, kube_done_fn *done,
+                                      void *user)
 {
-    (void)client;
-    if (world.is_full) {
-        return err_set(e, ERR_LIMIT, "no room");
+    assert_false(world.has_stream);
+    world.has_stream = true;
+    world.streams++;
+    world.stream = *request;
+    world.ended = done;
+    world.stream_user = user;
+    buf_consume(&world.inbox, SIZE_MAX);
+    return (struct kube_call *)&world.has_stream;
+}
+
+struct kube_call *kube_client_start(struct kube_client *client, const struct kube_request *request,
+                                    kube_done_fn *done, void *user)
+{
+    assert_ptr_equal(client, client_of_ours);
+    text_format(world.path, sizeof(world.path), "%s", request->path);
+    if (request->on_bytes) {
+        return start_stream(request, done, user);
     }
     assert_false(world.has_list);
-    text_format(world.path, sizeof(world.path), "%s", request->path);
-    world.deadline_ms = request->deadline_ms;
     world.has_list = true;
     world.lists++;
     world.listed = done;
     world.list_user = user;
-    *out = (struct kube_call *)&world.has_list;
-    return 0;
-}
-
-int kube_call_start(struct kube_client *client, const struct kube_call_config *config,
-                    struct kube_call **out, struct err *e)
-{
-    (void)client;
-    if (world.is_full) {
-        return err_set(e, ERR_LIMIT, "no room");
-    }
-    assert_false(world.has_stream);
-    text_format(world.path, sizeof(world.path), "%s", config->request.path);
-    world.has_stream = true;
-    world.streams++;
-    world.stream = *config;
-    world.sent_at = MONO_NEVER;
-    world.status = 0;
-    buf_clear(&world.inbox);
-    *out = (struct kube_call *)&world.has_stream;
-    return 0;
+    return (struct kube_call *)&world.has_list;
 }
 
 void kube_call_cancel(struct kube_call *call)
@@ -131,25 +119,6 @@ void kube_call_cancel(struct kube_call *call)
         assert_true(*(bool *)call); /* one that has ended is gone */
         *(bool *)call = false;
     }
-}
-
-void kube_call_head(const struct kube_call *call, struct kube_response *out)
-{
-    (void)call;
-    *out = (struct kube_response){.code = kube_status_code(world.status),
-                                  .http_status = world.status,
-                                  .is_json = !world.is_no_json,
-                                  .retry_after_ms = -1,
-                                  .sent_at = world.sent_at};
-}
-
-void kube_client_observe(struct kube_client *client, const char *verb,
-                         const struct kube_response *response)
-{
-    (void)client;
-    (void)verb;
-    (void)response;
-    world.observed++;
 }
 
 static void on_object(void *user, enum kube_watch_event event, const json_t *object, bool listed,
@@ -222,33 +191,31 @@ static void answer_list(int http_status, const char *text, enum kube_outcome out
     world.is_listed = false;
 }
 
+/* The server has accepted the stream, which brings this and goes on. */
+static void stream_brings(const char *text)
+{
+    assert_true(world.has_stream);
+    assert_int_equal(buf_append_text(&world.inbox, text, NULL), 0);
+    world.stream.on_bytes(world.stream_user, &world.inbox);
+}
+
 /* The stream that is open answers with this and ends after `life_ns`, or breaks off. */
 static void end_stream(int http_status, const char *text, int64_t life_ns, const char *broken)
 {
-    struct kube_response r;
-    assert_true(world.has_stream);
-    world.sent_at = world.now;
-    world.now = mono_add(world.now, life_ns);
-    world.status = http_status;
-    assert_int_equal(buf_append_text(&world.inbox, text, NULL), 0);
+    struct kube_response r = {
+        .code = kube_status_code(http_status), .http_status = http_status, .retry_after_ms = -1};
+    text_format(r.message, sizeof(r.message), "%s", http_status == 200 ? broken : "refused");
     if (http_status == 200) {
-        world.stream.on_bytes(world.stream.user, &world.inbox);
+        stream_brings("");
+    }
+    world.now = mono_add(world.now, life_ns);
+    if (http_status == 200) {
+        stream_brings(text);
     }
     if (world.has_stream) {
-        kube_call_head(NULL, &r);
-        (void)text_copy(r.message, sizeof(r.message), broken);
         world.has_stream = false;
-        world.stream.on_done(world.stream.user, &r);
+        world.ended(world.stream_user, &r);
     }
-}
-
-/* The stream that is open answers 200 with this and goes on. */
-static void stream_brings(const char *text)
-{
-    world.sent_at = world.now;
-    world.status = 200;
-    assert_int_equal(buf_append_text(&world.inbox, text, NULL), 0);
-    world.stream.on_bytes(world.stream.user, &world.inbox);
 }
 
 static void begin(void)
@@ -264,7 +231,6 @@ static void begin(void)
     world.watch = kube_watch_start(client_of_ours, &config);
     assert_true(world.wait_s == 0);
     wake();
-    assert_int_equal(world.deadline_ms, 5000);
     assert_string_equal(world.path, "/leases?fieldSelector=metadata.name%3Dmine");
 }
 
@@ -277,7 +243,7 @@ static void begin_watching(void)
     assert_true(world.wait_s == 0);
     wake();
     assert_true(world.has_stream);
-    assert_true(world.wait_s == 5); /* for its head */
+    assert_null(world.timer); /* the client waits for its head */
 }
 
 static void end(void)
@@ -452,13 +418,11 @@ TEST(an_event_is_taken_wherever_the_network_cut_it)
     for (size_t cut = 1; cut < sizeof(text) - 1; cut++) {
         begin_watching();
         int listed = world.objects;
-        world.sent_at = world.now;
-        world.status = 200;
         for (int i = 0; i < 3; i++) {
             assert_int_equal(buf_append(&world.inbox, text, cut, NULL), 0);
-            world.stream.on_bytes(world.stream.user, &world.inbox);
+            world.stream.on_bytes(world.stream_user, &world.inbox);
             assert_int_equal(buf_append_text(&world.inbox, text + cut, NULL), 0);
-            world.stream.on_bytes(world.stream.user, &world.inbox);
+            world.stream.on_bytes(world.stream_user, &world.inbox);
         }
         assert_int_equal(world.objects - listed, 3);
         assert_int_equal(world.inbox.len, 0);
@@ -497,26 +461,11 @@ TEST(only_an_accepted_stream_is_restarted)
     wake();
     kube_watch_restart(world.watch);
     assert_true(world.has_stream); /* may wait for its turn */
-    world.sent_at = world.now;
-    world.status = 200;
-    world.stream.on_bytes(world.stream.user, &world.inbox);
+    stream_brings("");
     kube_watch_restart(world.watch);
     assert_false(world.has_stream);
     wake();
     assert_int_equal(world.lists, 3);
-    end();
-}
-
-TEST(a_watch_that_waits_for_its_turn_does_not_hang)
-{
-    begin_watching();
-    for (int i = 0; i < 10; i++) {
-        wake(); /* not yet sent */
-    }
-    assert_int_equal(world.stream_failures, 0);
-    world.sent_at = world.now;
-    wake();
-    assert_int_equal(world.stream_failures, 1);
     end();
 }
 
@@ -587,20 +536,6 @@ TEST(what_a_server_refuses_is_resumed_or_listed_anew)
     }
 }
 
-TEST(a_page_of_something_else_is_no_stream)
-{
-    begin_watching();
-    world.is_no_json = true;
-    int contacts = world.contacts;
-    stream_brings("<html>\n");
-    assert_int_equal(world.contacts, contacts);
-    assert_int_equal(world.stream_failures, 1);
-    assert_int_equal(kube_watch_opened(world.watch), 0);
-    wake();
-    assert_true(world.has_list);
-    end();
-}
-
 TEST(an_event_without_end_ends_the_stream)
 {
     begin_watching();
@@ -633,36 +568,6 @@ TEST(what_an_error_says_is_told)
     wake();
     answer_list(200, LIST, KUBE_ANSWERED);
     wake();
-    int contacts = world.contacts;
-    world.sent_at = world.now;
-    world.status = 500;
-    assert_int_equal(buf_append_text(&world.inbox, "{}\n", NULL), 0);
-    world.stream.on_bytes(world.stream.user, &world.inbox);
-    assert_int_equal(world.stream_failures, 2); /* its body may tell more */
-    end_stream(500, "{}", 0, "");
-    assert_int_equal(world.stream_failures, 3);
-    assert_int_equal(world.contacts, contacts);
-    end();
-}
-
-/* One for each request, whatever becomes of it. */
-TEST(each_watch_is_counted_once)
-{
-    static const struct {
-        int http_status;
-        const char *broken;
-    } rows[] = {{200, ""}, {200, "cut"}, {500, ""}, {0, "timeout"}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        begin_watching();
-        end_stream(rows[i].http_status, "", 0, rows[i].broken);
-        assert_int_equal(world.observed, 1);
-        end();
-    }
-    begin_watching();
-    world.sent_at = world.now;
-    wake(); /* no answer */
-    assert_int_equal(world.observed, 1);
-    assert_int_equal(world.failure, ERR_RETRY);
     end();
 }
 
@@ -712,61 +617,6 @@ TEST(silence_is_a_failure_after_a_minute_and_a_half)
     assert_in_range(mono_since(world.now, heard), 90 * NS_PER_SEC, 91 * NS_PER_SEC);
     wake();
     assert_true(world.has_stream); /* resumed */
-    end();
-}
-
-TEST(a_stream_has_five_seconds_for_its_head)
-{
-    begin_watching();
-    end_stream(200, "", 11 * NS_PER_SEC, "");
-    wake();      /* the second one */
-    wait_for(3); /* until its turn came */
-    world.sent_at = world.now;
-    struct mono sent = world.now;
-    wait_for(2);
-    world.wait_s = 0;
-    while (world.stream_failures == 0) {
-        wake();
-    }
-    assert_int_equal(mono_since(world.now, sent), 5 * NS_PER_SEC);
-    end();
-}
-
-static void list_in_vain(void)
-{
-    const struct kube_response r = {.code = ERR_RETRY,
-                                    .transport_error = KUBE_TRANSPORT_TIMEOUT,
-                                    .retry_after_ms = -1,
-                                    .message = "late"};
-    assert_true(world.has_list);
-    world.has_list = false;
-    world.is_listed = true;
-    world.listed(world.list_user, &r);
-    world.is_listed = false;
-    wake();
-}
-
-/* Where all come back at once, tries that end too early are work in vain for everybody. */
-TEST(a_server_that_is_slow_gets_twice_the_time_at_each_try)
-{
-    static const uint32_t patience_ms[] = {5000, 10000, 20000, 40000};
-    begin();
-    for (size_t i = 0; i < sizeof(patience_ms) / sizeof(patience_ms[0]); i++) {
-        assert_int_equal(world.deadline_ms, patience_ms[i]);
-        list_in_vain();
-    }
-    assert_int_equal(world.deadline_ms, 40000);
-    answer_list(200, LIST, KUBE_ANSWERED);
-    wake();
-    assert_true(world.wait_s == 40); /* it is no faster for the watch */
-    end_stream(200, "", 11 * NS_PER_SEC, "");
-    wake();
-    assert_true(world.wait_s == 5); /* once it is */
-    world.sent_at = world.now;
-    wake();
-    assert_int_equal(world.stream_failures, 1);
-    wake();
-    assert_true(world.wait_s == 10); /* the head of a watch, too */
     end();
 }
 
@@ -849,25 +699,5 @@ TEST(each_stream_is_asked_for_a_time_of_its_own)
         wake();
     }
     assert_true(differ > 10);
-    end();
-}
-
-TEST(what_cannot_be_started_is_tried_again)
-{
-    begin_watching();
-    end_stream(200, "", 11 * NS_PER_SEC, "");
-    world.is_full = true;
-    wake();
-    assert_int_equal(world.stream_failures, 1);
-    world.is_full = false;
-    wake();
-    assert_true(world.has_stream);
-    end_stream(504, "{}", 0, "");
-    world.is_full = true;
-    wake();
-    assert_int_equal(world.stream_failures, 3);
-    world.is_full = false;
-    wake();
-    assert_true(world.has_list);
     end();
 }

@@ -105,14 +105,20 @@ static void settle(void)
     assert_true(is_idle());
 }
 
-/* From the reading of the Node on: the lease is there and has another duration. */
-static void repair(const char *uid)
+/* From the reading of the Node on: the lease is made anew. */
+static void create(void)
 {
     world_expect(KUBE_GET, NODE);
     answer(200, node("n1"));
-    world_expect(KUBE_GET, LEASE);
-    answer(200, with_duration(lease(uid), 15));
-    world_expect(KUBE_PUT, LEASE);
+    world_expect(KUBE_POST, LEASES);
+    answer(201, lease("l1"));
+    assert_true(is_idle());
+}
+
+/* The lease is being written over another one. */
+static void repair(const char *uid)
+{
+    world_expect(KUBE_MERGE_PATCH, LEASE);
     assert_int_equal(world.client.priority, KUBE_URGENT);
     answer(200, lease(uid));
 }
@@ -153,7 +159,7 @@ TEST(a_lease_that_is_missing_is_made_for_the_node)
     stop();
 }
 
-TEST(what_has_drifted_is_read_and_mended)
+TEST(what_has_drifted_is_mended)
 {
     start();
     settle();
@@ -173,10 +179,11 @@ TEST(a_lease_that_nobody_holds_gets_its_holder)
     settle();
     assert_int_equal(json_object_del(json_object_get(unheld, "spec"), "holderIdentity"), 0);
     look(json_incref(unheld));
-    answer(200, node("n1"));
-    answer(200, unheld);
-    world_expect(KUBE_PUT, LEASE);
+    json_decref(unheld);
+    world_expect(KUBE_MERGE_PATCH, LEASE);
     assert_string_equal(json_text_get(sent("spec"), "holderIdentity"), "ovnkube-dpu-node");
+    assert_null(json_object_get(sent("spec"), "renewTime"));
+    assert_non_null(json_object_get(sent("metadata"), "resourceVersion"));
     stop();
 }
 
@@ -228,7 +235,7 @@ TEST(trouble_is_told_and_its_end)
     settle();
     assert_int_equal(loop_world_said("is in shape again"), 1);
     lease_keeper_saw(t.keeper, NULL);
-    settle();
+    create();
     assert_int_equal(loop_world_said("is in shape again"), 1);
     stop();
 }
@@ -242,22 +249,11 @@ TEST(nothing_waits_while_the_lease_is_gone)
     world_expect(KUBE_GET, NODE);
     assert_int_equal(world.client.priority, KUBE_URGENT);
     answer(200, node("n1"));
-    world_expect(KUBE_GET, LEASE);
-    assert_int_equal(world.client.priority, KUBE_URGENT);
-    answer(404, NULL);
     world_expect(KUBE_POST, LEASES);
-    answer(201, lease("l2"));
-    look(with_duration(lease("l2"), 15));
-    world_expect(KUBE_GET, NODE);
-    assert_int_equal(world.client.priority, KUBE_ORDINARY);
-    answer(200, node("n1"));
-    answer(200, lease("l2"));
-    world_pass(SECONDS(60));
-    lease_keeper_saw(t.keeper, NULL);
-    answer(200, node("n1"));
-    answer(200, lease("l3")); /* another one has made it */
-    look(with_duration(lease("l3"), 15));
-    world_expect(KUBE_GET, NODE);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
+    answer(409, NULL); /* another one has made it */
+    world_pass(wait_ns());
+    world_expect(KUBE_GET, LEASE);
     assert_int_equal(world.client.priority, KUBE_ORDINARY);
     stop();
 }
@@ -310,42 +306,29 @@ TEST(a_uid_that_is_too_long_is_none)
     lease_keeper_saw(t.keeper, NULL);
     answer(200, node(uid));
     world_pass(SECONDS(0.5));
-    settle();
+    create();
     stop();
 }
 
-TEST(a_request_that_cannot_start_is_tried_again)
-{
-    start();
-    world.client.refuses = true;
-    answer(200, node("n1"));
-    assert_false(world.client.is_busy);
-    world.client.refuses = false;
-    world_pass(SECONDS(0.5));
-    settle();
-    stop();
-}
-
-/* Somebody else wrote: only the lease is old. Or deleted it: with its Node, maybe. */
+/* Somebody else wrote: the lease is old. Or deleted it: with its Node, maybe. */
 TEST(a_write_that_lost_the_race_reads_again)
 {
     static const struct {
         int http_status;
+        enum kube_method method;
         const char *next;
-    } rows[] = {{409, LEASE}, {404, NODE}, {500, NODE}};
+    } rows[] = {{409, KUBE_GET, LEASE}, {404, KUBE_GET, NODE}, {500, KUBE_MERGE_PATCH, LEASE}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         start();
         settle();
         look(with_duration(lease("l1"), 15));
-        answer(200, node("n1"));
-        answer(200, with_duration(lease("l1"), 15));
         answer(rows[i].http_status, NULL);
         assert_int_equal(lease_keeper_writes(t.keeper), 0);
-        world_pass(SECONDS(0.5));
-        world_expect(KUBE_GET, rows[i].next);
-        answer(500, NULL);
-        world_pass(SECONDS(2));
-        world_expect(KUBE_GET, NODE); /* the second time it is not known */
+        for (int tries = 0; tries < 2; tries++) {
+            world_pass(SECONDS(2));
+            world_expect(rows[i].method, rows[i].next);
+            answer(500, NULL);
+        }
         stop();
     }
 }
@@ -357,7 +340,9 @@ TEST(a_reading_that_fails_is_tried_again)
     answer(503, NULL);
     assert_false(world.client.is_busy);
     world_pass(SECONDS(0.5));
-    settle();
+    world_expect(KUBE_GET, LEASE);
+    answer(200, lease("l1"));
+    assert_true(is_idle());
     stop();
 }
 
@@ -369,10 +354,13 @@ TEST(what_is_read_after_a_failure_waits_for_its_turn)
     world_expect(KUBE_GET, NODE);
     assert_int_equal(world.client.priority, KUBE_URGENT);
     answer(500, NULL);
+    look(lease("l1"));
+    assert_false(world.client.is_busy); /* what is seen does not cut the wait short */
+    lease_keeper_saw(t.keeper, NULL);
     world_pass(wait_ns());
     world_expect(KUBE_GET, NODE);
     assert_int_equal(world.client.priority, KUBE_ORDINARY);
-    repair("l1");
+    create();
     lease_keeper_saw(t.keeper, NULL);
     assert_int_equal(world.client.priority, KUBE_URGENT);
     stop();
@@ -412,10 +400,9 @@ TEST(repairs_that_are_taken_back_come_ever_more_rarely)
             world_pass(SECONDS(pauses_s[i] - 1) - 1000);
             assert_false(world.client.is_busy);
             world_pass(2000);
-            look_drifted(); /* it is at work */
         }
     }
-    world_expect(KUBE_GET, NODE);
+    world_expect(KUBE_MERGE_PATCH, LEASE);
     assert_int_equal(loop_world_said("takes our repairs back"), 1);
     stop();
 }
@@ -478,10 +465,7 @@ TEST(what_the_api_server_stores_otherwise_is_mended_rarely)
         world_pass(SECONDS(200) - 1000);
         assert_false(world.client.is_busy);
         world_pass(2000);
-        world_expect(KUBE_GET, NODE);
-        answer(200, node("n1"));
-        answer(200, with_duration(lease("l1"), 15));
-        world_expect(KUBE_PUT, LEASE);
+        world_expect(KUBE_MERGE_PATCH, LEASE);
         assert_int_equal(loop_world_said("was changed by somebody"), 1);
         answer(200, lease("l1"));
         look_drifted(); /* it lasted no longer than the pause */
@@ -501,7 +485,6 @@ TEST(a_lease_made_anew_is_stored_as_it_was_written)
     world_pass(SECONDS(DURATION_S + 1));
     lease_keeper_saw(t.keeper, NULL);
     answer(200, node("n1"));
-    answer(404, NULL);
     json_t *stored = json_deep_copy(world.client.body);
     json_t *meta = json_object_get(stored, "metadata");
     assert_int_equal(json_object_set_new(meta, "uid", json_string("l2")), 0);
@@ -514,62 +497,32 @@ TEST(a_lease_made_anew_is_stored_as_it_was_written)
     stop();
 }
 
-/* It reads the lease again, and it is too early by then. */
-TEST(a_reading_within_the_pause_mends_nothing)
-{
-    start();
-    answer(200, node("n1"));
-    answer(200, with_duration(lease("l1"), 15));
-    answer(200, with_duration(lease("l1"), 15));
-    lease_keeper_saw(t.keeper, NULL);
-    answer(200, node("n1"));
-    answer(200, with_duration(lease("l1"), 15));
-    assert_false(world.client.is_busy);
-    assert_int_equal(wait_ns() / NS_PER_SEC, 200);
-    stop();
-}
-
 /* ---- a lease that is gone --------------------------------------------------------------------
  */
-
-TEST(a_lease_that_is_gone_is_looked_for_at_once)
-{
-    start();
-    settle();
-    world.now = (struct mono){SECONDS(1)}; /* soon after the boot, too */
-    for (size_t i = 0; i < 3; i++) {
-        lease_keeper_saw(t.keeper, NULL);
-        settle();
-    }
-    stop();
-}
-
-static void create(void)
-{
-    world_expect(KUBE_GET, NODE);
-    answer(200, node("n1"));
-    answer(404, NULL);
-    answer(201, lease("l1"));
-    assert_true(is_idle());
-}
 
 TEST(leases_that_do_not_last_are_made_ever_more_rarely)
 {
     start();
+    settle();
+    world.now = (struct mono){SECONDS(1)}; /* soon after the boot, too */
+    lease_keeper_saw(t.keeper, NULL);
     create();
     for (size_t i = 0; i < 8; i++) {
         int64_t most_ns = i < 5 ? SECONDS(0.5) << i : SECONDS(15);
         lease_keeper_saw(t.keeper, NULL);
+        answer(200, node("n1"));
         assert_false(world.client.is_busy);
         assert_true(wait_ns() >= most_ns / 10 && wait_ns() <= most_ns);
         lease_keeper_saw(t.keeper, NULL); /* told once more: it is on its way */
         world_pass(wait_ns());
-        create();
+        world_expect(KUBE_POST, LEASES);
+        answer(201, lease("l1"));
     }
     world_pass(SECONDS(DURATION_S) + 1); /* that one lasted */
     lease_keeper_saw(t.keeper, NULL);
     create();
     lease_keeper_saw(t.keeper, NULL);
+    answer(200, node("n1"));
     assert_true(wait_ns() <= SECONDS(0.5));
     stop();
 }
@@ -577,17 +530,17 @@ TEST(leases_that_do_not_last_are_made_ever_more_rarely)
 TEST(what_changes_during_the_work_is_looked_at_after_it)
 {
     start();
-    lease_keeper_saw(t.keeper, NULL);
-    assert_int_equal(world.client.requests, 1);
-    answer(200, node("n1"));
-    answer(200, lease("l1"));
-    settle(); /* once more */
-    lease_keeper_saw(t.keeper, NULL);
-    answer(200, node("n1"));
-    answer(200, with_duration(lease("l1"), 15));
-    lease_keeper_saw(t.keeper, NULL);
-    answer(200, lease("l1"));
     settle();
+    look_drifted();
+    world_expect(KUBE_MERGE_PATCH, LEASE);
+    lease_keeper_saw(t.keeper, NULL);
+    assert_int_equal(world.client.requests, 3);
+    answer(200, lease("l1"));
+    world_expect(KUBE_GET, NODE); /* it may have gone with its Node */
+    answer(200, node("n1"));
+    world_expect(KUBE_GET, LEASE);
+    answer(200, lease("l1"));
+    assert_true(is_idle());
     stop();
 }
 
@@ -612,15 +565,5 @@ TEST(a_lease_that_is_gone_ends_the_pause)
     assert_true(wait_ns() > SECONDS(199));
     lease_keeper_saw(t.keeper, NULL);
     create();
-    stop();
-    start();
-    answer(200, node("n1"));
-    answer(404, NULL);
-    answer(201, with_duration(lease("l1"), 15)); /* just made, and it does not last */
-    look_drifted();
-    assert_true(wait_ns() > SECONDS(199));
-    lease_keeper_saw(t.keeper, NULL);
-    look_drifted();
-    assert_true(wait_ns() <= SECONDS(0.5));
     stop();
 }

@@ -385,19 +385,6 @@ TEST(a_clock_that_disagrees_is_told_of_when_it_changes)
 
 /* ---- trouble of our own ---------------------------------------------------------------------- */
 
-TEST(a_request_that_cannot_start_is_a_failure_and_tried_again)
-{
-    start_renewing();
-    world.client.refuses = true;
-    world_pass(SECONDS(10));
-    assert_false(world.client.is_busy);
-    assert_true(loop_world_said("no request can start") > 0);
-    world.client.refuses = false;
-    world_pass(SECONDS(10));
-    assert_true(world.client.is_busy);
-    stop();
-}
-
 TEST(it_makes_progress_while_it_is_woken_in_time)
 {
     start_renewing();

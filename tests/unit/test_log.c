@@ -6,9 +6,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,10 +64,6 @@ TEST_WITH(a_text_line_names_level_module_message_and_node, open_sink, close_sink
     assert_string_equal(written_after_time(*state),
                         "level=warn mod=lease msg=\"renewing \\\"a\\\\b\\\" failed,  will retry\" "
                         "node=\"worker-1\"\n");
-}
-
-TEST_WITH(without_a_node_none_is_named, open_sink, close_sink)
-{
     log_setup(LOG_INFO, LOG_TEXT, "");
     log_error("x", "y");
     assert_string_equal(written_after_time(*state), "level=error mod=x msg=\"y\"\n");

@@ -128,10 +128,9 @@ bool lease_keeper_is_denied(const struct lease_keeper *k)
     return stage.may_not_create;
 }
 
-struct lease_watch *lease_watch_start(struct ev_loop *loop, struct kube_client *client,
+struct lease_watch *lease_watch_start(struct kube_client *client,
                                       const struct lease_watch_config *config)
 {
-    (void)loop;
     (void)client;
     stage.watch = *config;
     return part();
@@ -322,22 +321,24 @@ static void renew(int64_t ahead_ns)
     struct wall stamp = {clock_wall_now().ns + ahead_ns};
     stage.lease.renew_time = stamp;
     stage.lease.renew_time_valid = true;
-    rfc3339_format_micro(stamp, stage.lease.renew_stamp);
+    rfc3339_format(stamp, true, stage.lease.renew_stamp);
     see();
 }
 
 static void report(enum lease_health health, const char *message)
 {
     stage.lease.health = health;
-    rfc3339_format_micro(clock_wall_now(), stage.lease.health_stamp);
+    rfc3339_format(clock_wall_now(), true, stage.lease.health_stamp);
     (void)text_copy(stage.lease.health_message, sizeof(stage.lease.health_message), message);
     renew(0);
 }
 
 static void answered(void)
 {
-    tell((struct verdict_event){
-        .kind = VERDICT_READ_OK, .source = VERDICT_BY_CONFIRM, .started_at = world.now});
+    tell((struct verdict_event){.kind = VERDICT_LEASE_OBSERVED,
+                                .source = VERDICT_BY_CONFIRM,
+                                .started_at = world.now,
+                                .lease = &stage.lease});
 }
 
 static void refused(void)
@@ -356,7 +357,6 @@ static void marked(enum chain_outcome outcome)
 static void be_ready(void)
 {
     answered();
-    renew(0);
     marked(CHAIN_TAKEN);
     world_pass(NS_PER_SEC);
     renew(0);
@@ -376,7 +376,6 @@ TEST_WITH(each_verdict_is_in_the_record_before_others_hear_of_it, stage_up, stag
     assert_story(READY_STORY); /* awaiting is a verdict */
     assert_int_equal(monitor_verdict(stage.monitor)->reason, REASON_AWAITING_FIRST_RENEWAL);
     answered();
-    renew(0);
     assert_story("record mark"); /* whose lease it is, for a restart; and may we write? */
     marked(CHAIN_TAKEN);
     world_pass(NS_PER_SEC);
@@ -471,7 +470,7 @@ TEST_WITH(the_lease_reaches_the_keeper_after_the_record, stage_up, stage_down)
     (void)state;
     be_ready();
     world_pass(NS_PER_SEC);
-    rfc3339_format_micro(clock_wall_now(), stage.lease.renew_stamp);
+    rfc3339_format(clock_wall_now(), true, stage.lease.renew_stamp);
     stage.watch.on_event(
         stage.watch.user,
         (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED, .lease = &stage.lease}, object);
@@ -678,7 +677,7 @@ TEST_WITH(a_change_that_was_held_back_is_logged_in_time_and_with_its_own, stage_
     assert_int_equal(logged("Ready (LeaseRenewed)"), 1);
     world_pass(2 * NS_PER_SEC);
     report(LEASE_HEALTH_UNHEALTHY, "ovs is down");
-    rfc3339_format_micro(clock_wall_now(), stamp);
+    rfc3339_format(clock_wall_now(), true, stamp);
     (void)snprintf(words, sizeof(words), "ovs is down (since %s)", stamp);
     world_pass(8 * NS_PER_SEC - 1);
     assert_int_equal(logged("NotReady"), 0);

@@ -2,9 +2,6 @@
 #include "loop/option.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -48,10 +45,9 @@ static int apply(struct config *config, const char *text, size_t len, struct err
 TEST(a_mapping_of_scalars_and_lists_is_applied)
 {
     struct config c = {0};
-    const char *text =
-        "# ours\n---\nname: 'worker 1'\nflag: on\ncount: 7\nitem:\n- a\n- \"b: c\"\n";
+    const char *text = "# ours\n---\nname: ''\nflag: on\ncount: 7\nitem:\n- a\n- \"b: c\"\n";
     assert_int_equal(apply(&c, text, strlen(text), NULL), 0);
-    assert_string_equal(c.name, "worker 1");
+    assert_string_equal(c.name, "");
     assert_true(c.flag);
     assert_int_equal(c.count, 7);
     assert_int_equal(c.items.count, 2);
@@ -71,45 +67,36 @@ TEST(documents_that_set_nothing_are_fine)
     }
 }
 
-TEST(an_empty_text_has_to_be_quoted)
-{
-    struct config c = {0};
-    assert_int_equal(apply(&c, "name: ''\n", 9, NULL), 0);
-    assert_string_equal(c.name, "");
-    option_fini(&program, &c);
-}
-
-TEST(what_is_not_options_is_refused_with_its_line)
+TEST(what_is_not_options_is_refused_with_its_place)
 {
     static const struct {
         const char *text;
         int code;
         const char *message;
     } cases[] = {
-        {"nam: x\n", ERR_PARSE, "file 'f' line 1: unknown key 'nam' (did you mean 'name'?)"},
-        {"\n\nzzz: x\n", ERR_PARSE, "file 'f' line 3: unknown key 'zzz'"},
-        {"config: x\n", ERR_PARSE, "file 'f' line 1: unknown key 'config'"},
+        {"nam: x\n", ERR_PARSE, "file 'f': unknown key 'nam'"},
+        {"config: x\n", ERR_PARSE, "file 'f': unknown key 'config'"},
         {"name: a\nname: b\n", ERR_PARSE, "file 'f' line 2: 'name' is given twice"},
-        {"name:\n", ERR_PARSE, "file 'f' line 1: 'name' has no value"},
-        {"name: ~\n", ERR_PARSE, "file 'f' line 1: 'name' has no value"},
-        {"name: null\n", ERR_PARSE, "file 'f' line 1: 'name' has no value"},
-        {"name: [a]\n", ERR_PARSE, "file 'f' line 1: 'name' needs one plain value"},
-        {"name: {a: b}\n", ERR_PARSE, "file 'f' line 1: 'name' needs one plain value"},
-        {"item: a\n", ERR_PARSE, "file 'f' line 1: 'item' needs a list ('- value' lines)"},
-        {"item: {a: b}\n", ERR_PARSE, "file 'f' line 1: 'item' needs a list ('- value' lines)"},
-        {"item: [[a]]\n", ERR_PARSE, "file 'f' line 1: a list holds plain values only"},
-        {"item:\n- a\n-\n", ERR_PARSE, "file 'f' line 3: 'item' has no value"},
-        {"count: 10\n", ERR_LIMIT,
-         "file 'f' line 1, key count: '10' is out of range; allowed: 0 to 9"},
+        {"name:\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"name: ~\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"name: null\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"name: [a]\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"name: {a: b}\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"item: a\n", ERR_PARSE, "file 'f', key item: needs a list of values"},
+        {"item: {a: b}\n", ERR_PARSE, "file 'f', key item: needs a list of values"},
+        {"item: [[a]]\n", ERR_PARSE, "file 'f', key item: needs a list of values"},
+        {"item:\n- a\n-\n", ERR_PARSE, "file 'f', key item: needs a list of values"},
+        {"count: 10\n", ERR_LIMIT, "file 'f', key count: '10' is out of range; allowed: 0 to 9"},
         {"count: x\n", ERR_PARSE,
-         "file 'f' line 1, key count: 'x' is not a whole number; allowed: 0 to 9"},
-        {"name: \"a\\0b\"\n", ERR_PARSE, "file 'f' line 1, key name: 'a b' contains a NUL byte"},
+         "file 'f', key count: 'x' is not a whole number; allowed: 0 to 9"},
+        {"name: \"a\\0b\"\n", ERR_PARSE, "file 'f', key name: needs one value"},
         {"flag: 2\n", ERR_PARSE,
-         "file 'f' line 1, key flag: '2' is not a truth value; allowed: one of true, false, on, "
-         "off"},
-        {"- a\n", ERR_PARSE, "file 'f' line 1: expected 'option: value' lines"},
-        {"just text\n", ERR_PARSE, "file 'f' line 1: expected 'option: value' lines"},
-        {"? [a]\n: b\n", ERR_PARSE, "file 'f' line 1: expected an option name"},
+         "file 'f', key flag: '2' is not a truth value; allowed: one of true|false|on|off"},
+        {"- a\n", ERR_PARSE, "file 'f': expected 'option: value' lines"},
+        {"just text\n", ERR_PARSE, "file 'f': expected 'option: value' lines"},
+        {"? [a]\n: b\n", ERR_PARSE, "file 'f' line 1: expected 'key: value'"},
+        {"\"a\\0b\": c\n", ERR_PARSE, "file 'f' line 1: expected 'key: value'"},
+        {"name: &a b\nitem: [*a]\n", ERR_PARSE, "file 'f' line 2: aliases are not supported"},
         {"name: a\n---\nname: b\n", ERR_PARSE, "file 'f' line 2: only one document is allowed"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

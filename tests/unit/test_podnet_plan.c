@@ -23,6 +23,8 @@ static const struct podnet_plan_config stopping = {.debounce_ns = 10 * NS_PER_SE
 
 enum { IDS_MAX = 8, ID_BYTES = 16 };
 
+static const char *const ids[] = {"s1", "s2"};
+
 /* A sandbox as a shell has it. */
 struct sandbox {
     struct podnet_loss loss; /* first */
@@ -99,7 +101,7 @@ static void step(struct world *w, struct podnet_event event)
     podnet_plan_step(&w->x, &event, &w->out);
 }
 
-static void see(struct world *w, double at, const char *id, enum podnet_evidence evidence)
+static void see(struct world *w, double at, const char *id, enum pod_net_evidence evidence)
 {
     struct podnet_loss *loss = find(w, id);
     ((struct sandbox *)loss)->is_listed = true;
@@ -130,7 +132,7 @@ static void tell_dpu(struct world *w, double at, bool is_ready)
 
 /* The question about `id` was asked, and this is the answer. */
 static void answer(struct world *w, double at, const char *id, enum podnet_policy policy,
-                   enum podnet_evidence evidence)
+                   enum pod_net_evidence evidence)
 {
     assert_string_equal(id_of(w->out.ask), id);
     step(w, (struct podnet_event){.kind = PODNET_ANSWER,
@@ -143,7 +145,7 @@ static void answer(struct world *w, double at, const char *id, enum podnet_polic
 /* It is asked about, may be stopped, and is to be. */
 static void may_go(struct world *w, double at, const char *id)
 {
-    answer(w, at, id, PODNET_POLICY_RESTARTS, PODNET_GONE);
+    answer(w, at, id, PODNET_POLICY_RESTARTS, POD_NET_LOST);
     assert_string_equal(id_of(w->out.stop), id);
 }
 
@@ -155,21 +157,21 @@ static void tell_done(struct world *w, double at, const char *id, bool is_stoppe
 }
 
 /* A scan that sees all of them gone. */
-static void scan_gone(struct world *w, double at, const char *const *ids, size_t count)
+static void scan_gone(struct world *w, double at, const char *const *gone, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        see(w, at, ids[i], PODNET_GONE);
+        see(w, at, gone[i], POD_NET_LOST);
     }
     end_scan(w, at);
 }
 
 /* Lost since 30, and the DPU settled: the first is asked about at 95. */
-static void lose(struct world *w, const char *const *ids, size_t count)
+static void lose(struct world *w, const char *const *gone, size_t count)
 {
     tell_dpu(w, 0, true);
-    scan_gone(w, 30, ids, count);
-    scan_gone(w, 75, ids, count);
-    scan_gone(w, 95, ids, count);
+    scan_gone(w, 30, gone, count);
+    scan_gone(w, 75, gone, count);
+    scan_gone(w, 95, gone, count);
 }
 
 /* ---- loss ------------------------------------------------------------------------------------ */
@@ -177,16 +179,16 @@ static void lose(struct world *w, const char *const *ids, size_t count)
 TEST_WITH(loss_counts_at_the_debounce_exactly, setup, teardown)
 {
     struct world *w = *state;
-    see(w, 1, "s1", PODNET_GONE);
+    see(w, 1, "s1", POD_NET_LOST);
     assert_int_equal(w->x.lost, 0);
-    see(w, 10.999, "s1", PODNET_GONE);
+    see(w, 10.999, "s1", POD_NET_LOST);
     assert_int_equal(w->x.lost, 0);
     assert_int_equal(w->out.turn, PODNET_NO_TURN);
-    see(w, 11, "s1", PODNET_GONE);
+    see(w, 11, "s1", POD_NET_LOST);
     assert_int_equal(w->x.lost, 1);
     assert_int_equal(w->out.turn, PODNET_TURN_LOST);
     assert_true(w->out.count_changed);
-    see(w, 12, "s1", PODNET_GONE);
+    see(w, 12, "s1", POD_NET_LOST);
     assert_int_equal(w->out.turn, PODNET_NO_TURN);
     assert_false(w->out.count_changed);
 }
@@ -194,19 +196,19 @@ TEST_WITH(loss_counts_at_the_debounce_exactly, setup, teardown)
 TEST_WITH(short_absence_raises_no_alarm_and_starts_anew, setup, teardown)
 {
     struct world *w = *state;
-    see(w, 1, "s1", PODNET_GONE);
-    see(w, 9, "s1", PODNET_WHOLE);
+    see(w, 1, "s1", POD_NET_LOST);
+    see(w, 9, "s1", POD_NET_WHOLE);
     assert_int_equal(w->out.turn, PODNET_NO_TURN);
-    see(w, 12, "s1", PODNET_GONE);
+    see(w, 12, "s1", POD_NET_LOST);
     assert_int_equal(w->x.lost, 0);
 }
 
 TEST_WITH(interface_moved_back_ends_it_by_itself, setup, teardown)
 {
     struct world *w = *state;
-    see(w, 1, "s1", PODNET_GONE);
-    see(w, 20, "s1", PODNET_GONE);
-    see(w, 25, "s1", PODNET_WHOLE);
+    see(w, 1, "s1", POD_NET_LOST);
+    see(w, 20, "s1", POD_NET_LOST);
+    see(w, 25, "s1", POD_NET_WHOLE);
     assert_int_equal(w->out.turn, PODNET_TURN_BACK);
     assert_int_equal(w->x.lost, 0);
     assert_int_equal(state_of(w, "s1"), PODNET_UNSUSPECTED);
@@ -215,12 +217,12 @@ TEST_WITH(interface_moved_back_ends_it_by_itself, setup, teardown)
 TEST_WITH(what_cannot_be_seen_stays_what_it_was, setup, teardown)
 {
     struct world *w = *state;
-    see(w, 1, "s1", PODNET_UNCLEAR);
+    see(w, 1, "s1", POD_NET_AWAY);
     expect_nobody(w);
-    see(w, 2, "s1", PODNET_GONE);
-    see(w, 20, "s1", PODNET_GONE);
+    see(w, 2, "s1", POD_NET_LOST);
+    see(w, 20, "s1", POD_NET_LOST);
     end_scan(w, 20);
-    see(w, 25, "s1", PODNET_UNCLEAR);
+    see(w, 25, "s1", POD_NET_AWAY);
     end_scan(w, 25);
     assert_int_equal(w->x.lost, 1);
 }
@@ -228,14 +230,14 @@ TEST_WITH(what_cannot_be_seen_stays_what_it_was, setup, teardown)
 TEST_WITH(sandbox_that_is_no_more_is_forgotten, setup, teardown)
 {
     struct world *w = *state;
-    see(w, 1, "s1", PODNET_GONE);
-    see(w, 1, "s2", PODNET_GONE);
+    see(w, 1, "s1", POD_NET_LOST);
+    see(w, 1, "s2", POD_NET_LOST);
     end_scan(w, 1);
-    see(w, 20, "s1", PODNET_GONE);
-    see(w, 20, "s2", PODNET_GONE);
+    see(w, 20, "s1", POD_NET_LOST);
+    see(w, 20, "s2", POD_NET_LOST);
     end_scan(w, 20);
     assert_int_equal(w->x.lost, 2);
-    see(w, 25, "s2", PODNET_GONE);
+    see(w, 25, "s2", POD_NET_LOST);
     end_scan(w, 25);
     assert_int_equal(w->x.lost, 1);
     assert_true(w->out.count_changed);
@@ -247,8 +249,8 @@ TEST_WITH(sandbox_that_is_no_more_is_forgotten, setup, teardown)
 TEST_WITH(clock_that_goes_back_accuses_nobody, setup, teardown)
 {
     struct world *w = *state;
-    see(w, 100, "s1", PODNET_GONE);
-    see(w, 1, "s1", PODNET_GONE);
+    see(w, 100, "s1", POD_NET_LOST);
+    see(w, 1, "s1", POD_NET_LOST);
     assert_int_equal(w->x.lost, 0);
 }
 
@@ -257,10 +259,10 @@ TEST_WITH(clock_that_goes_back_accuses_nobody, setup, teardown)
 TEST_WITH(lost_ones_are_stopped_oldest_first_and_one_at_a_time, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s30", "s10", "s20"};
+    static const char *const made[] = {"s30", "s10", "s20"};
     static const char *const order[] = {"s10", "s20", "s30"};
     double at = 95;
-    lose(w, ids, ARRAY_LEN(ids));
+    lose(w, made, ARRAY_LEN(made));
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
         may_go(w, at, order[i]);
         step(w, (struct podnet_event){.kind = PODNET_TICK, .now = AT(at + 0.1)});
@@ -281,12 +283,11 @@ TEST_WITH(lost_ones_are_stopped_oldest_first_and_one_at_a_time, setup, teardown)
 TEST_WITH(whom_to_stop_is_decided_at_the_end_of_a_scan, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1", "s2"};
     lose(w, ids, 2);
     may_go(w, 95, "s1");
     tell_done(w, 95, "s1", true);
     assert_false(mono_is_never(w->out.wake_at));
-    see(w, 95, "s2", PODNET_GONE);
+    see(w, 95, "s2", POD_NET_LOST);
     assert_null(w->out.ask);
     assert_true(mono_is_never(w->out.wake_at));
     end_scan(w, 95);
@@ -296,7 +297,6 @@ TEST_WITH(whom_to_stop_is_decided_at_the_end_of_a_scan, setup, teardown)
 TEST_WITH(nothing_is_stopped_before_the_dpu_has_settled, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1"};
     lose(w, ids, 1);
     assert_non_null(w->out.ask);
     start(w, &stopping);
@@ -319,7 +319,6 @@ TEST_WITH(nothing_is_stopped_before_the_dpu_has_settled, setup, teardown)
 TEST_WITH(dpu_that_falls_while_a_pod_is_asked_about_spares_it, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1"};
     lose(w, ids, 1);
     assert_non_null(w->out.ask);
     step(w, (struct podnet_event){.kind = PODNET_DPU, .now = AT(95.1), .is_ready = false});
@@ -327,7 +326,7 @@ TEST_WITH(dpu_that_falls_while_a_pod_is_asked_about_spares_it, setup, teardown)
                                   .now = AT(95.2),
                                   .about = find(w, "s1"),
                                   .policy = PODNET_POLICY_RESTARTS,
-                                  .evidence = PODNET_GONE});
+                                  .evidence = POD_NET_LOST});
     assert_null(w->out.stop);
     assert_int_equal(w->x.lost, 1);
 }
@@ -336,7 +335,6 @@ TEST_WITH(dpu_that_falls_while_a_pod_is_asked_about_spares_it, setup, teardown)
 TEST_WITH(nothing_is_stopped_while_the_dpu_may_have_died_with_it, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1"};
     tell_dpu(w, 0, true);
     for (double at = 500; at < 550; at += 5) {
         scan_gone(w, at, ids, 1);
@@ -350,9 +348,8 @@ TEST_WITH(nothing_is_stopped_while_the_dpu_may_have_died_with_it, setup, teardow
 TEST_WITH(pod_that_would_end_is_spared_and_not_asked_about_again, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1"};
     lose(w, ids, 1);
-    answer(w, 95, "s1", PODNET_POLICY_NEVER, PODNET_GONE);
+    answer(w, 95, "s1", PODNET_POLICY_NEVER, POD_NET_LOST);
     assert_null(w->out.stop);
     for (double at = 100; at < 1000; at += 5) {
         scan_gone(w, at, ids, 1);
@@ -366,12 +363,11 @@ TEST_WITH(pod_that_would_end_is_spared_and_not_asked_about_again, setup, teardow
 TEST_WITH(pod_of_which_nobody_knows_is_asked_about_again_later, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1", "s2"};
     lose(w, ids, 2);
-    answer(w, 95, "s1", PODNET_POLICY_UNKNOWN, PODNET_GONE);
+    answer(w, 95, "s1", PODNET_POLICY_UNKNOWN, POD_NET_LOST);
     assert_null(w->out.stop);
     scan_gone(w, 98, ids, 2);
-    answer(w, 98, "s2", PODNET_POLICY_UNKNOWN, PODNET_GONE); /* others have their turn */
+    answer(w, 98, "s2", PODNET_POLICY_UNKNOWN, POD_NET_LOST); /* others have their turn */
     scan_gone(w, 104, ids, 2);
     assert_null(w->out.ask);
     scan_gone(w, 105, ids, 2);
@@ -381,16 +377,15 @@ TEST_WITH(pod_of_which_nobody_knows_is_asked_about_again_later, setup, teardown)
 TEST_WITH(network_that_is_back_right_before_the_stop_saves_it, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1"};
     lose(w, ids, 1);
-    answer(w, 95, "s1", PODNET_POLICY_RESTARTS, PODNET_WHOLE);
+    answer(w, 95, "s1", PODNET_POLICY_RESTARTS, POD_NET_WHOLE);
     assert_null(w->out.stop);
     assert_int_equal(w->out.turn, PODNET_TURN_BACK);
     assert_true(w->out.count_changed);
     expect_nobody(w);
     start(w, &stopping);
     lose(w, ids, 1);
-    answer(w, 95, "s1", PODNET_POLICY_RESTARTS, PODNET_UNCLEAR);
+    answer(w, 95, "s1", PODNET_POLICY_RESTARTS, POD_NET_AWAY);
     assert_null(w->out.stop);
     assert_int_equal(w->x.lost, 1); /* what it was */
 }
@@ -398,7 +393,6 @@ TEST_WITH(network_that_is_back_right_before_the_stop_saves_it, setup, teardown)
 TEST_WITH(old_evidence_stops_nothing, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1"};
     tell_dpu(w, 0, true);
     scan_gone(w, 30, ids, 1);
     scan_gone(w, 70, ids, 1);
@@ -411,7 +405,6 @@ TEST_WITH(old_evidence_stops_nothing, setup, teardown)
 TEST_WITH(report_alone_stops_nothing, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1"};
     struct podnet_plan_config config = stopping;
     config.stops = false;
     start(w, &config);
@@ -423,7 +416,6 @@ TEST_WITH(report_alone_stops_nothing, setup, teardown)
 TEST_WITH(failed_stop_backs_off_and_lets_others_pass, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1", "s2"};
     lose(w, ids, 2);
     may_go(w, 95, "s1");
     tell_done(w, 96, "s1", false);
@@ -444,7 +436,6 @@ TEST_WITH(failed_stop_backs_off_and_lets_others_pass, setup, teardown)
 TEST_WITH(stopped_sandbox_is_not_stopped_twice, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1"};
     lose(w, ids, 1);
     may_go(w, 95, "s1");
     tell_done(w, 96, "s1", true);
@@ -460,10 +451,9 @@ TEST_WITH(stopped_sandbox_is_not_stopped_twice, setup, teardown)
 TEST_WITH(word_about_a_sandbox_that_came_back_is_no_matter, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1"};
     lose(w, ids, 1);
     may_go(w, 95, "s1");
-    see(w, 96, "s1", PODNET_WHOLE);
+    see(w, 96, "s1", POD_NET_WHOLE);
     end_scan(w, 96);
     end_scan(w, 97); /* not even listed */
     tell_done(w, 98, "s1", true);
@@ -478,8 +468,7 @@ TEST_WITH(word_about_a_sandbox_that_came_back_is_no_matter, setup, teardown)
 TEST_WITH(a_scan_forgets_no_stop_under_way, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1", "s2"};
-    static const enum podnet_evidence shown[] = {PODNET_UNCLEAR, PODNET_WHOLE, PODNET_GONE};
+    static const enum pod_net_evidence shown[] = {POD_NET_AWAY, POD_NET_WHOLE, POD_NET_LOST};
     for (size_t i = 0; i <= ARRAY_LEN(shown); i++) {
         start(w, &stopping);
         lose(w, ids, 2);
@@ -499,14 +488,13 @@ TEST_WITH(a_scan_forgets_no_stop_under_way, setup, teardown)
 TEST_WITH(sandbox_that_ends_while_it_is_asked_about_blocks_nobody, setup, teardown)
 {
     struct world *w = *state;
-    static const char *const ids[] = {"s1", "s2"};
     lose(w, ids, 2);
     scan_gone(w, 95.1, ids + 1, 1);
     scan_gone(w, 95.2, ids + 1, 1);
     step(w, (struct podnet_event){.kind = PODNET_ANSWER,
                                   .now = AT(96),
                                   .about = find(w, "s1"),
-                                  .evidence = PODNET_UNCLEAR});
+                                  .evidence = POD_NET_AWAY});
     scan_gone(w, 98, ids + 1, 1);
     may_go(w, 98, "s2");
     assert_int_equal(state_of(w, "s1"), PODNET_UNSUSPECTED);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/print.h"
+
+#include "base/json_text.h"
+#include "base/mem.h"
+#include "dpuctl/options.h"
 #include "tests/support/case.h"
 
 #include <stdarg.h>
@@ -14,18 +18,20 @@ TEST(a_span_has_the_two_units_that_matter)
         int64_t ns;
         const char *text;
     } rows[] = {
-        {0, "0.0 s"},
-        {99 * NS_PER_MS, "0.0 s"},
-        {12345 * NS_PER_MS, "12.3 s"},
-        {-27700 * NS_PER_MS, "27.7 s"},
-        {119999 * NS_PER_MS, "119.9 s"},
-        {120 * NS_PER_SEC, "2 m 0 s"},
-        {7199 * NS_PER_SEC, "119 m 59 s"},
-        {7200 * NS_PER_SEC, "2 h 0 m"},
-        {172799 * NS_PER_SEC, "47 h 59 m"},
-        {172800 * NS_PER_SEC, "2 d 0 h"},
-        {INT64_MAX, "106751 d 23 h"},
-        {INT64_MIN, "106751 d 23 h"},
+        {0, "0.0s"},
+        {99 * NS_PER_MS, "0.0s"},
+        {12345 * NS_PER_MS, "12.3s"},
+        {-27700 * NS_PER_MS, "27.7s"},
+        {119999 * NS_PER_MS, "119.9s"},
+        {120 * NS_PER_SEC, "2m0s"},
+        {7199 * NS_PER_SEC, "119m59s"},
+        {7200 * NS_PER_SEC, "2h0m"},
+        {172799 * NS_PER_SEC, "47h59m"},
+        {10740 * NS_PER_SEC, "2h59m"},
+        {180000 * NS_PER_SEC, "2d2h"},
+        {172800 * NS_PER_SEC, "2d0h"},
+        {INT64_MAX, "106751d23h"},
+        {INT64_MIN, "106751d23h"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char out[PRINT_SPAN_BYTES];
@@ -33,54 +39,57 @@ TEST(a_span_has_the_two_units_that_matter)
     }
 }
 
-#define RED   "\033[31m"
-#define PLAIN "\033[0m"
-
-TEST(text_fits_its_columns)
+TEST(a_condition_is_of_the_document)
 {
     static const struct {
-        const char *in;
-        const char *out;
+        const char *when;
+        bool holds;
     } rows[] = {
-        {"", ""},
-        {"\n\n", "\n\n"},
-        {"exactly twenty chars\n", "exactly twenty chars\n"},
-        {"one more than twenty1\n", "one more than\ntwenty1\n"},
-        {"  begins two columns in\n", "  begins two columns\n  in\n"},
-        {"  tab\tis ten in now\n", "  tab     is ten in\n          now\n"},
-        {"\tten in and more\n", "          ten in and\n          more\n"},
-        {"longerthanten\tx y z\n", "longerthanten x y z\n"},
-        {"/a/path/that/is/never/broken ok\n", "/a/path/that/is/never/broken\nok\n"},
-        {RED "exactly" PLAIN " twenty chars\n", RED "exactly" PLAIN " twenty chars\n"},
-        {"caf\xc3\xa9 caf\xc3\xa9 caf\xc3\xa9 caf\xc3\xa9!\n",
-         "caf\xc3\xa9 caf\xc3\xa9 caf\xc3\xa9 caf\xc3\xa9!\n"},
-        {"kept  blanks   inside\n", "kept  blanks\ninside\n"},
-        {"no newline at the end of it", "no newline at the\nend of it"},
-        {"unfinished \033[3", "unfinished \033[3"},
-        {"unfinished \033", "unfinished \033"},
+        {"", true},         {"text", true},       {"none", false},      {"!none", true},
+        {"empty", false},   {"off", false},       {"on", true},         {"zero", false},
+        {"one", true},      {"span", true},       {"list", true},       {"o", true},
+        {"o.x", true},      {"o.y", false},       {"text.x", false},    {"null", false},
+        {"text=abc", true}, {"text=ab", false},   {"text=abcd", false}, {"!text=ab", true},
+        {"off=no", true},   {"on=no", false},     {"null=no", false},   {"o.x=y", true},
+        {"empty=", true},   {"one>0", true},      {"one>1", false},     {"one<2", true},
+        {"one<1", false},   {"span<0", true},     {"span>-3", true},    {"span<-3", false},
+        {"text>0", false},  {"none<1", false},    {"!none>0", true},    {"one on", true},
+        {"one off", false}, {"!off !none", true}, {"one !one>1", true}, {"one>x", false},
     };
+    CLEANUP(json)
+    json_t *doc = json_pack("{s:s, s:s, s:b, s:b, s:i, s:i, s:f, s:[i], s:{s:s}, s:n}", "text",
+                            "abc", "empty", "", "off", 0, "on", 1, "zero", 0, "one", 1, "span",
+                            -2.5, "list", 0, "o", "x", "y", "null");
+    assert_non_null(doc);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        char *text = NULL;
-        size_t len = 0;
-        FILE *out = open_memstream(&text, &len);
-        assert_non_null(out);
-        print_wrapped(rows[i].in, 20, out);
-        assert_int_equal(fclose(out), 0);
-        assert_string_equal(text, rows[i].out);
-        free(text);
+        assert_int_equal(print_holds(doc, rows[i].when), rows[i].holds);
     }
 }
 
-TEST(a_width_of_nothing_gives_a_word_a_line)
+TEST(a_text_is_filled_from_the_document)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-    assert_non_null(out);
-    print_wrapped("a b  c\n", 0, out);
-    assert_int_equal(fclose(out), 0);
-    assert_string_equal(text, "a\nb\nc\n");
-    free(text);
+    static const char *const rows[][2] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"{o.x}", "caf\xc3\xa9"},
+        {"<{o.x}> {n} {none}|", "<caf\xc3\xa9> 7 |"},
+        {"{span} {span+} {up+}", "2.5s -2.5s +2m0s"},
+        {"{span-} {up-}", "-2.5s 2m0s"},
+        {"{n", "7"},
+        {"{o}{list}{on}", "0yes"},
+        {"cut here: {o.x}{o.x}{o.x}", "cut here: caf\xc3\xa9"
+                                      "caf\xc3\xa9"
+                                      "caf"},
+    };
+    CLEANUP(json)
+    json_t *doc = json_pack("{s:i, s:f, s:f, s:[i], s:{s:s}, s:b}", "n", 7, "span", -2.5, "up",
+                            120., "list", 0, "o", "x", "caf\xc3\xa9", "on", 1);
+    assert_non_null(doc);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char out[25];
+        print_fill(doc, rows[i][0], out, sizeof(out));
+        assert_string_equal(out, rows[i][1]);
+    }
 }
 
 /* Prints `json` in the other form, or again. */
@@ -128,6 +137,39 @@ TEST(json_keeps_its_order_and_ends_its_line)
     free(text);
 }
 
+/* What `print` writes to stdout. */
+static char *on_stdout(void (*print)(const json_t *doc), const json_t *doc)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *stdout_before = stdout;
+    FILE *out = open_memstream(&text, &len);
+    assert_non_null(out);
+    stdout = out;
+    print(doc);
+    stdout = stdout_before;
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+static void print_both(const json_t *doc)
+{
+    static const struct print_row rows[] = {
+        {"a ", "on", "{on}"}, {" b ", "off", "never"}, {" c ", "!off", "{n}\n"}};
+    print_rows(doc, rows, ARRAY_LEN(rows), false);
+    print_rows(doc, rows, 1, true);
+    print_json_line(json_pack("{s:i}", "n", 7));
+}
+
+TEST(rows_that_hold_are_printed)
+{
+    CLEANUP(json) json_t *doc = json_pack("{s:b, s:b, s:i}", "on", 1, "off", 0, "n", 7);
+    CLEANUP(free) char *text = on_stdout(print_both, doc);
+    assert_string_equal(text, "a yes c 7\n\033[2ma \033[0myes{\"n\":7}\n");
+    assert_true(print_has_color(ADMIN_COLOR_ALWAYS));
+    assert_false(print_has_color(ADMIN_COLOR_NEVER));
+}
+
 TEST(a_full_disk_is_noticed)
 {
     FILE *full = fopen("/dev/full", "we");
@@ -142,30 +184,17 @@ TEST(a_full_disk_is_noticed)
 
 TEST(a_later_version_is_greater)
 {
-    static const char *const rising[] = {
-        "0.0.1", "0.4.0",  "1.0.0", "1.1.0",  "1.9.9",  "1.10.0",    "2.0.0",
-        "2.0.3", "2.0.10", "2.1.0", "10.0.0", "10.0.1", "99999.0.0", "99999.99999.99999"};
-    for (size_t i = 1; i < sizeof(rising) / sizeof(rising[0]); i++) {
-        assert_true(version_number(rising[i - 1]) < version_number(rising[i]));
+    static const char *const rising[] = {"0.0.1",           "v0.4.0",       "1.0.0",  "1.1.0",
+                                         "1.7.27-0ubuntu1", "1.9.9",        "1.10.0", "2.0.0",
+                                         "2.0.3",           "2.0.10+k3s.2", "10.0.0", "99999.0.0"};
+    static const char *const none[] = {"", "v", "vv1.2.3", ".1.2.3", "-1.2.3", "a.b.c", NULL};
+    for (size_t i = 1; i < ARRAY_LEN(rising); i++) {
+        const char *since = rising[i - 1] + (rising[i - 1][0] == 'v');
+        assert_true(version_reaches(rising[i], since));
+        assert_true(version_reaches(rising[i - 1], since));
+        assert_false(version_reaches(rising[i - 1], rising[i] + (rising[i][0] == 'v')));
     }
-}
-
-TEST(what_surrounds_the_three_parts_does_not_count)
-{
-    assert_int_equal(version_number("v1.34.1"), version_number("1.34.1"));
-    assert_int_equal(version_number("1.7.27-0ubuntu1"), version_number("1.7.27"));
-    assert_int_equal(version_number("1.34.1+k3s.2"), version_number("1.34.1"));
-    assert_int_equal(version_number("2.0.3.4"), version_number("2.0.3"));
-    assert_int_equal(version_number("01.002.3"), version_number("1.2.3"));
-}
-
-TEST(what_is_no_version_is_nothing)
-{
-    static const char *const none[] = {
-        "",      "v",      "1",      "1.2",     "1.2.",  ".1.2.3", "1..2",       "a.b.c",
-        "1.2.x", "-1.2.3", "1 .2.3", "vv1.2.3", "1-2-3", "1,2,3.", "123456.1.1", "1.1.999999"};
-    assert_int_equal(version_number(NULL), 0);
-    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
-        assert_int_equal(version_number(none[i]), 0);
+    for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+        assert_false(version_reaches(none[i], ""));
     }
 }

@@ -102,8 +102,8 @@ TEST(one_word_stands_for_all_services)
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
         struct probe_spec spec;
         assert_int_equal(probe_spec_parse(text, i, &DEFAULTS, &spec, NULL), 0);
-        assert_ptr_equal(spec.service, service_at(i));
-        assert_string_equal(spec.name, service_at(i)->name);
+        assert_ptr_equal(spec.service, &services[i]);
+        assert_string_equal(spec.name, services[i].name);
         assert_int_equal(spec.thresholds.patience_ns[PROBE_SILENT], 7 * NS_PER_SEC);
     }
 }
@@ -126,7 +126,7 @@ TEST(nonsense_is_refused_with_a_reason)
         {"interval=1ms;exec:true", ERR_LIMIT, "between 100ms and"},
         {"timeout=601s;exec:true", ERR_LIMIT, "and 600s"},
         {"failures=0;exec:true", ERR_LIMIT, "between 1 and 100"},
-        {"failures=-1;exec:true", ERR_PARSE, "failures=-1"},
+        {"failures=-1;exec:true", ERR_LIMIT, "'-1' is not between"},
         {"successes=101;exec:true", ERR_LIMIT, "between 1 and 100"},
         {"color=red;exec:true", ERR_PARSE, "unknown setting 'color'"},
         {"interval=5s;timeout=1s;exec:true", ERR_PARSE, "begins with none of"},

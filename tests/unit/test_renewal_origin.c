@@ -26,7 +26,7 @@ static struct lease_view lease(const char *uid, int stamp_s)
                               .renew_time = {START_NS + stamp_s * NS_PER_SEC},
                               .duration_s = DURATION_S};
     (void)snprintf(view.uid, sizeof(view.uid), "%s", uid);
-    rfc3339_format_micro(view.renew_time, view.renew_stamp);
+    rfc3339_format(view.renew_time, true, view.renew_stamp);
     return view;
 }
 

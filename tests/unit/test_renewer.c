@@ -9,38 +9,26 @@
 
 TEST(nothing_is_written_before_the_first_verdict)
 {
-    struct world w;
-    struct renewer_config config = world_config();
-    world_init(&w, &config);
-    world_tick(&w, SEC(0));
-    expect_action(&w, RENEWER_GET);
-    world_ok(&w, SEC(0.1));
-    expect_action(&w, RENEWER_NONE);
+    struct world w = starting();
+    play(&w, "tick>get @0.1 ok>none");
     assert_true(mono_is_never(w.out.wake_at));
-    world_healthy(&w, SEC(2));
-    expect_action(&w, RENEWER_PUT_RENEWAL);
-    world_ok(&w, SEC(2.1));
+    play(&w, "@2 healthy>put @2.1 ok");
     assert_true(w.out.renewed);
-    assert_non_null(world_note(&w, RENEWER_NOTE_RENEWING));
+    expect_note(&w, RENEWER_NOTE_RENEWING, "every 10s; it lasts 40s");
 }
 
 TEST(steady_state_is_one_put_per_interval_and_no_read)
 {
-    struct world w;
-    world_renewing(&w);
-    assert_false(mono_before(w.out.wake_at, SEC(9)));
-    assert_false(mono_before(SEC(10), w.out.wake_at));
+    struct world w = renewing();
     struct mono due = w.out.wake_at;
+    assert_in_range(due.ns, SEC(9).ns, SEC(10).ns);
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(w.out.wake_at.ns, due.ns + i * 10 * NS_PER_SEC);
         world_tick(&w, (struct mono){w.out.wake_at.ns - 1});
         expect_action(&w, RENEWER_NONE);
-        struct mono now = w.out.wake_at;
-        world_tick(&w, now);
-        expect_action(&w, RENEWER_PUT_RENEWAL);
+        play(&w, "wake>put");
         assert_false(w.out.fresh);
-        world_ok(&w, mono_add(now, 5 * NS_PER_MS));
-        expect_action(&w, RENEWER_NONE);
+        play(&w, "+0.005 ok>none");
         assert_int_equal(w.out.note_count, 0);
     }
 }
@@ -50,13 +38,9 @@ TEST(phase_of_the_cadence_differs_between_agents)
     int64_t lowest = INT64_MAX;
     int64_t highest = 0;
     for (uint64_t seed = 1; seed < 400; seed += 2) {
-        struct world w;
-        struct renewer_config config = world_config();
-        config.seed = seed * UINT64_C(0x9e3779b97f4a7c15);
-        world_init(&w, &config);
-        world_healthy(&w, SEC(0));
-        world_ok(&w, SEC(0.01));
-        world_ok(&w, SEC(0.02));
+        struct world w = starting();
+        w.r.random = seed * UINT64_C(0x9e3779b97f4a7c15);
+        play(&w, "healthy +0.01 ok +0.01 ok");
         int64_t gap = mono_since(w.out.wake_at, SEC(0));
         lowest = gap < lowest ? gap : lowest;
         highest = gap > highest ? gap : highest;
@@ -67,42 +51,28 @@ TEST(phase_of_the_cadence_differs_between_agents)
 
 TEST(missed_ticks_are_not_replayed_after_a_stall)
 {
-    struct world w;
-    world_renewing(&w);
+    struct world w = renewing();
     struct mono due = w.out.wake_at;
-    struct mono woken = mono_add(due, 35 * NS_PER_SEC);
-    world_tick(&w, woken);
+    world_tick(&w, mono_add(due, 35 * NS_PER_SEC));
     expect_action(&w, RENEWER_PUT_RENEWAL);
-    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_LATE), "35s late"));
-    world_ok(&w, mono_add(woken, NS_PER_MS));
-    expect_action(&w, RENEWER_NONE);
+    expect_note(&w, RENEWER_NOTE_LATE, "35s late");
+    play(&w, "+0.001 ok>none");
     assert_int_equal(w.out.wake_at.ns, mono_add(due, 40 * NS_PER_SEC).ns); /* same cadence */
 }
 
 TEST(slow_answer_is_not_taken_for_a_stall_of_ours)
 {
-    struct world w;
-    struct renewer_config config = world_config();
-    config.interval_ns = NS_PER_SEC;
-    world_init(&w, &config);
-    world_healthy(&w, SEC(0));
-    world_ok(&w, SEC(0.01));
-    world_ok(&w, SEC(4));
-    expect_action(&w, RENEWER_PUT_RENEWAL); /* the slots in between are gone, one is due */
+    struct world w = starting();
+    w.r.config.interval_ns = NS_PER_SEC;
+    play(&w, "healthy @0.01 ok @4 ok>put"); /* the slots in between are gone, one is due */
     assert_null(world_note(&w, RENEWER_NOTE_LATE));
 }
 
 TEST(cadence_at_the_end_of_time_does_not_wrap)
 {
-    struct world w;
-    struct renewer_config config = world_config();
-    struct mono late = {INT64_MAX - 5};
-    world_init(&w, &config);
-    world_healthy(&w, late);
-    expect_action(&w, RENEWER_GET);
-    world_ok(&w, late);
-    expect_action(&w, RENEWER_PUT_RENEWAL);
-    world_ok(&w, late);
+    struct world w = starting();
+    w.now.ns = INT64_MAX - 5;
+    play(&w, "healthy>get ok>put ok");
     assert_true(mono_is_never(w.out.wake_at));
 }
 
@@ -121,82 +91,64 @@ TEST(three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease)
         {20, 60, 60, 40}, {10, 40, 10, 10}, {10, 40, 5, 5},   {10, 40, 2147483647, 2147483637},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
-        struct renewer_config config = world_config();
-        config.interval_ns = (int64_t)(rows[i].interval_s * 1e9);
-        config.duration_ns = (int64_t)(rows[i].configured_s * 1e9);
-        world_init(&w, &config);
+        struct world w = starting();
+        w.r.config.interval_ns = (int64_t)(rows[i].interval_s * 1e9);
+        w.r.config.duration_ns = (int64_t)(rows[i].configured_s * 1e9);
         w.r.lease_duration_s = rows[i].lease_s;
         int64_t all = 3 * renewer_deadline_ns(&w.r) + renewer_backoff_ns(&w.r, 1) +
                       renewer_backoff_ns(&w.r, 2);
         assert_int_equal(renewer_budget_ns(&w.r), (int64_t)(rows[i].budget_s * 1e9));
         assert_true(all <= renewer_budget_ns(&w.r));
-        assert_true(renewer_deadline_ns(&w.r) == lease_pace_deadline_ns(config.interval_ns) ||
+        assert_true(renewer_deadline_ns(&w.r) == lease_pace_deadline_ns(w.r.config.interval_ns) ||
                     all > renewer_budget_ns(&w.r) - 3); /* and none of it is wasted */
         assert_in_range(renewer_deadline_ns(&w.r), 40 * NS_PER_MS, 5 * NS_PER_SEC);
         w.r.failures = 3;
         assert_int_equal(renewer_deadline_ns(&w.r),
-                         lease_pace_slow_deadline_ns(config.interval_ns));
+                         lease_pace_slow_deadline_ns(w.r.config.interval_ns));
     }
 }
 
 TEST(failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connection)
 {
     static const int64_t bound_ms[] = {200, 400, 800, 1600, 3200, 5000, 5000, 5000};
-    struct world w;
-    world_renewing(&w);
-    struct mono now = w.out.wake_at;
-    world_tick(&w, now);
+    struct world w = renewing();
+    play(&w, "wake>put");
     for (size_t i = 0; i < ARRAY_LEN(bound_ms); i++) {
-        now = mono_add(now, w.out.deadline_ms * NS_PER_MS);
-        world_fail(&w, now, ERR_RETRY, 0, -1);
+        world_fail(&w, mono_add(w.now, w.out.deadline_ms * NS_PER_MS), ERR_RETRY, 0, -1);
         while (w.out.action == RENEWER_NONE) {
-            int64_t wait = mono_since(w.out.wake_at, now);
-            assert_in_range(wait, 1, bound_ms[i] * NS_PER_MS);
-            now = w.out.wake_at;
-            world_tick(&w, now);
+            assert_in_range(mono_since(w.out.wake_at, w.now), 1, bound_ms[i] * NS_PER_MS);
+            play(&w, "wake");
         }
         expect_action(&w, RENEWER_PUT_RENEWAL);
         assert_true(w.out.fresh);
     }
-    world_ok(&w, now);
+    play(&w, "ok");
     assert_true(w.out.renewed);
-    assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
-    assert_false(mono_before(mono_add(now, 10 * NS_PER_SEC), w.out.wake_at)); /* back in step */
+    expect_note(&w, RENEWER_NOTE_RECOVERED, "again after");
+    assert_true(mono_since(w.out.wake_at, w.now) <= 10 * NS_PER_SEC); /* back in step */
+    play(&w, "wake ok");
+    assert_null(world_note(&w, RENEWER_NOTE_RECOVERED)); /* once */
 }
 
 TEST(failures_are_logged_at_once_then_each_minute_then_the_recovery)
 {
-    struct world w;
+    struct world w = renewing();
     int notes = 0;
-    world_renewing(&w);
     struct mono first = w.out.wake_at;
-    struct mono now = first;
-    world_tick(&w, now);
-    while (mono_before(now, mono_add(first, 150 * NS_PER_SEC))) {
-        if (w.out.action != RENEWER_NONE) {
-            world_fail(&w, now, ERR_RETRY, 503, -1);
-            const char *note = world_note(&w, RENEWER_NOTE_FAILED);
-            bool counts = note && strstr(note, " not shown)");
-            assert_int_equal(counts,
-                             note && notes > 0); /* nothing was held back before the first */
-            notes += note != NULL;
-        } else {
-            now = w.out.wake_at;
-            world_tick(&w, now);
-        }
+    while (mono_before(w.now, mono_add(first, 150 * NS_PER_SEC))) {
+        await_request(&w);
+        play(&w, "503");
+        const char *note = world_note(&w, RENEWER_NOTE_FAILED);
+        bool counts = note && strstr(note, " not shown)");
+        assert_int_equal(counts, note && notes > 0); /* nothing was held back before the first */
+        notes += note != NULL;
     }
     assert_int_equal(notes, 3);
-    while (w.out.action == RENEWER_NONE) {
-        now = w.out.wake_at;
-        world_tick(&w, now);
-    }
+    await_request(&w);
     world_ok(&w, mono_add(first, 155 * NS_PER_SEC));
-    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_RECOVERED), "155s"));
-    now = w.out.wake_at;
-    world_tick(&w, now);
-    world_fail(&w, now, ERR_RETRY, 503, -1);
-    assert_non_null(world_note(&w, RENEWER_NOTE_FAILED)); /* a new failure is news again */
+    expect_note(&w, RENEWER_NOTE_RECOVERED, "155s");
+    play(&w, "wake 503");
+    expect_note(&w, RENEWER_NOTE_FAILED, "the server said no"); /* a new failure is news again */
 }
 
 TEST(refusals_get_the_right_wait_and_words)
@@ -222,136 +174,113 @@ TEST(refusals_get_the_right_wait_and_words)
         {ERR_PARSE, 200, -1, 0, 0.2, RENEWER_GET, "the server said no"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
-        world_renewing(&w);
-        struct mono now = w.out.wake_at;
-        world_tick(&w, now);
-        world_fail(&w, now, rows[i].code, rows[i].status, rows[i].retry_after_ms);
-        const char *note = world_note(&w, RENEWER_NOTE_FAILED);
-        assert_non_null(note);
-        assert_non_null(strstr(note, rows[i].words));
-        assert_non_null(strstr(note, "updating lease 'ovn-kubernetes/ovn-dpu-w1'"));
-        assert_null(strchr(strstr(note, "last renewed "), 'm')); /* seconds ago */
-        double wait_s = (double)mono_since(w.out.wake_at, now) / 1e9;
+        struct world w = renewing();
+        play(&w, "wake");
+        world_fail(&w, w.now, rows[i].code, rows[i].status, rows[i].retry_after_ms);
+        expect_note(&w, RENEWER_NOTE_FAILED, rows[i].words);
+        expect_note(&w, RENEWER_NOTE_FAILED, "updating lease 'ovn-kubernetes/ovn-dpu-w1'");
+        const char *last = strstr(world_note(&w, RENEWER_NOTE_FAILED), "last renewed ");
+        assert_null(strchr(last, 'm')); /* seconds ago */
+        double wait_s = (double)mono_since(w.out.wake_at, w.now) / 1e9;
         if (wait_s < rows[i].least_s || wait_s > rows[i].most_s) {
             fail_msg("row %zu waits %f s", i, wait_s);
         }
-        world_tick(&w, w.out.wake_at);
+        play(&w, "wake");
         expect_action(&w, rows[i].next);
     }
 }
 
-TEST(forbidden_read_names_the_verb_get)
+TEST(a_failure_names_the_verb_and_the_last_renewal)
 {
-    struct world w;
-    struct renewer_config config = world_config();
-    world_init(&w, &config);
-    world_tick(&w, SEC(0));
-    world_fail(&w, SEC(0.1), ERR_AUTH, 403, -1);
-    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "verb 'get' on leases"));
-    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "last renewed never"));
+    struct world w = starting();
+    play(&w, "tick +0.1 403");
+    expect_note(&w, RENEWER_NOTE_FAILED, "verb 'get' on leases");
+    expect_note(&w, RENEWER_NOTE_FAILED, "last renewed never");
+    w = renewing();
+    play(&w, "@25 tick @30 503");
+    expect_note(&w, RENEWER_NOTE_FAILED, "29.9");
 }
 
 TEST(request_rate_stays_bounded_under_any_refusal)
 {
-    static const struct {
-        int code;
-        int status;
-    } rows[] = {{ERR_CONFLICT, 409}, {ERR_RETRY, 500}, {ERR_AUTH, 403},
-                {ERR_NOTFOUND, 404}, {ERR_PARSE, 422}, {ERR_PARSE, 200}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
+    static const char *const answers[] = {"409", "500", "403", "404", "422", "200"};
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+        struct world w = renewing();
         unsigned requests = 0;
-        world_renewing(&w);
-        struct mono now = w.out.wake_at;
-        struct mono end = mono_add(now, 1000 * NS_PER_SEC);
-        world_tick(&w, now);
-        while (mono_before(now, end)) {
-            if (w.out.action == RENEWER_GET && rows[i].status != 404) {
-                requests++;
-                world_ok(&w, now);
-            } else if (w.out.action != RENEWER_NONE) {
-                requests++;
-                world_fail(&w, now, rows[i].code, rows[i].status, -1);
-            } else {
-                now = w.out.wake_at;
-                world_tick(&w, now);
-            }
+        struct mono end = mono_add(w.out.wake_at, 1000 * NS_PER_SEC);
+        for (; mono_before(w.now, end); requests++) {
+            await_request(&w);
+            bool is_read = w.r.under_way == RENEWER_GET && !text_equal(answers[i], "404");
+            play(&w, is_read ? "ok" : answers[i]);
         }
         assert_in_range(requests, 100, 1000); /* below one per second, two per round at worst */
     }
 }
 
-/* ---- the lease ------------------------------------------------------------------------------ */
-
-TEST(missing_lease_is_waited_for_and_said_at_once_and_each_minute)
+TEST(a_connection_is_mistrusted_until_something_succeeds)
 {
-    struct world w;
-    struct renewer_config config = world_config();
-    int notes = 0;
-    struct mono now = SEC(0);
-    config.duration_ns = 3600 * NS_PER_SEC; /* not for us to make yet */
-    world_init(&w, &config);
-    world_tick(&w, now);
-    world_healthy(&w, now);
-    while (mono_before(now, SEC(130))) {
-        if (w.r.under_way != RENEWER_NONE) {
-            assert_int_equal(w.r.under_way, RENEWER_GET);
-            world_fail(&w, now, ERR_NOTFOUND, 404, -1);
-            assert_false(w.out.fresh); /* an answer came: the connection is well */
-            notes += world_note(&w, RENEWER_NOTE_MISSING) != NULL;
-            assert_true(notes > 0);
-        } else {
-            now = w.out.wake_at;
-            world_tick(&w, now);
-        }
+    static const struct {
+        int code;
+        int http_status;
+        bool is_fresh;
+    } rows[] = {{ERR_RETRY, 0, true},    {ERR_RETRY, 500, true}, {ERR_RETRY, 503, true},
+                {ERR_RETRY, 429, false}, {ERR_AUTH, 403, false}, {ERR_RETRY, 499, false}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w = renewing();
+        play(&w, "wake>put");
+        assert_false(w.out.fresh);
+        world_fail(&w, w.now, rows[i].code, rows[i].http_status, -1);
+        play(&w, "wake>put");
+        assert_int_equal(w.out.fresh, rows[i].is_fresh);
+        play(&w, "ok wake>put");
+        assert_false(w.out.fresh);
     }
-    assert_int_equal(notes, 3);
-    while (w.r.under_way == RENEWER_NONE) {
-        now = w.out.wake_at;
-        world_tick(&w, now);
-    }
-    world_ok(&w, now);
-    expect_action(&w, RENEWER_PUT_RENEWAL); /* at once */
 }
+
+/* A read that comes before a write proves nothing about the write; one that is all there is, does.
+ */
+TEST(a_read_ends_the_trouble_only_where_nothing_is_to_be_written)
+{
+    struct world w = starting();
+    play(&w, "tick +0.1 503 wake ok"); /* starting: nobody has judged yet */
+    expect_note(&w, RENEWER_NOTE_RECOVERED, "again after");
+    play(&w, "@20 sick @20.1 200 wake>get ok>report"); /* reporting */
+    assert_null(world_note(&w, RENEWER_NOTE_RECOVERED));
+    play(&w, "ok");
+    expect_note(&w, RENEWER_NOTE_RECOVERED, "again after");
+    w = accompanying();
+    play(&w, "wake 503 wake ok");
+    expect_note(&w, RENEWER_NOTE_RECOVERED, "again after");
+}
+
+TEST(waits_never_start_over_by_themselves)
+{
+    struct world w = renewing();
+    play(&w, "wake");
+    w.r.failures = UINT32_MAX;
+    play(&w, "lost");
+    assert_int_equal(w.r.failures, UINT32_MAX);
+}
+
+/* ---- conflicts ------------------------------------------------------------------------------ */
 
 TEST(conflict_costs_one_read_and_then_the_put)
 {
-    struct world w;
-    world_renewing(&w);
-    struct mono now = w.out.wake_at;
-    world_tick(&w, now);
-    world_conflict(&w, now);
-    expect_action(&w, RENEWER_GET);
-    world_ok(&w, now);
-    expect_action(&w, RENEWER_PUT_RENEWAL);
-    world_ok(&w, now);
+    struct world w = renewing();
+    play(&w, "wake 409>get ok>put ok>none");
     assert_true(w.out.renewed);
-    expect_action(&w, RENEWER_NONE);
     assert_int_equal(w.out.note_count, 0);
-    assert_int_equal(w.out.wake_at.ns, mono_add(now, 10 * NS_PER_SEC).ns);
-    world_tick(&w, w.out.wake_at);
-    world_conflict(&w, w.r.sent_at);
-    world_fail(&w, w.r.sent_at, ERR_RETRY, 500, -1); /* the read: what follows is no second one */
-    world_tick(&w, w.out.wake_at);
-    world_ok(&w, w.r.sent_at);
-    world_conflict(&w, w.r.sent_at);
-    expect_action(&w, RENEWER_GET);
+    assert_int_equal(mono_since(w.out.wake_at, w.now), 10 * NS_PER_SEC);
+    play(&w, "wake 409>get 500 wake ok>put"); /* the read: what follows is no second one */
+    play(&w, "409>get");
 }
 
 TEST(second_conflict_in_a_row_backs_off)
 {
-    struct world w;
-    world_renewing(&w);
-    struct mono now = w.out.wake_at;
-    world_tick(&w, now);
-    world_conflict(&w, now);
-    world_ok(&w, now);
-    world_conflict(&w, now);
-    expect_action(&w, RENEWER_NONE);
-    assert_non_null(world_note(&w, RENEWER_NOTE_FAILED));
-    world_tick(&w, w.out.wake_at);
-    expect_action(&w, RENEWER_GET);
+    struct world w = renewing();
+    play(&w, "wake 409>get ok>put 409>none");
+    expect_note(&w, RENEWER_NOTE_FAILED, "the server said no");
+    play(&w, "wake>get");
 }
 
 TEST(conflicts_in_a_row_back_off_like_failures)
@@ -359,19 +288,14 @@ TEST(conflicts_in_a_row_back_off_like_failures)
     static const int64_t bound_ms[] = {200, 400, 800};
     int64_t longest_ns[ARRAY_LEN(bound_ms)] = {0};
     for (uint64_t seed = 1; seed < 200; seed++) {
-        struct world w;
-        world_renewing(&w);
+        struct world w = renewing();
         w.r.random = seed * UINT64_C(0x9e3779b97f4a7c15);
-        struct mono now = w.out.wake_at;
-        world_tick(&w, now);
-        world_conflict(&w, now); /* the first is read and tried at once */
+        play(&w, "wake 409"); /* the first is read and tried at once */
         for (size_t i = 0; i < ARRAY_LEN(bound_ms); i++) {
-            world_ok(&w, now);
-            world_conflict(&w, now);
-            int64_t wait_ns = mono_since(w.out.wake_at, now);
+            play(&w, "ok 409");
+            int64_t wait_ns = mono_since(w.out.wake_at, w.now);
             longest_ns[i] = wait_ns > longest_ns[i] ? wait_ns : longest_ns[i];
-            now = w.out.wake_at;
-            world_tick(&w, now);
+            play(&w, "wake");
         }
     }
     for (size_t i = 0; i < ARRAY_LEN(bound_ms); i++) {
@@ -379,237 +303,416 @@ TEST(conflicts_in_a_row_back_off_like_failures)
     }
 }
 
-TEST(waits_never_start_over_by_themselves)
+TEST(annotation_by_a_controller_is_no_second_agent)
 {
-    struct world w;
-    world_renewing(&w);
-    world_tick(&w, w.out.wake_at);
-    w.r.failures = UINT32_MAX;
-    world_fail(&w, w.r.sent_at, ERR_RETRY, 0, -1);
-    assert_int_equal(w.r.failures, UINT32_MAX);
-}
-
-TEST(put_that_was_applied_although_its_answer_was_lost_is_our_own)
-{
-    struct world w;
-    world_renewing(&w);
+    struct world w = renewing();
     for (int i = 0; i < 5; i++) {
-        struct mono now = w.out.wake_at;
-        world_tick(&w, now);
-        expect_action(&w, RENEWER_PUT_RENEWAL);
-        (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), w.stamp); /* applied */
-        world_fail(&w, now, ERR_RETRY, 0, -1);
-        now = w.out.wake_at;
-        world_tick(&w, now);
-        world_conflict(&w, now);
-        expect_action(&w, RENEWER_GET);
-        world_ok(&w, now);
-        assert_null(world_note(&w, RENEWER_NOTE_SECOND_AGENT));
-        expect_action(&w, RENEWER_NONE);
+        play(&w, "wake 409 ok"); /* renewTime is the one we wrote */
+        assert_int_equal(w.out.note_count, 0);
+        play(&w, "ok");
     }
-}
-
-TEST(put_that_creates_is_no_renewal)
-{
-    struct world w;
-    world_renewing(&w);
-    struct mono now = w.out.wake_at;
-    world_tick(&w, now);
-    world_step(&w, (struct renewer_event){.kind = RENEWER_ANSWER,
-                                          .now = now,
-                                          .http_status = 201,
-                                          .retry_after_ms = -1,
-                                          .lease = &w.lease,
-                                          .sent_stamp = w.stamp});
-    assert_false(w.out.renewed);
-    expect_action(&w, RENEWER_GET);
-    world_ok(&w, now);
-    expect_action(&w, RENEWER_PUT_RENEWAL);
-    world_step(&w, (struct renewer_event){.kind = RENEWER_ANSWER, /* and once more */
-                                          .now = now,
-                                          .http_status = 201,
-                                          .retry_after_ms = -1,
-                                          .lease = &w.lease,
-                                          .sent_stamp = w.stamp});
-    assert_false(w.out.renewed);
-    expect_action(&w, RENEWER_NONE); /* it backs off */
-    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "created it anew"));
-}
-
-TEST(answer_that_shows_another_lease_is_no_success)
-{
-    struct world w;
-    world_renewing(&w);
-    struct mono now = w.out.wake_at;
-    world_tick(&w, now);
-    (void)text_copy(w.lease.name, sizeof(w.lease.name), "ovn-dpu-w2");
-    world_ok(&w, now);
-    assert_false(w.out.renewed);
-    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_FAILED), "another lease"));
-    world_tick(&w, w.out.wake_at);
-    expect_action(&w, RENEWER_GET);
-}
-
-TEST(deleted_and_recreated_lease_is_found_and_renewed)
-{
-    struct world w;
-    world_renewing(&w);
-    struct mono now = w.out.wake_at;
-    world_tick(&w, now);
-    world_fail(&w, now, ERR_NOTFOUND, 404, -1);
-    assert_non_null(world_note(&w, RENEWER_NOTE_MISSING));
-    now = w.out.wake_at;
-    world_tick(&w, now);
-    expect_action(&w, RENEWER_GET);
-    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
-    w.lease.renew_stamp[0] = '\0';
-    world_ok(&w, now);
-    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_RECREATED), "uid-2"));
-    expect_action(&w, RENEWER_PUT_RENEWAL);
-}
-
-TEST(foreign_holder_is_left_alone_and_reported_each_minute)
-{
-    struct world w;
-    int notes = 0;
-    world_renewing(&w);
-    struct mono now = w.out.wake_at;
-    struct mono start = now;
-    world_tick(&w, now);
-    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
-    world_conflict(&w, now);
-    while (mono_before(now, mono_add(start, 125 * NS_PER_SEC))) {
-        if (w.r.under_way != RENEWER_NONE) {
-            assert_int_equal(w.r.under_way, RENEWER_GET);
-            world_ok(&w, now);
-            expect_action(&w, RENEWER_NONE);
-            const char *note = world_note(&w, RENEWER_NOTE_FOREIGN);
-            assert_true(!note || strstr(note, "is held by 'somebody'"));
-            notes += note != NULL;
-        } else {
-            assert_int_equal(mono_since(w.out.wake_at, now), 10 * NS_PER_SEC);
-            now = w.out.wake_at;
-            world_tick(&w, now);
-        }
-    }
-    assert_int_equal(notes, 3);
-    while (w.r.under_way == RENEWER_NONE) {
-        world_tick(&w, w.out.wake_at);
-    }
-    w.lease.holder[0] = '\0';
-    world_ok(&w, mono_add(now, 10 * NS_PER_SEC));
-    assert_non_null(world_note(&w, RENEWER_NOTE_OURS_AGAIN));
-    expect_action(&w, RENEWER_PUT_RENEWAL);
 }
 
 TEST(second_agent_is_reported_once_and_we_go_on_renewing)
 {
-    struct world w;
+    struct world w = renewing();
     unsigned notes = 0;
-    unsigned renewed = 0;
-    world_renewing(&w);
     for (int i = 0; i < 13; i++) { /* 130 s */
-        struct mono now = w.out.wake_at;
-        world_tick(&w, now);
+        play(&w, "wake");
         (void)snprintf(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "theirs-%d", i);
-        world_conflict(&w, now);
-        world_ok(&w, now);
+        play(&w, "409 ok>put");
         const char *note = world_note(&w, RENEWER_NOTE_SECOND_AGENT);
         notes += note != NULL;
-        assert_true(i > 0 || !note); /* once may be our own former process */
-        assert_true(i != 1 || note);
-        expect_action(&w, RENEWER_PUT_RENEWAL);
-        world_ok(&w, now);
-        renewed += w.out.renewed;
+        assert_int_equal(note != NULL, i == 1); /* once may be our own former process */
+        play(&w, "ok");
+        assert_true(w.out.renewed);
     }
     assert_int_equal(notes, 1);
-    assert_int_equal(renewed, 13);
 }
 
 /* Sees a renewTime that is not ours, and says whether it was told of. */
 static bool meet_a_stranger(struct world *w)
 {
-    struct mono now = w->out.wake_at;
-    world_tick(w, now);
+    play(w, "wake");
     (void)snprintf(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "theirs-%u", w->puts);
-    world_conflict(w, now);
-    world_ok(w, now);
+    play(w, "409 ok");
     bool is_told = world_note(w, RENEWER_NOTE_SECOND_AGENT) != NULL;
-    world_ok(w, now);
+    play(w, "ok");
     return is_told;
 }
 
 TEST(one_sighting_is_forgotten_after_ten_rounds_of_our_own)
 {
     for (int rounds = 8; rounds < 11; rounds++) {
-        struct world w;
-        world_renewing(&w);
+        struct world w = renewing();
         for (int i = 0; i < 20; i++) {
-            world_tick(&w, w.out.wake_at);
-            world_ok(&w, w.r.sent_at);
+            play(&w, "wake ok");
         }
         assert_false(meet_a_stranger(&w));
         for (int i = 0; i < rounds; i++) {
-            world_tick(&w, w.out.wake_at);
-            world_ok(&w, w.r.sent_at);
+            play(&w, "wake ok");
         }
         assert_int_equal(meet_a_stranger(&w), rounds < 10);
     }
 }
 
-TEST(annotation_by_a_controller_is_no_second_agent)
+TEST(the_last_stamps_whose_answers_were_lost_are_our_own)
 {
-    struct world w;
-    world_renewing(&w);
-    for (int i = 0; i < 5; i++) {
-        struct mono now = w.out.wake_at;
-        world_tick(&w, now);
-        world_conflict(&w, now); /* renewTime is the one we wrote */
-        world_ok(&w, now);
-        assert_int_equal(w.out.note_count, 0);
-        world_ok(&w, now);
+    for (int applied = 0; applied < RENEWER_SENT_STAMPS; applied++) {
+        struct world w = renewing();
+        char stamp[NAMES_STAMP_BYTES] = "";
+        for (int i = 0; i < RENEWER_SENT_STAMPS; i++) {
+            play(&w, "wake>put");
+            if (i == applied) {
+                (void)text_copy(stamp, sizeof(stamp), w.stamp);
+            }
+            play(&w, "lost");
+        }
+        play(&w, "wake");
+        (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), stamp);
+        world_step(&w, (struct renewer_event){.kind = RENEWER_ANSWER,
+                                              .now = w.now,
+                                              .code = ERR_CONFLICT,
+                                              .http_status = 409,
+                                              .retry_after_ms = -1,
+                                              .message = "written in between"});
+        play(&w, "ok");
+        assert_int_equal(w.r.foreign_renewals, 0);
     }
+}
+
+/* ---- answers that were lost ------------------------------------------------------------------ */
+
+/* A renewal at the slot, which the server commits; but its answer is lost, and the next PUT meets a
+ * conflict. Leaves the read that follows under way. */
+static void lose_an_answer(struct world *w, int http_status, int64_t lost_ns)
+{
+    world_tick(w, w->r.slot);
+    expect_action(w, RENEWER_PUT_RENEWAL);
+    text_format(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "%s", w->stamp);
+    world_fail(w, mono_add(w->now, lost_ns), ERR_RETRY, http_status, -1);
+    play(w, "wake>put +0.001 409>get");
+}
+
+TEST(a_renewal_whose_answer_was_lost_is_not_made_again)
+{
+    static const int statuses[] = {0, 504};
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        struct world w = renewing();
+        struct mono sent = w.r.slot;
+        lose_an_answer(&w, statuses[i], NS_PER_SEC);
+        play(&w, "ok>none");
+        assert_true(w.out.renewed);
+        assert_null(world_note(&w, RENEWER_NOTE_SECOND_AGENT));
+        expect_note(&w, RENEWER_NOTE_RECOVERED, "again after");
+        assert_int_equal(w.r.renewed_at.ns, sent.ns);
+        assert_int_equal(w.out.wake_at.ns, mono_add(sent, 10 * NS_PER_SEC).ns);
+        play(&w, "wake>put");
+    }
+}
+
+TEST(a_lost_renewal_of_before_is_none_of_this_interval)
+{
+    struct world w = renewing();
+    lose_an_answer(&w, 504, NS_PER_SEC);
+    world_ok(&w, mono_add(w.r.slot, NS_PER_SEC)); /* a slow read: the next is due */
+    expect_action(&w, RENEWER_PUT_RENEWAL);
+    w = renewing();
+    lose_an_answer(&w, 504, 11 * NS_PER_SEC); /* the next was due before it was tried again */
+    play(&w, "ok>put");
+}
+
+TEST(what_the_lease_shows_beside_a_lost_renewal_is_mended)
+{
+    struct world w = renewing();
+    lose_an_answer(&w, 504, NS_PER_SEC);
+    w.lease.health = LEASE_HEALTH_UNHEALTHY;
+    play(&w, "ok>put");
+    w = renewing(); /* somebody else's write, beside a renewal that was refused */
+    play(&w, "wake +0.001 409 +0.001 ok>put");
+}
+
+/* ---- the lease ------------------------------------------------------------------------------ */
+
+TEST(missing_lease_is_waited_for_and_said_at_once_and_each_minute)
+{
+    struct world w = starting();
+    int notes = 0;
+    w.r.config.duration_ns = 3600 * NS_PER_SEC; /* not for us to make yet */
+    play(&w, "tick>get healthy");
+    while (mono_before(w.now, SEC(130))) {
+        await_request(&w);
+        assert_int_equal(w.r.under_way, RENEWER_GET);
+        play(&w, "404");
+        assert_false(w.out.fresh); /* an answer came: the connection is well */
+        notes += world_note(&w, RENEWER_NOTE_MISSING) != NULL;
+        assert_true(notes > 0);
+    }
+    assert_int_equal(notes, 3);
+    await_request(&w);
+    play(&w, "ok>put"); /* at once */
+}
+
+TEST(put_that_creates_is_no_renewal)
+{
+    struct world w = renewing();
+    play(&w, "wake created>get");
+    assert_false(w.out.renewed);
+    play(&w, "ok>put created>none"); /* once more: it backs off */
+    assert_false(w.out.renewed);
+    expect_note(&w, RENEWER_NOTE_FAILED, "created it anew");
+}
+
+TEST(answer_that_shows_another_lease_is_no_success)
+{
+    struct world w = renewing();
+    (void)text_copy(w.lease.name, sizeof(w.lease.name), "ovn-dpu-w2");
+    play(&w, "wake ok");
+    assert_false(w.out.renewed);
+    expect_note(&w, RENEWER_NOTE_FAILED, "another lease");
+    play(&w, "wake>get");
+}
+
+TEST(deleted_and_recreated_lease_is_found_and_renewed)
+{
+    struct world w = renewing();
+    play(&w, "wake 404");
+    expect_note(&w, RENEWER_NOTE_MISSING, "does not exist");
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    w.lease.renew_stamp[0] = '\0';
+    play(&w, "wake>get ok>put");
+    expect_note(&w, RENEWER_NOTE_RECREATED, "uid-2");
+}
+
+TEST(foreign_holder_is_left_alone_and_reported_each_minute)
+{
+    struct world w = renewing();
+    int notes = 0;
+    struct mono start = w.out.wake_at;
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    play(&w, "wake 409>get");
+    while (mono_before(w.now, mono_add(start, 125 * NS_PER_SEC))) {
+        play(&w, "ok>none");
+        const char *note = world_note(&w, RENEWER_NOTE_FOREIGN);
+        assert_true(!note || strstr(note, "is held by 'somebody'"));
+        notes += note != NULL;
+        assert_int_equal(mono_since(w.out.wake_at, w.now), 10 * NS_PER_SEC);
+        play(&w, "wake>get");
+    }
+    assert_int_equal(notes, 3);
+    w.lease.holder[0] = '\0';
+    play(&w, "ok>put");
+    expect_note(&w, RENEWER_NOTE_OURS_AGAIN, "no longer held");
+}
+
+/* The lease is ours again before anybody has judged: there is nothing more to read. */
+TEST(a_lease_that_is_ours_again_waits_for_the_verdict)
+{
+    struct world w = starting();
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    play(&w, "tick +0.1 ok wake");
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), w.r.config.holder);
+    play(&w, "ok");
+    assert_true(mono_is_never(w.out.wake_at));
+    play(&w, "@30 healthy>put");
 }
 
 TEST(lease_that_ends_before_the_next_renewal_is_a_configuration_mismatch)
 {
-    struct world w;
-    world_renewing(&w);
-    for (int i = 0; i < 3; i++) {
-        struct mono now = w.out.wake_at;
-        w.lease.duration_s = 10;
-        world_tick(&w, now);
-        world_ok(&w, now);
-        const char *note = world_note(&w, RENEWER_NOTE_MISMATCH);
-        assert_int_equal(note != NULL, i == 0);
-        assert_true(!note || strstr(note, "configuration mismatch"));
+    static const uint32_t durations_s[] = {10, 10, 10, 11, 9, 0};
+    struct world w = renewing();
+    for (size_t i = 0; i < ARRAY_LEN(durations_s); i++) {
+        w.lease.duration_s = durations_s[i];
+        play(&w, "wake ok");
+        assert_int_equal(world_note(&w, RENEWER_NOTE_MISMATCH) != NULL, i == 0 || i == 4);
     }
-    w.lease.duration_s = 11;
-    world_tick(&w, w.out.wake_at);
-    world_ok(&w, w.r.sent_at);
-    assert_null(world_note(&w, RENEWER_NOTE_MISMATCH));
+}
+
+/* ---- a lease that is gone, and that nobody makes anew ---------------------------------------- */
+
+/* Answers every request with a 404 until `until`; stops early where it creates. */
+static void miss_until(struct world *w, struct mono until)
+{
+    while (mono_before(w->now, until) && w->r.under_way != RENEWER_CREATE) {
+        play(w, w->r.under_way != RENEWER_NONE ? "404" : "wake");
+    }
+}
+
+/* Deleted while it renews every 10 s; the first 404 comes at 10 s. Creates it now. */
+static struct world deleted(void)
+{
+    struct world w = renewing();
+    miss_until(&w, SEC(120));
+    expect_action(&w, RENEWER_CREATE);
+    return w;
+}
+
+TEST(lease_that_stays_missing_for_its_duration_is_made_anew)
+{
+    struct world w = deleted();
+    assert_in_range(w.now.ns, SEC(49).ns, SEC(56).ns);
+    assert_true(w.out.deadline_ms > 0);
+    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
+    play(&w, "+1 created>none");
+    assert_true(w.out.renewed);
+    expect_note(&w, RENEWER_NOTE_CREATED, "created lease");
+    assert_null(world_note(&w, RENEWER_NOTE_RECREATED));
+    assert_true(mono_since(w.out.wake_at, w.now) <= 10 * NS_PER_SEC); /* the cadence goes on */
+    play(&w, "wake>put");
+}
+
+TEST(lease_that_comes_back_before_that_is_renewed_only)
+{
+    struct world w = renewing();
+    miss_until(&w, SEC(40));
+    await_request(&w);
+    play(&w, "ok>put ok");
+    struct mono back = w.now;
+    miss_until(&w, SEC(300)); /* gone again: the time counts anew */
+    expect_action(&w, RENEWER_CREATE);
+    assert_true(mono_since(w.now, back) > 40 * NS_PER_SEC);
+}
+
+TEST(lease_never_seen_is_made_too)
+{
+    struct world w = starting();
+    play(&w, "tick healthy");
+    miss_until(&w, SEC(120));
+    play(&w, "created");
+    expect_note(&w, RENEWER_NOTE_RENEWING, "renewing lease");
+}
+
+TEST(unhealthy_or_unjudged_dpu_makes_no_lease)
+{
+    struct world w = starting();
+    play(&w, "tick");
+    miss_until(&w, SEC(200));
+    assert_int_not_equal(w.r.under_way, RENEWER_CREATE);
+    w = renewing();
+    play(&w, "@5 sick");
+    miss_until(&w, SEC(200));
+    assert_int_not_equal(w.r.under_way, RENEWER_CREATE);
+    play(&w, "healthy"); /* missing for long enough */
+    miss_until(&w, SEC(300));
+    expect_action(&w, RENEWER_CREATE);
+    assert_true(mono_before(w.now, SEC(212)));
+}
+
+/* It may make the lease, waits out the flip, and is unhealthy by then, or stopping. */
+TEST(dpu_that_fails_before_its_turn_makes_no_lease)
+{
+    static const char *const ends[] = {"@58.3 sick @59 tick>get", "@58.3 stop>get"};
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        struct world w = announcing();
+        miss_until(&w, SEC(45));
+        play(&w, "404 @58 sick>get @58.1 healthy @58.2 404>none");
+        play(&w, ends[i]);
+    }
+}
+
+TEST(outage_is_no_proof_that_the_lease_is_missing)
+{
+    struct world w = renewing();
+    miss_until(&w, SEC(20));
+    while (mono_before(w.now, SEC(200))) {
+        assert_int_not_equal(w.r.under_way, RENEWER_CREATE);
+        play(&w, w.r.under_way != RENEWER_NONE ? "503" : "wake");
+    }
+}
+
+TEST(missing_right_is_said_once_and_tried_again_ever_more_rarely)
+{
+    struct world w = deleted();
+    unsigned tries = 0;
+    struct mono last = {0};
+    int64_t bound_ns = 10 * NS_PER_SEC;
+    for (; mono_before(w.now, SEC(7200)); miss_until(&w, SEC(7200))) {
+        if (tries++ > 0) {
+            int64_t wait_ns = mono_since(w.now, last);
+            assert_in_range(wait_ns, bound_ns, bound_ns + 20 * NS_PER_SEC);
+            bound_ns = bound_ns * 2 < 600 * NS_PER_SEC ? bound_ns * 2 : 600 * NS_PER_SEC;
+        }
+        last = w.now;
+        play(&w, "403");
+        const char *note = world_note(&w, RENEWER_NOTE_NOT_CREATED);
+        assert_true((note != NULL) == (tries == 2)); /* one alone may be a server's start */
+        assert_true(!note || strstr(note, "the server said no"));
+        assert_null(world_note(&w, RENEWER_NOTE_FAILED));
+    }
+    assert_in_range(tries, 15, 19);
+}
+
+/* A server that does not answer may be followed by one that has read its rules. */
+TEST(missing_right_is_asked_for_soon_behind_an_outage)
+{
+    static const char *const answers[] = {"lost", "500", "404"};
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+        struct world w = deleted();
+        for (int denials = 0; denials < 8; denials++) {
+            play(&w, "403");
+            miss_until(&w, mono_add(w.now, 700 * NS_PER_SEC));
+            expect_action(&w, RENEWER_CREATE);
+        }
+        play(&w, "403");
+        struct mono denied = w.now;
+        await_request(&w);
+        expect_action(&w, RENEWER_GET);
+        play(&w, answers[i]);
+        miss_until(&w, mono_add(w.now, 700 * NS_PER_SEC));
+        expect_action(&w, RENEWER_CREATE);
+        assert_true((mono_since(w.now, denied) < 60 * NS_PER_SEC) == (i < 2));
+    }
+}
+
+TEST(lease_that_another_made_first_is_read_and_renewed)
+{
+    struct world w = deleted();
+    play(&w, "409>get ok>put");
+}
+
+/* Its Node is gone, too, or it is swept away again and again. */
+TEST(failing_creations_are_a_lease_duration_apart)
+{
+    static const struct {
+        const char *answer;
+        enum renewer_note_kind told;
+        unsigned most_notes;
+    } rows[] = {{"404", RENEWER_NOTE_NOT_CREATED, 1},
+                {"500", RENEWER_NOTE_FAILED, 17}, /* one a minute */
+                {"lost", RENEWER_NOTE_FAILED, 17},
+                {"422", RENEWER_NOTE_FAILED, 17}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w = deleted();
+        unsigned tries = 0;
+        unsigned notes = 0;
+        for (; mono_before(w.now, SEC(1000)); miss_until(&w, SEC(1000))) {
+            tries++;
+            play(&w, rows[i].answer);
+            notes += world_note(&w, rows[i].told) != NULL;
+        }
+        assert_in_range(tries, 18, 25);
+        assert_in_range(notes, 1, rows[i].most_notes);
+    }
 }
 
 /* ---- health --------------------------------------------------------------------------------- */
 
 TEST(report_is_renewed_once_per_interval_and_the_lease_is_not)
 {
-    struct world w;
-    world_renewing(&w);
+    struct world w = renewing();
     unsigned renewals = w.puts;
-    world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "probe 'ovs': down");
-    assert_non_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
+    play(&w, "@5 sick");
+    expect_note(&w, RENEWER_NOTE_UNHEALTHY, "not renewing its lease: down");
     for (int i = 0; i < 100; i++) {
         expect_action(&w, RENEWER_PUT_HEALTH);
         assert_int_equal(w.out.health, LEASE_HEALTH_UNHEALTHY);
-        assert_string_equal(w.out.message, "probe 'ovs': down");
-        world_ok(&w, SEC(5.1 + 10 * i));
+        assert_string_equal(w.out.message, "down");
+        play(&w, "+0.1 ok");
         assert_int_equal(w.out.note_count, 0);
         assert_int_equal(w.out.wake_at.ns, SEC(15 + 10 * i).ns);
-        world_verdict(&w, SEC(6 + 10 * i), PROBE_UNHEALTHY, "probe 'ovs': down");
-        expect_action(&w, RENEWER_NONE);
+        play(&w, "+1 sick>none");
         assert_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
-        world_tick(&w, w.out.wake_at);
+        play(&w, "wake");
     }
     assert_int_equal(w.puts, renewals);
 }
@@ -617,26 +720,18 @@ TEST(report_is_renewed_once_per_interval_and_the_lease_is_not)
 /* As upstream's own DPU side does, which knows nothing of our report. */
 TEST(report_is_written_again_beside_another_that_renews_the_lease)
 {
-    struct world w;
+    struct world w = renewing();
     unsigned notes = 0;
-    world_renewing(&w);
-    world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
-    world_ok(&w, SEC(5.1));
+    play(&w, "@5 sick @5.1 ok");
     for (int i = 1; i < 60; i++) {
         (void)snprintf(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "theirs-%d", i);
-        struct mono now = w.out.wake_at;
-        world_tick(&w, now);
-        expect_action(&w, RENEWER_PUT_HEALTH);
-        world_conflict(&w, now);
-        expect_action(&w, RENEWER_GET);
-        world_ok(&w, now);
+        play(&w, "wake>report 409>get ok>report");
         for (size_t n = 0; n < w.out.note_count; n++) {
             assert_int_equal(w.out.notes[n].kind, RENEWER_NOTE_SECOND_AGENT);
-            assert_int_equal(w.out.notes[n].severity, RENEWER_WARN);
+            assert_int_equal(w.out.notes[n].level, LOG_WARN);
             notes++;
         }
-        expect_action(&w, RENEWER_PUT_HEALTH);
-        world_ok(&w, now);
+        play(&w, "ok");
         assert_int_equal(w.out.note_count, 0);
     }
     assert_int_equal(notes, 1);
@@ -644,115 +739,78 @@ TEST(report_is_written_again_beside_another_that_renews_the_lease)
 
 TEST(reporting_dpu_reports_on_a_lease_that_was_made_anew)
 {
-    struct world w;
-    world_renewing(&w);
-    world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
-    world_ok(&w, SEC(5.1));
-    world_tick(&w, SEC(15));
-    world_conflict(&w, SEC(15.1));
+    struct world w = renewing();
+    play(&w, "@5 sick @5.1 ok @15 tick @15.1 409");
     (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
-    world_ok(&w, SEC(15.2));
-    assert_non_null(world_note(&w, RENEWER_NOTE_RECREATED));
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    play(&w, "@15.2 ok>report");
+    expect_note(&w, RENEWER_NOTE_RECREATED, "uid-2");
 }
 
 TEST(a_late_report_is_no_late_renewal)
 {
-    struct world w;
-    world_renewing(&w);
-    world_verdict(&w, SEC(5), PROBE_UNHEALTHY, "down");
-    world_ok(&w, SEC(5.1));
-    world_tick(&w, SEC(200));
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    struct world w = renewing();
+    play(&w, "@5 sick @5.1 ok @200 tick>report");
     assert_null(world_note(&w, RENEWER_NOTE_LATE));
 }
 
 TEST(recovery_renews_at_once_and_keeps_the_cadence)
 {
-    struct world w;
-    world_renewing(&w);
+    struct world w = renewing();
     struct mono slot = w.out.wake_at;
-    world_verdict(&w, SEC(1), PROBE_UNHEALTHY, "down");
-    world_ok(&w, SEC(1.1));
-    world_healthy(&w, SEC(3));
-    assert_non_null(world_note(&w, RENEWER_NOTE_HEALTHY));
-    expect_action(&w, RENEWER_PUT_RENEWAL);
-    world_ok(&w, SEC(3.1));
+    play(&w, "@1 sick @1.1 ok @3 healthy>put");
+    expect_note(&w, RENEWER_NOTE_HEALTHY, "renewing the lease again");
+    play(&w, "@3.1 ok");
     assert_int_equal(w.out.wake_at.ns, slot.ns);
 }
 
 TEST(changed_message_is_written_at_most_once_per_interval)
 {
-    struct world w;
-    world_renewing(&w);
-    world_verdict(&w, SEC(1), PROBE_UNHEALTHY, "a");
-    world_ok(&w, SEC(1.1));
+    struct world w = renewing();
+    play(&w, "@1 sick @1.1 ok");
     world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "b");
     expect_action(&w, RENEWER_NONE);
     assert_int_equal(w.out.wake_at.ns, SEC(11).ns);
     world_verdict(&w, SEC(3), PROBE_UNHEALTHY, "c");
-    world_tick(&w, SEC(11));
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    play(&w, "@11 tick>report");
     assert_string_equal(w.out.message, "c");
-    world_ok(&w, SEC(11.1));
+    play(&w, "@11.1 ok");
     assert_int_equal(w.out.wake_at.ns, SEC(21).ns);
 }
 
 TEST(report_that_fails_or_meets_a_conflict_is_written_again)
 {
-    struct world w;
-    world_renewing(&w);
-    world_verdict(&w, SEC(1), PROBE_UNHEALTHY, "a");
-    world_ok(&w, SEC(1.1));
+    struct world w = renewing();
+    play(&w, "@1 sick @1.1 ok");
     world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "b");
-    world_tick(&w, SEC(11));
-    world_conflict(&w, SEC(11.1));
-    expect_action(&w, RENEWER_GET);
-    world_ok(&w, SEC(11.2));
-    expect_action(&w, RENEWER_PUT_HEALTH);
-    world_fail(&w, SEC(11.3), ERR_RETRY, 0, -1);
-    world_tick(&w, w.out.wake_at);
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    play(&w, "@11 tick @11.1 409>get @11.2 ok>report @11.3 lost wake>report");
     assert_string_equal(w.out.message, "b");
-    world_ok(&w, SEC(12));
+    play(&w, "@12 ok");
     assert_true(mono_before(SEC(21), w.out.wake_at));
 }
 
 TEST(verdict_that_flips_during_a_put_is_acted_on_right_after_it)
 {
-    struct world w;
-    world_renewing(&w);
-    struct mono now = w.out.wake_at;
-    world_tick(&w, now);
-    world_verdict(&w, now, PROBE_UNHEALTHY, "down");
-    expect_action(&w, RENEWER_NONE);
-    world_ok(&w, now);
-    expect_action(&w, RENEWER_PUT_HEALTH);
-    world_healthy(&w, now);
-    world_ok(&w, now);
-    expect_action(&w, RENEWER_NONE); /* the second flip in a row waits a second */
-    assert_int_equal(w.out.wake_at.ns, mono_add(now, NS_PER_SEC).ns);
-    world_tick(&w, w.out.wake_at);
-    expect_action(&w, RENEWER_PUT_RENEWAL);
+    struct world w = renewing();
+    play(&w, "wake sick>none ok>report healthy ok>none"); /* a second flip waits a second */
+    assert_int_equal(mono_since(w.out.wake_at, w.now), NS_PER_SEC);
+    play(&w, "wake>put");
 }
 
 TEST(probe_that_flips_all_the_time_is_written_once_a_second)
 {
-    struct world w;
+    struct world w = renewing();
     unsigned writes = 0;
     unsigned notes = 0;
-    world_renewing(&w);
     for (int i = 0; i < 1430; i++) { /* 100 s */
-        struct mono now = mono_add(SEC(20), i * 70 * NS_PER_MS);
-        world_verdict(&w, now, i % 2 == 0 ? PROBE_UNHEALTHY : PROBE_HEALTHY, "down");
-        for (;;) {
+        w.now = mono_add(SEC(20), i * 70 * NS_PER_MS);
+        play(&w, i % 2 == 0 ? "sick" : "healthy");
+        for (;; writes++) {
             notes += world_note(&w, RENEWER_NOTE_UNHEALTHY) != NULL;
             notes += world_note(&w, RENEWER_NOTE_HEALTHY) != NULL;
             if (w.r.under_way == RENEWER_NONE) {
                 break;
             }
-            writes++;
-            world_ok(&w, now);
+            play(&w, "ok");
         }
     }
     assert_in_range(writes, 90, 120);
@@ -761,145 +819,129 @@ TEST(probe_that_flips_all_the_time_is_written_once_a_second)
 
 TEST(flip_and_back_between_two_writes_changes_nothing)
 {
-    struct world w;
-    world_renewing(&w);
-    world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "down");
-    world_ok(&w, SEC(2.1));
-    world_healthy(&w, SEC(2.2));
+    struct world w = renewing();
+    play(&w, "@2 sick @2.1 ok @2.2 healthy");
     assert_int_equal(w.out.wake_at.ns, SEC(3).ns);
-    world_verdict(&w, SEC(2.3), PROBE_UNHEALTHY, "down");
-    world_tick(&w, w.out.wake_at);
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    play(&w, "@2.3 sick wake>report");
     assert_null(world_note(&w, RENEWER_NOTE_HEALTHY));
 }
 
 TEST(restart_on_a_dead_dataplane_reports_and_never_renews)
 {
-    struct world w;
-    struct renewer_config config = world_config();
-    world_init(&w, &config);
-    world_tick(&w, SEC(0));
-    world_ok(&w, SEC(0.1));
-    world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "down");
-    expect_action(&w, RENEWER_PUT_HEALTH);
-    world_ok(&w, SEC(2.1));
+    struct world w = starting();
+    play(&w, "tick @0.1 ok @2 sick>report @2.1 ok");
     assert_int_equal(w.puts, 0);
+}
+
+TEST(a_verdict_that_nobody_has_yet_changes_nothing)
+{
+    struct world w = starting();
+    play(&w, "tick @0.05 ok @1 healthy>put");
+    assert_null(world_note(&w, RENEWER_NOTE_UNHEALTHY));
+    play(&w, "@1.1 ok");
+    world_verdict(&w, SEC(3), PROBE_HEALTH_UNKNOWN, "");
+    play(&w, "wake>put");
 }
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 
 TEST(stop_leaves_the_lease_alone)
 {
-    struct world w;
-    world_renewing(&w);
-    world_tick(&w, w.out.wake_at);
-    world_stop(&w, SEC(11));
-    assert_true(w.out.stopped && w.out.cancel);
+    struct world w = renewing();
+    play(&w, "wake @11 stop>stopped");
+    assert_true(w.out.cancel);
     expect_action(&w, RENEWER_NONE);
-    world_tick(&w, SEC(100));
-    expect_action(&w, RENEWER_NONE);
+    world_step(&w, (struct renewer_event){.kind = RENEWER_ANSWER, /* what was cancelled */
+                                          .now = SEC(11),
+                                          .http_status = 200,
+                                          .retry_after_ms = -1,
+                                          .lease = &w.lease});
+    assert_false(w.out.renewed);
+    play(&w, "@100 tick>none");
     assert_false(w.out.stopped || w.out.cancel); /* that was said */
 }
 
 TEST(announced_stop_writes_shutdown_first)
 {
-    struct world w;
-    announcing(&w);
-    world_stop(&w, SEC(5));
-    assert_false(w.out.stopped);
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    struct world w = announcing();
+    play(&w, "@5 stop>report");
     assert_int_equal(w.out.health, LEASE_HEALTH_SHUTDOWN);
     assert_true(w.out.deadline_ms <= 1000);
-    world_ok(&w, SEC(5.1));
-    assert_true(w.out.stopped);
-    assert_non_null(world_note(&w, RENEWER_NOTE_SHUTDOWN));
+    play(&w, "@5.1 ok>stopped");
+    expect_note(&w, RENEWER_NOTE_SHUTDOWN, "announced");
+    assert_null(world_note(&w, RENEWER_NOTE_RECOVERED)); /* from nothing */
 }
 
 TEST(announcement_survives_a_conflict_with_our_own_last_put)
 {
-    struct world w;
-    announcing(&w);
-    struct mono now = w.out.wake_at;
-    world_tick(&w, now);
-    world_stop(&w, now);
+    struct world w = announcing();
+    play(&w, "wake stop>report");
     assert_true(w.out.cancel);
-    expect_action(&w, RENEWER_PUT_HEALTH);
-    world_conflict(&w, now);
-    expect_action(&w, RENEWER_GET);
-    world_ok(&w, now);
-    expect_action(&w, RENEWER_PUT_HEALTH);
-    world_ok(&w, now);
-    assert_true(w.out.stopped);
+    play(&w, "409>get ok>report ok>stopped");
 }
 
 /* Its answer comes while the second try is under way. */
 TEST(announcement_that_lands_late_is_one)
 {
-    struct world w;
-    announcing(&w);
-    world_stop(&w, SEC(5));
-    world_fail(&w, SEC(6), ERR_RETRY, 0, -1);
+    struct world w = announcing();
+    play(&w, "@5 stop @6 lost");
     w.lease.health = LEASE_HEALTH_SHUTDOWN;
-    world_step(&w,
-               (struct renewer_event){
-                   .kind = RENEWER_LATE, .now = SEC(6.5), .http_status = 200, .lease = &w.lease});
-    assert_true(w.out.stopped);
-    assert_non_null(world_note(&w, RENEWER_NOTE_SHUTDOWN));
+    play(&w, "@6.5 late>stopped");
+    expect_note(&w, RENEWER_NOTE_SHUTDOWN, "announced");
     assert_null(world_note(&w, RENEWER_NOTE_UNANNOUNCED));
 }
 
 TEST(announcement_gives_up_after_two_seconds)
 {
-    struct world w;
-    struct mono now = SEC(5);
-    announcing(&w);
-    world_stop(&w, now);
+    struct world w = announcing();
+    play(&w, "@5 stop");
     while (!w.out.stopped) {
-        if (w.out.action != RENEWER_NONE && mono_before(now, SEC(6.9))) {
-            now = mono_add(now, w.out.deadline_ms * NS_PER_MS);
-            world_fail(&w, now, ERR_RETRY, 0, -1);
+        if (w.out.action != RENEWER_NONE && mono_before(w.now, SEC(6.9))) {
+            world_fail(&w, mono_add(w.now, w.out.deadline_ms * NS_PER_MS), ERR_RETRY, 0, -1);
         } else {
-            now = w.out.wake_at;
-            world_tick(&w, now);
+            play(&w, "wake");
         }
     }
-    assert_int_equal(now.ns, SEC(7).ns);
-    assert_non_null(world_note(&w, RENEWER_NOTE_UNANNOUNCED));
+    assert_int_equal(w.now.ns, SEC(7).ns);
+    expect_note(&w, RENEWER_NOTE_UNANNOUNCED, "stopping unannounced");
+}
+
+/* Whatever has gone wrong until then. */
+TEST(an_announcement_has_tries_of_its_own)
+{
+    struct world w = announcing();
+    for (int i = 0; i < 8; i++) {
+        play(&w, "wake 503");
+    }
+    play(&w, "stop");
+    assert_int_equal(w.out.deadline_ms, 1000); /* half the time there is */
+    assert_int_equal(mono_since(w.out.wake_at, w.now), RENEWER_STOP_NS);
+    assert_non_null(strstr(w.out.message, "stopped on purpose"));
+    play(&w, "503");
+    assert_true(mono_since(w.r.retry_at, w.now) <= NS_PER_SEC);
+    w = announcing();
+    play(&w, "wake 409 ok 409 stop ok 409>get"); /* the announcement's first */
 }
 
 TEST(nothing_is_announced_on_a_foreign_or_missing_lease)
 {
-    struct world w;
-    announcing(&w);
+    struct world w = announcing();
     (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
-    world_tick(&w, w.out.wake_at);
-    world_conflict(&w, w.r.sent_at);
-    world_ok(&w, w.r.sent_at);
-    world_stop(&w, SEC(12));
-    assert_true(w.out.stopped);
-
-    announcing(&w);
-    world_stop(&w, SEC(5));
-    world_fail(&w, SEC(5.1), ERR_NOTFOUND, 404, -1);
-    assert_true(w.out.stopped);
-    assert_non_null(world_note(&w, RENEWER_NOTE_UNANNOUNCED));
+    play(&w, "wake 409 ok @12 stop>stopped");
+    w = announcing();
+    play(&w, "@5 stop @5.1 404>stopped");
+    expect_note(&w, RENEWER_NOTE_UNANNOUNCED, "stopping unannounced");
 }
 
-/* ---- beside another that renews ---------------------------------------------------------------
- */
+/* ---- beside another that renews -------------------------------------------------------------- */
 
 TEST(a_companion_reads_once_an_interval_and_never_renews)
 {
-    struct world w;
-    accompanying(&w);
+    struct world w = accompanying();
     for (int i = 0; i < 1000; i++) {
-        struct mono now = w.out.wake_at;
-        assert_in_range(now.ns, SEC(19 + 10 * i).ns, SEC(21 + 10 * i).ns);
+        assert_in_range(w.out.wake_at.ns, SEC(19 + 10 * i).ns, SEC(21 + 10 * i).ns);
         upstream_renews(&w);
-        world_tick(&w, now);
-        expect_action(&w, RENEWER_GET);
-        world_ok(&w, mono_add(now, 5 * NS_PER_MS));
-        expect_action(&w, RENEWER_NONE);
+        play(&w, "wake>get +0.005 ok>none");
         assert_true(w.out.renewed);
         assert_int_equal(w.out.note_count, 0); /* two writers are meant to be */
     }
@@ -907,160 +949,87 @@ TEST(a_companion_reads_once_an_interval_and_never_renews)
 
 TEST(a_companion_reads_right_before_it_writes)
 {
-    struct world w;
-    accompanying(&w);
-    world_verdict(&w, SEC(12), PROBE_UNHEALTHY, "ovs is dead");
+    struct world w = accompanying();
+    play(&w, "@12 sick");
     for (int i = 0; i < 5; i++) {
-        double at = 12 + 11 * i;
         upstream_renews(&w);
         expect_action(&w, RENEWER_GET);
-        world_ok(&w, SEC(at + 0.1));
-        expect_action(&w, RENEWER_PUT_HEALTH);
+        play(&w, "+0.1 ok>report");
         assert_int_equal(w.out.health, LEASE_HEALTH_UNHEALTHY);
-        assert_string_equal(w.out.message, "ovs is dead");
+        assert_string_equal(w.out.message, "down");
         if (i == 2) { /* upstream was between the two */
-            world_conflict(&w, SEC(at + 0.15));
-            expect_action(&w, RENEWER_GET);
-            world_ok(&w, SEC(at + 0.17));
-            expect_action(&w, RENEWER_PUT_HEALTH);
+            play(&w, "+0.05 409>get +0.02 ok>report");
             assert_int_equal(w.out.note_count, 0);
         }
         w.lease.health = LEASE_HEALTH_UNHEALTHY;
-        world_ok(&w, SEC(at + 0.2));
-        expect_action(&w, RENEWER_NONE);
-        world_tick(&w, SEC(at + 11));
+        play(&w, "+0.05 ok>none +10.8 tick");
     }
 }
 
 TEST(a_companion_takes_back_what_is_not_true_any_more)
 {
-    struct world w;
-    accompanying(&w);
+    struct world w = accompanying();
     w.lease.health = LEASE_HEALTH_UNHEALTHY; /* of a former life */
-    world_tick(&w, SEC(20.2));
-    world_ok(&w, SEC(20.3));
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    play(&w, "@20.2 tick @20.3 ok>report");
     assert_int_equal(w.out.health, LEASE_HEALTH_NONE);
-    world_ok(&w, SEC(20.4)); /* a webhook puts it back: not before the next look */
-    expect_action(&w, RENEWER_NONE);
+    play(&w, "@20.4 ok>none"); /* a webhook puts it back: not before the next look */
     assert_false(mono_before(w.out.wake_at, SEC(29)));
-    world_tick(&w, SEC(30.2));
-    world_ok(&w, SEC(30.3));
-    expect_action(&w, RENEWER_PUT_HEALTH);
-    world_fail(&w, SEC(30.4), ERR_RETRY, 500, -1);
-    world_tick(&w, SEC(31));
-    expect_action(&w, RENEWER_GET);
-    world_ok(&w, SEC(31.1));
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    play(&w, "@30.2 tick @30.3 ok>report @30.4 500 @31 tick>get @31.1 ok>report");
     w.lease.health = LEASE_HEALTH_NONE;
-    world_ok(&w, SEC(31.2));
-    assert_non_null(world_note(&w, RENEWER_NOTE_RECOVERED));
-    expect_action(&w, RENEWER_NONE);
+    play(&w, "@31.2 ok>none");
+    expect_note(&w, RENEWER_NOTE_RECOVERED, "again after");
 }
 
 TEST(a_companion_that_is_well_again_says_so_at_once)
 {
-    struct world w;
-    accompanying(&w);
-    world_verdict(&w, SEC(12), PROBE_UNHEALTHY, "ovs is dead");
-    world_ok(&w, SEC(12.1));
+    struct world w = accompanying();
+    play(&w, "@12 sick @12.1 ok");
     w.lease.health = LEASE_HEALTH_UNHEALTHY;
-    world_ok(&w, SEC(12.2));
-    world_healthy(&w, SEC(14)); /* its next look would be at 20 */
-    expect_action(&w, RENEWER_GET);
-    world_ok(&w, SEC(14.1));
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    play(&w, "@12.2 ok @14 healthy>get @14.1 ok>report"); /* its next look would be at 20 */
     assert_int_equal(w.out.health, LEASE_HEALTH_NONE);
 }
 
-TEST(a_companion_says_which_boot_it_is)
+/* Its boot, its version, and whether it asks anybody. */
+TEST(a_companion_says_what_it_is_once)
 {
-    struct world w;
-    struct renewer_config config = world_config();
-    config.is_companion = true;
-    (void)text_copy(config.boot_id, sizeof(config.boot_id), "boot-2");
-    world_init(&w, &config);
-    (void)text_copy(w.lease.boot_id, sizeof(w.lease.boot_id), "boot-1");
-    world_healthy(&w, SEC(0));
-    world_ok(&w, SEC(0.1));
-    expect_action(&w, RENEWER_PUT_HEALTH);
-    assert_int_equal(w.out.health, LEASE_HEALTH_NONE);
-    (void)text_copy(w.lease.boot_id, sizeof(w.lease.boot_id), "boot-2");
-    world_ok(&w, SEC(0.2));
-    expect_action(&w, RENEWER_NONE);
-    world_tick(&w, SEC(10.3));
-    world_ok(&w, SEC(10.4));
-    expect_action(&w, RENEWER_NONE);
-}
-
-TEST(a_companion_of_another_version_says_so)
-{
-    struct world w;
-    struct renewer_config config = world_config();
-    config.is_companion = true;
-    (void)text_copy(config.version, sizeof(config.version), "2");
-    world_init(&w, &config);
-    (void)text_copy(w.lease.agent_version, sizeof(w.lease.agent_version), "1");
-    world_healthy(&w, SEC(0));
-    world_ok(&w, SEC(0.1));
-    expect_action(&w, RENEWER_PUT_HEALTH);
-    (void)text_copy(w.lease.agent_version, sizeof(w.lease.agent_version), "2");
-    world_ok(&w, SEC(0.2));
-    expect_action(&w, RENEWER_NONE);
-    world_tick(&w, SEC(10.3));
-    world_ok(&w, SEC(10.4));
-    expect_action(&w, RENEWER_NONE);
-}
-
-TEST(a_companion_that_asks_nobody_says_so_and_takes_it_back)
-{
-    for (int has_none = 0; has_none < 2; has_none++) {
-        struct world w;
-        struct renewer_config config = world_config();
-        config.is_companion = true;
-        config.has_no_probe = has_none;
-        world_init(&w, &config);
-        w.lease.has_no_probe = !has_none;
-        world_healthy(&w, SEC(0));
-        world_ok(&w, SEC(0.1));
-        expect_action(&w, RENEWER_PUT_HEALTH);
-        w.lease.has_no_probe = has_none;
-        world_ok(&w, SEC(0.2));
-        expect_action(&w, RENEWER_NONE);
+    for (int i = 0; i < 4; i++) {
+        struct world w = starting();
+        w.r.config.is_companion = true;
+        (void)text_copy(w.lease.boot_id, sizeof(w.lease.boot_id), "boot-1");
+        (void)text_copy(w.r.config.boot_id, sizeof(w.r.config.boot_id), i == 0 ? "boot-2" : "");
+        (void)text_copy(w.lease.agent_version, sizeof(w.lease.agent_version), "1");
+        (void)text_copy(w.r.config.version, sizeof(w.r.config.version), i == 1 ? "2" : "");
+        w.r.config.has_no_probe = i == 2;
+        w.lease.has_no_probe = i == 3;
+        play(&w, "healthy @0.1 ok>report");
+        assert_int_equal(w.out.health, LEASE_HEALTH_NONE);
+        (void)text_copy(w.lease.boot_id, sizeof(w.lease.boot_id), "boot-2");
+        (void)text_copy(w.lease.agent_version, sizeof(w.lease.agent_version), "2");
+        w.lease.has_no_probe = i == 2;
+        play(&w, "@0.2 ok>none @10.3 tick>get @10.4 ok>none");
     }
 }
 
 TEST(a_companion_says_that_nobody_renews)
 {
-    struct world w;
-    accompanying(&w);
+    struct world w = accompanying();
     for (int i = 2; i < 5; i++) {
         world_tick(&w, SEC(i * 10 + 0.2));
-        world_ok(&w, SEC(i * 10 + 0.25));
+        play(&w, "+0.05 ok");
         assert_int_equal(w.out.note_count, 0);
     }
-    world_tick(&w, SEC(50.4));
-    world_ok(&w, SEC(50.5));
-    assert_non_null(strstr(world_note(&w, RENEWER_NOTE_NOT_RENEWED), "nobody renews lease"));
-    world_tick(&w, SEC(60.4)); /* nor does it make a lease that is gone */
-    world_fail(&w, SEC(60.5), ERR_NOTFOUND, 404, -1);
+    play(&w, "@50.4 tick @50.5 ok");
+    expect_note(&w, RENEWER_NOTE_NOT_RENEWED, "nobody renews lease");
+    play(&w, "@60.4 tick @60.5 404"); /* nor does it make a lease that is gone */
     for (int i = 0; i < 100; i++) {
-        struct mono now = w.out.wake_at;
-        world_tick(&w, now);
-        expect_action(&w, RENEWER_GET);
-        world_fail(&w, mono_add(now, NS_PER_MS), ERR_NOTFOUND, 404, -1);
+        play(&w, "wake>get +0.001 404");
     }
 }
 
 TEST(a_companion_announces_a_shutdown)
 {
-    struct world w;
-    accompanying(&w);
-    world_stop(&w, SEC(15));
-    expect_action(&w, RENEWER_GET);
-    world_ok(&w, SEC(15.1));
-    expect_action(&w, RENEWER_PUT_HEALTH);
+    struct world w = accompanying();
+    play(&w, "@15 stop>get @15.1 ok>report");
     assert_int_equal(w.out.health, LEASE_HEALTH_SHUTDOWN);
-    world_ok(&w, SEC(15.2));
-    assert_true(w.out.stopped);
+    play(&w, "@15.2 ok>stopped");
 }

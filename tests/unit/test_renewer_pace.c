@@ -106,10 +106,10 @@ static void answer_one(struct server *s)
 static int64_t time_to_renewal(const struct renewer_config *config, const struct outage *outage)
 {
     struct server s = {.outage = *outage, .now = SEC(0)};
-    world_init(&s.w, config);
+    s.w = starting_with(*config);
     s.w.lease.duration_s = (uint32_t)(config->duration_ns / NS_PER_SEC);
     world_tick(&s.w, s.now);
-    world_healthy(&s.w, s.now);
+    world_verdict(&s.w, s.now, PROBE_HEALTHY, "");
     while (s.accepted.ns == 0) {
         s.w.r.is_slow = outage->was_slow;
         if (s.w.r.under_way != RENEWER_NONE) {
@@ -157,18 +157,15 @@ TEST(next_renewal_after_any_outage_is_accepted_within_the_grace)
 /* The longest time between two renewals that arrive, each of them `took_ns` after it was sent. */
 static int64_t longest_gap_ns(const struct renewer_config *config, int64_t took_ns)
 {
-    struct world w;
+    struct world w = starting_with(*config);
     char stamp[NAMES_STAMP_BYTES] = ""; /* of the oldest write under way */
     struct mono now = SEC(0.1);
     struct mono arrived = now;
     struct mono arrives = MONO_NEVER;
     struct mono due = MONO_NEVER;
     int64_t longest_ns = 0;
-    world_init(&w, config);
     w.lease.duration_s = (uint32_t)(config->duration_ns / NS_PER_SEC);
-    world_healthy(&w, SEC(0));
-    world_ok(&w, SEC(0.05));
-    world_ok(&w, now);
+    play(&w, "healthy @0.05 ok @0.1 ok");
     for (int count = 0; count < 20;) {
         if (w.out.action != RENEWER_NONE) {
             due = mono_add(now, w.out.deadline_ms * NS_PER_MS);
@@ -191,10 +188,7 @@ static int64_t longest_gap_ns(const struct renewer_config *config, int64_t took_
             if (is_awaited) {
                 world_ok(&w, now);
             } else {
-                world_step(&w, (struct renewer_event){.kind = RENEWER_LATE,
-                                                      .now = now,
-                                                      .http_status = 200,
-                                                      .lease = &w.lease});
+                world_late(&w, now, 200);
             }
             assert_true(w.out.renewed);
             count++;
@@ -234,34 +228,27 @@ TEST(writes_may_take_what_the_duration_leaves)
 /* Where each takes longer than the first deadline, it is waited for: no second try beside it. */
 TEST(a_slow_server_is_given_its_time)
 {
-    struct world w;
-    world_renewing(&w);
-    world_tick(&w, SEC(10));
+    struct world w = renewing();
+    play(&w, "@10 tick");
     assert_int_equal(w.out.deadline_ms, 5000);
-    world_fail(&w, SEC(15), ERR_RETRY, 0, -1);
+    play(&w, "@15 lost");
     (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), w.stamp);
-    world_step(&w,
-               (struct renewer_event){
-                   .kind = RENEWER_LATE, .now = SEC(16), .http_status = 200, .lease = &w.lease});
+    play(&w, "@16 late");
     for (int i = 2; i < 5; i++) {
         world_tick(&w, SEC(10 * i));
         assert_int_equal(w.out.deadline_ms, 9000);
-        world_ok(&w, SEC(10 * i + 6));
+        play(&w, "+6 ok");
     }
-    world_tick(&w, SEC(50));
-    world_ok(&w, SEC(51)); /* no longer */
-    world_tick(&w, SEC(60));
+    play(&w, "@50 tick @51 ok @60 tick"); /* no longer */
     assert_int_equal(w.out.deadline_ms, 5000);
 }
 
 /* A name server that is asked for each search domain takes longer than a short lease lasts. */
 TEST(an_answer_is_welcome_for_longer_after_failures)
 {
-    struct world w;
-    struct renewer_config config = world_config();
-    config.interval_ns = 2 * NS_PER_SEC;
-    config.duration_ns = 10 * NS_PER_SEC;
-    world_init(&w, &config);
+    struct world w = starting();
+    w.r.config.interval_ns = 2 * NS_PER_SEC;
+    w.r.config.duration_ns = 10 * NS_PER_SEC;
     for (uint32_t failures = 0; failures < 5; failures++) {
         w.r.failures = failures;
         assert_int_equal(renewer_lasting_ns(&w.r) / NS_PER_SEC, failures < 3 ? 10 : 30);
@@ -270,44 +257,44 @@ TEST(an_answer_is_welcome_for_longer_after_failures)
 
 TEST(a_late_answer_that_is_no_renewal_of_ours_is_a_read)
 {
-    struct world w;
-    struct renewer_event late = {.kind = RENEWER_LATE, .http_status = 200, .lease = &w.lease};
-    world_renewing(&w);
-    world_tick(&w, SEC(10));
-    world_fail(&w, SEC(15), ERR_RETRY, 0, -1);
-    world_tick(&w, SEC(16));
-    expect_action(&w, RENEWER_PUT_RENEWAL);
-    late.now = SEC(17);
-    world_step(&w, late); /* the lease as it was */
+    struct world w = renewing();
+    play(&w, "@10 tick @15 lost @16 tick>put @17 late>put"); /* the lease as it was */
     assert_true(w.out.cancel);
     assert_false(w.out.renewed);
-    expect_action(&w, RENEWER_PUT_RENEWAL);
-    late.now = SEC(18);
-    late.http_status = 201; /* it was gone: what we made is not the host's */
-    world_step(&w, late);
+    world_late(&w, SEC(18), 201); /* it was gone: what we made is not the host's */
     assert_false(w.out.cancel);
-    world_fail(&w, SEC(19), ERR_RETRY, 503, -1);
-    world_tick(&w, w.out.wake_at);
+    play(&w, "@19 503 wake>get");
+}
+
+/* What is written beside it is as old, and a read under way shows the new one. */
+TEST(a_late_conflict_is_followed_by_one_read)
+{
+    struct world w = renewing();
+    struct renewer_event conflict = {
+        .kind = RENEWER_LATE, .code = ERR_CONFLICT, .http_status = 409, .now = SEC(17)};
+    play(&w, "@10 tick @15 lost @16 tick>put");
+    world_step(&w, conflict);
+    assert_true(w.out.cancel);
     expect_action(&w, RENEWER_GET);
+    conflict.now = SEC(17.5);
+    world_step(&w, conflict);
+    assert_false(w.out.cancel);
+    play(&w, "@18 ok>put");
 }
 
 TEST(no_wait_is_longer_than_the_pace_of_both_sides_allows)
 {
     static const double intervals_s[] = {0.1, 0.2, 1, 2, 10, 60};
     for (size_t i = 0; i < ARRAY_LEN(intervals_s); i++) {
-        struct world w;
-        struct renewer_config config = world_config();
-        config.interval_ns = (int64_t)(intervals_s[i] * 1e9);
-        config.duration_ns = 3600 * NS_PER_SEC;
-        world_init(&w, &config);
+        struct world w = starting();
+        int64_t interval_ns = (int64_t)(intervals_s[i] * 1e9);
+        w.r.config.interval_ns = interval_ns;
+        w.r.config.duration_ns = 3600 * NS_PER_SEC;
         for (uint32_t failures = 0; failures < 100; failures++) {
             w.r.failures = failures;
-            assert_true(renewer_deadline_ns(&w.r) <=
-                        lease_pace_slow_deadline_ns(config.interval_ns));
-            assert_true(renewer_backoff_ns(&w.r, failures) <=
-                        lease_pace_pause_ns(config.interval_ns));
+            assert_true(renewer_deadline_ns(&w.r) <= lease_pace_slow_deadline_ns(interval_ns));
+            assert_true(renewer_backoff_ns(&w.r, failures) <= interval_ns);
         }
-        assert_int_equal(renewer_deadline_ns(&w.r),
-                         lease_pace_slow_deadline_ns(config.interval_ns));
+        assert_int_equal(renewer_deadline_ns(&w.r), lease_pace_slow_deadline_ns(interval_ns));
     }
 }

@@ -3,9 +3,6 @@
 #include "base/time.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -158,7 +155,7 @@ TEST(a_formatted_text_is_cut_between_characters)
         {"\xf0\x9f\x98\x80", 4, "7 "}, {"", 1, ""},
         {"\xc3\xa9", 3, "7 "},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char out[16];
         memset(out, '~', sizeof(out));
         text_format(out, rows[i].bytes, "%d %s", 7, rows[i].text);
@@ -244,4 +241,73 @@ TEST(names_follow_dns_1123)
     longest[253] = 'a';
     longest[254] = '\0';
     assert_false(text_is_dns1123_subdomain(longest));
+}
+
+TEST(both_alphabets_of_base64_are_read_or_refused)
+{
+    static const struct {
+        enum base64_kind kind;
+        const char *in;
+        const char *out; /* NULL: refused */
+    } rows[] = {
+        {BASE64_STANDARD, "", ""},
+        {BASE64_STANDARD, "Zg==", "f"},
+        {BASE64_STANDARD, "Zg", "f"},
+        {BASE64_STANDARD, "YmE=", "ba"},
+        {BASE64_STANDARD, "Zm9v", "foo"},
+        {BASE64_STANDARD, "Zm9v\n YmE=\n", "fooba"},
+        {BASE64_STANDARD, "+/8=", "\xfb\xff"},
+        {BASE64_STANDARD, "-_8=", NULL},
+        {BASE64_STANDARD, "Z", NULL},
+        {BASE64_STANDARD, "Zg==Zg==", NULL},
+        {BASE64_STANDARD, "Zm9v\t", NULL},
+        {BASE64_URL, "Zm9vYg", "foob"},
+        {BASE64_URL, "-_8", "\xfb\xff"},
+        {BASE64_URL, "+/8", NULL},
+        {BASE64_URL, "Zg==", NULL},
+        {BASE64_URL, "Zm9vY", NULL},
+        {BASE64_URL, "Zm 9v", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        unsigned char out[BASE64_DECODED_BYTES(32)];
+        size_t len = 0;
+        bool read = base64_decode(rows[i].kind, rows[i].in, strlen(rows[i].in), out, &len);
+        assert_int_equal(read, rows[i].out != NULL);
+        if (rows[i].out) {
+            assert_int_equal(len, strlen(rows[i].out));
+            assert_memory_equal(out, rows[i].out, len);
+        }
+    }
+}
+
+/* RFC 3720, appendix B.4. */
+TEST(the_vectors_of_rfc_3720_hold)
+{
+    uint8_t zeros[32] = {0};
+    uint8_t ones[32];
+    uint8_t rising[32];
+    uint8_t falling[32];
+    for (uint8_t i = 0; i < 32; i++) {
+        ones[i] = 0xff;
+        rising[i] = i;
+        falling[i] = (uint8_t)(31 - i);
+    }
+    assert_int_equal(crc32c_compute(zeros, 32), 0x8a9136aa);
+    assert_int_equal(crc32c_compute(ones, 32), 0x62a8ab43);
+    assert_int_equal(crc32c_compute(rising, 32), 0x46dd794e);
+    assert_int_equal(crc32c_compute(falling, 32), 0x113fdb5c);
+    assert_int_equal(crc32c_compute("123456789", 9), 0xe3069283);
+    assert_int_equal(crc32c_compute("", 0), 0);
+}
+
+TEST(a_flipped_bit_is_noticed)
+{
+    char page[512];
+    memset(page, 'x', sizeof(page));
+    uint32_t before = crc32c_compute(page, sizeof(page));
+    for (size_t bit = 0; bit < sizeof(page) * 8; bit += 7) {
+        page[bit / 8] = (char)(page[bit / 8] ^ (1 << bit % 8));
+        assert_int_not_equal(crc32c_compute(page, sizeof(page)), before);
+        page[bit / 8] = (char)(page[bit / 8] ^ (1 << bit % 8));
+    }
 }

@@ -41,22 +41,6 @@ TEST(boot_that_was_before_is_not_the_present_one)
     assert_string_equal(known(&w), BOOT("b"));
 }
 
-TEST(boots_of_before_are_known_over_three_reboots)
-{
-    static const char *const boots[] = {BOOT("b"), BOOT("c"), BOOT("d")};
-    struct world w;
-    world_booted(&w);
-    for (int i = 0; i < (int)ARRAY_LEN(boots); i++) {
-        boot(&w, boots[i]);
-        world_renew(&w, 11 + i);
-        assert_true(w.out.rebooted);
-    }
-    boot(&w, BOOT("a"));
-    world_renew(&w, 21);
-    assert_false(w.out.rebooted);
-    assert_string_equal(known(&w), BOOT("d"));
-}
-
 TEST(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed)
 {
     struct world w;

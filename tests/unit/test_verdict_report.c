@@ -66,6 +66,26 @@ TEST(report_on_a_foreign_lease_is_ignored)
     READY(&w);
 }
 
+TEST(report_first_seen_under_a_foreign_holder_counts_once_it_is_ours)
+{
+    struct world w;
+    world_ready(&w);
+    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    world_report(&w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report 7");
+    world_seen(&w, SEC(7));
+    READY(&w);
+    w.lease = world_lease(); /* repaired */
+    world_report(&w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report 7");
+    world_version(&w, 1000);
+    world_stamp(&w, 1);
+    world_seen(&w, SEC(9));
+    SICK(&w);
+    world_renew(&w, 11);
+    SICK(&w);
+}
+
 TEST(leftover_report_under_ongoing_renewals_is_disproved)
 {
     struct world w;
@@ -170,8 +190,8 @@ TEST(report_that_runs_out_over_an_outage_admits_nobody)
     }
 }
 
-/* What was refused stays refused until a renewal; one beside the report is one. */
-TEST(report_taken_back_admits_only_who_renewed_since)
+/* What was refused stays refused until a renewal. */
+TEST(report_taken_back_admits_with_the_next_renewal)
 {
     for (int is_renewed = 0; is_renewed < 2; is_renewed++) {
         struct world w;
@@ -184,11 +204,12 @@ TEST(report_taken_back_admits_only_who_renewed_since)
         world_report(&w, LEASE_HEALTH_NONE, "");
         world_next_version(&w);
         world_seen(&w, SEC(20));
+        SICK(&w);
         if (is_renewed) {
+            world_renew(&w, 21);
             READY(&w);
             continue;
         }
-        SICK(&w);
         world_silence_until(&w, 62);
         EXPIRED(&w);
     }
@@ -279,6 +300,7 @@ TEST(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals)
         world_report(&w, LEASE_HEALTH_UNHEALTHY, "");
         (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), rows[i].reported);
         world_read(&w, SEC(26), SEC(26));
+        world_serve(&w, SEC(26), CHAIN_TAKEN); /* a mark tells whether it stands */
         if (rows[i].counts) {
             SICK(&w);
         } else {

@@ -65,6 +65,24 @@ TEST(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
     }
 }
 
+/* While the last mark is under way nothing says that the DPU renews. */
+TEST(a_dpu_that_was_given_a_retry_is_held_until_it_renews_or_is_condemned)
+{
+    struct world w;
+    world_ready(&w);
+    restart(&w, 100);
+    look(&w, 100);
+    world_until(&w, 120, CHAIN_TAKEN); /* condemned at 120, by a mark that starts then */
+    HELD(&w);
+    world_tick(&w, SEC(120));
+    assert_true(w.out.mark);
+    HELD(&w);
+    world_tick(&w, SEC(120.5));
+    HELD(&w);
+    world_mark(&w, CHAIN_TAKEN, SEC(120), SEC(121));
+    EXPIRED(&w);
+}
+
 TEST(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end)
 {
     struct world w;

@@ -88,7 +88,7 @@ static void walk(uint64_t seed)
         const struct verdict_event event = {
             .kind = (enum verdict_event_kind)draw(&r, 0, VERDICT_TICK),
             .now = SEC(now),
-            .source = (enum verdict_source)draw(&r, 0, VERDICT_BY_WRITE),
+            .source = (enum verdict_source)draw(&r, 0, VERDICT_BY_MARK),
             .started_at = SEC(now - (double)draw(&r, 0, 50) / 10),
             .failure = "failure",
             .pods = draw(&r, 0, 1) ? "pods" : NULL,
@@ -96,7 +96,7 @@ static void walk(uint64_t seed)
             .accusation = "gone",
             .outcome = (enum chain_outcome)draw(&r, 0, CHAIN_OUTCOMES - 1),
             .is_lasting = draw(&r, 0, 1) == 1,
-            .lease = &w.lease,
+            .lease = &w.lease, /* of a mark, too: our own write */
         };
         const enum verdict_phase before = w.x.phase;
         const bool admitted = verdict_readiness(&w.x)->admit;
@@ -110,15 +110,14 @@ static void walk(uint64_t seed)
         assert_true(!v->admit || !accused); /* it takes away, whatever the lease says, */
         assert_true(v->reason != REASON_HOST_PROBE_FAILED || accused); /* and nobody else does */
         assert_true(v->reason < REASON_RECORD_MISSING && v->message[0] != '\0');
-        /* Only what is proven condemns, and only a renewal, or a report that was taken back,
-         * admits again. */
+        /* Only what is proven condemns, and only a renewal admits again. */
         assert_true(before != VERDICT_FRESH || w.x.phase != VERDICT_EXPIRED ||
                     event.kind == VERDICT_MARK ||
                     (event.kind == VERDICT_LEASE_ABSENT && event.is_lasting));
         assert_true(before == VERDICT_FRESH || w.x.phase != VERDICT_FRESH ||
-                    event.kind == VERDICT_LEASE_OBSERVED);
+                    event.kind == VERDICT_LEASE_OBSERVED || event.kind == VERDICT_MARK);
         assert_true(admitted || !v->admit || w.out.renewed || event.kind == VERDICT_PODS ||
-                    event.kind == VERDICT_HOST_PROBES || before == VERDICT_REPORTED);
+                    event.kind == VERDICT_HOST_PROBES);
         assert_true(v->observed.ns == 0 || mono_reached(event.now, v->observed));
         assert_true(v->blind_ns >= 0);
     }

@@ -79,7 +79,7 @@ static inline void world_stamp(struct world *w, double seconds)
     w->lease.renew_time =
         (struct wall){INT64_C(1790000000) * NS_PER_SEC + (int64_t)(seconds * 1e9)};
     w->lease.renew_time_valid = true;
-    rfc3339_format_micro(w->lease.renew_time, w->lease.renew_stamp);
+    rfc3339_format(w->lease.renew_time, true, w->lease.renew_stamp);
 }
 
 /* One more step of the same call. */
@@ -110,31 +110,26 @@ static inline void world_tick(struct world *w, struct mono now)
     world_step(w, (struct verdict_event){.kind = VERDICT_TICK, .now = now});
 }
 
-static inline void world_observe(struct world *w, enum verdict_source source, struct mono now)
+static inline void world_observe(struct world *w, enum verdict_source source, struct mono started,
+                                 struct mono now)
 {
-    world_step(
-        w, (struct verdict_event){
-               .kind = VERDICT_LEASE_OBSERVED, .now = now, .lease = &w->lease, .source = source});
+    world_step(w, (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED,
+                                         .now = now,
+                                         .started_at = started,
+                                         .lease = &w->lease,
+                                         .source = source});
 }
 
 /* As a working watch shows it. */
 static inline void world_seen(struct world *w, struct mono now)
 {
-    world_observe(w, VERDICT_BY_WATCH, now);
+    world_observe(w, VERDICT_BY_WATCH, now, now);
 }
 
 static inline void world_version(struct world *w, uint64_t version)
 {
     text_format(w->lease.resource_version, sizeof(w->lease.resource_version), "%llu",
                 (unsigned long long)version);
-}
-
-static inline void world_read_ok(struct world *w, enum verdict_source source, struct mono started,
-                                 struct mono now)
-{
-    world_also(w,
-               (struct verdict_event){
-                   .kind = VERDICT_READ_OK, .now = now, .started_at = started, .source = source});
 }
 
 static inline void world_next_version(struct world *w)
@@ -148,47 +143,30 @@ static inline void world_next_version(struct world *w)
 /* The list before the watch. */
 static inline void world_list(struct world *w, struct mono now)
 {
-    world_observe(w, VERDICT_BY_READ, now);
-    world_read_ok(w, VERDICT_BY_READ, now, now);
+    world_observe(w, VERDICT_BY_READ, now, now);
 }
 
-/* What the core asks for is answered by a server of one kind: as a mark would end. */
-static inline void world_show(struct world *w, enum chain_outcome server, struct mono started,
-                              struct mono now)
+/* What the core asks for is answered by a server of one kind. */
+static inline void world_told(struct world *w, enum chain_outcome server,
+                              enum verdict_source source, struct mono started, struct mono now)
 {
-    if (server == CHAIN_ABSENT) {
-        world_step(w, (struct verdict_event){.kind = VERDICT_LEASE_ABSENT,
-                                             .now = now,
-                                             .started_at = started,
-                                             .source = VERDICT_BY_CONFIRM,
-                                             .is_lasting = w->may_not_create});
-    } else {
-        world_observe(w, server == CHAIN_TAKEN ? VERDICT_BY_WRITE : VERDICT_BY_CONFIRM, now);
-    }
+    struct verdict_event event = {.now = now,
+                                  .started_at = started,
+                                  .source = source,
+                                  .lease = &w->lease,
+                                  .is_lasting = w->may_not_create};
+    event.kind = server == CHAIN_LOST       ? VERDICT_READ_FAILED
+                 : server == CHAIN_NONSENSE ? VERDICT_LEASE_UNREADABLE
+                 : server == CHAIN_ABSENT   ? VERDICT_LEASE_ABSENT
+                                            : VERDICT_LEASE_OBSERVED;
+    event.failure = server == CHAIN_LOST ? "connection refused" : "the answer is not a JSON object";
+    world_step(w, event);
 }
 
 static inline void world_read_from(struct world *w, enum chain_outcome server, struct mono started,
                                    struct mono now)
 {
-    const struct verdict_event failed = {.kind = VERDICT_READ_FAILED,
-                                         .now = now,
-                                         .started_at = started,
-                                         .failure = "connection refused",
-                                         .source = VERDICT_BY_CONFIRM};
-    const struct verdict_event unreadable = {.kind = VERDICT_LEASE_UNREADABLE,
-                                             .now = now,
-                                             .failure = "the answer is not a JSON object",
-                                             .source = VERDICT_BY_CONFIRM};
-    if (server == CHAIN_LOST) {
-        world_step(w, failed);
-        return;
-    }
-    if (server == CHAIN_NONSENSE) {
-        world_step(w, unreadable);
-    } else {
-        world_show(w, server == CHAIN_ABSENT ? server : CHAIN_CONFLICT, started, now);
-    }
-    world_read_ok(w, VERDICT_BY_CONFIRM, started, now);
+    world_told(w, server, VERDICT_BY_CONFIRM, started, now);
 }
 
 /* The read that `confirm` asks for. */
@@ -209,14 +187,14 @@ static inline void world_mark(struct world *w, enum chain_outcome outcome, struc
     w->out = (struct verdict_update){.wake_at = MONO_NEVER};
     if (outcome == CHAIN_TAKEN) {
         world_next_version(w);
-    }
-    if (outcome != CHAIN_LOST && outcome != CHAIN_NONSENSE) {
-        world_show(w, outcome, started, now);
+    } else if (outcome != CHAIN_LOST && outcome != CHAIN_NONSENSE) {
+        world_told(w, outcome, VERDICT_BY_MARK, started, now);
     }
     world_also(w, (struct verdict_event){.kind = VERDICT_MARK,
                                          .now = now,
                                          .started_at = started,
                                          .outcome = outcome,
+                                         .lease = outcome == CHAIN_TAKEN ? &w->lease : NULL,
                                          .failure = "the server's own words"});
 }
 

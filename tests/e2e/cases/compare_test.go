@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"dpu-heartbeat.test/e2e/crio"
 	"dpu-heartbeat.test/e2e/harness"
 	"github.com/containernetworking/cni/libcni"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
@@ -328,9 +327,9 @@ func comparePlannedStop(t *testing.T) {
 }
 
 // asksOnce makes what a runtime asks with: the network of the moment, and a pod.
-func (n *crioNode) asksOnce() (*libcni.CNIConfig, *libcni.NetworkConfigList, *libcni.RuntimeConf) {
+func (n *ovnNode) asksOnce() (*libcni.CNIConfig, *libcni.NetworkConfigList, *libcni.RuntimeConf) {
 	n.t.Helper()
-	list, err := crio.Network(n.file("net.d"))
+	list, err := n.network()
 	must(n.t, err)
 	return libcni.NewCNIConfigWithCacheDir([]string{n.file("bin")}, n.file("cache"), n.plugins), list,
 		&libcni.RuntimeConf{ContainerID: "c1", NetNS: networkPath(newNetwork(n.t)), IfName: "eth0"}

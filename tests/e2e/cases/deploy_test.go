@@ -232,6 +232,7 @@ func TestGivenBadArgumentsWhenACredentialIsAskedForThenItSaysWhatIsWrong(t *test
 
 // The documentation, command by command, on a cluster of its own.
 func TestGivenTheWalkthroughWhenItsCommandsAreRunAsTheyStandThenEachDoesWhatThePageSays(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/usr/bin/python3", "../../docs/walkthrough.py")

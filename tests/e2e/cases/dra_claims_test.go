@@ -58,8 +58,6 @@ func (p *pair) crashLoops(name string) {
 }
 
 func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEventsOnPodsSaySo(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
 	p := realPair(t)
 	p.claimObjects()
 	p.startDRAHost("--log-level=debug")

@@ -42,21 +42,8 @@ func (p *pair) reports(health string) {
 
 // What the kubelet makes of an agent that says too much, nothing, and is no more.
 func TestGivenAPodThatClaimsTheDPUWhenTheAgentIsHastyHangsOrIsGoneThenTheKubeletHasTheLastWord(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
-	p := realPair(t)
-	if !p.hasGates() {
-		t.Skip("this Kubernetes shows no health of devices by default")
-	}
-	p.claimObjects()
-	p.startDRAHost()
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
-	p.taints(soon, "")
-	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	p.claimingPod("sees")
-	p.podRuns("sees")
-	p.podHealth(2*soon, "sees", core.ResourceHealthStatusHealthy, "")
+	p, _ := claimedDPU(t)
+	p.healthyPod("sees")
 
 	// When the DPU's health changes in quick succession, then the pod is shown the last of it.
 	p.DPU.Kill()
@@ -146,9 +133,7 @@ func (p *pair) podShares(limit time.Duration, name string) {
 
 // One story, in order, as an administrator turns the gates on, and off again.
 func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThere(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
-	p := realPair(t)
+	p := realPairAlone(t)
 	if !p.hasGates() {
 		t.Skip("this Kubernetes has none of them on by default")
 	}

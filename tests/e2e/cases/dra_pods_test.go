@@ -36,8 +36,6 @@ func anyNode(spec *core.PodSpec) {
 }
 
 func TestGivenPodsThatKnowNoDRAWhenTheDPUDiesThenTheyAreShownItAndKeptAway(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
 	p := realPair(t)
 	if !p.hasGates() {
 		t.Skip("this Kubernetes has neither mutating policies nor extended resources by DRA on by default")

@@ -38,6 +38,31 @@ func (p *pair) startDRAHost(more ...string) {
 	must(p.t, err)
 }
 
+// claimedDPU is the real node with a DPU that is Ready, on offer by DRA and healthy, where this Kubernetes has device
+// taints and health in pods on by default.
+func claimedDPU(t *testing.T, flags ...string) (*pair, *resource.ResourceSlice) {
+	t.Helper()
+	p := realPair(t)
+	if !p.hasGates() {
+		t.Skip("this Kubernetes has neither taints nor health nor sharing of devices on by default")
+	}
+	p.claimObjects()
+	p.startDRAHost(flags...)
+	p.StartDPUEvery(interval, nodeDuration)
+	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	slice := p.taints(soon, "")
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	return p, slice
+}
+
+// healthyPod creates a pod that claims the DPU, and waits until it runs and shows it healthy.
+func (p *pair) healthyPod(name string) {
+	p.t.Helper()
+	p.claimingPod(name)
+	p.podRuns(name)
+	p.podHealth(2*soon, name, core.ResourceHealthStatusHealthy, "")
+}
+
 // hasGates says whether this Kubernetes has device taints, health in pods and shared devices on by
 // default. Before 1.36 the API server drops them silently.
 func (p *pair) hasGates() bool { return minor(p.t) >= 36 }
@@ -182,27 +207,11 @@ func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text str
 
 // One story, in order: a DPU that is claimed, dies, returns, and whose watcher goes away.
 func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFollow(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
-	p := realPair(t)
-	if !p.hasGates() {
-		t.Skip("this Kubernetes has neither taints nor health nor sharing of devices on by default")
-	}
-	must(t, os.MkdirAll(shared.node.Path("/var/lib/kubelet/plugins_registry"), 0o755))
-	p.claimObjects()
-
-	// Given a living DPU, when a pod claims it, then it runs and is shown a healthy device.
-	p.startDRAHost("--dra-attribute=model=bf3")
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
-	slice := p.taints(soon, "")
+	p, slice := claimedDPU(t, "--dra-attribute=model=bf3")
 	if len(slice.OwnerReferences) != 1 || slice.OwnerReferences[0].Name != realNode {
 		t.Errorf("the slice's owners are %v", slice.OwnerReferences)
 	}
-	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	p.claimingPod("claims")
-	p.podRuns("claims")
-	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
+	p.healthyPod("claims")
 	p.claimingPod("shares") // every pod of the node may have it
 	p.podRuns("shares")
 
@@ -244,8 +253,6 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 // The kubelet goes the same way to the API server as the agent, so the way stays and the agent's
 // right to read its lease goes: the agent cannot know, and the pod is told just that.
 func TestGivenAPodThatClaimsTheDPUWhenTheHostMayNotReadTheLeaseThenItsHealthIsUnknown(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
 	p := realPair(t)
 	if !p.hasGates() {
 		t.Skip("this Kubernetes shows no health in pods by default")
@@ -267,9 +274,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheHostMayNotReadTheLeaseThenItsHealthIsUn
 	p.startDRAHost()
 	p.StartDPUEvery(interval, nodeDuration)
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	p.claimingPod("wonders")
-	p.podRuns("wonders")
-	p.podHealth(2*soon, "wonders", core.ResourceHealthStatusHealthy, "")
+	p.healthyPod("wonders")
 
 	p.unbind("dpu-host-agent")
 	p.DPU.Kill()
@@ -284,8 +289,6 @@ func TestGivenAPodThatClaimsTheDPUWhenTheHostMayNotReadTheLeaseThenItsHealthIsUn
 
 // What is left where the API server drops taints: an unhealthy DPU is not offered at all.
 func TestGivenAnOlderKubernetesWhenTheDPUDiesAndReturnsThenItIsWithdrawnAndOfferedAgain(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
 	p := realPair(t)
 	if p.hasGates() {
 		t.Skip("this Kubernetes has device taints")
@@ -324,18 +327,7 @@ func (p *pair) podGone(limit time.Duration, name string) {
 }
 
 func TestGivenTheNoExecuteEffectWhenTheDPUDiesThenItsPodsAreEvicted(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
-	p := realPair(t)
-	if !p.hasGates() {
-		t.Skip("this Kubernetes has no device taints on by default")
-	}
-	p.claimObjects()
-	p.startDRAHost("--dra-taint-effect=NoExecute")
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
-	p.taints(soon, "")
-	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p, _ := claimedDPU(t, "--dra-taint-effect=NoExecute")
 	p.claimingPod("evicted")
 	p.podRuns("evicted")
 	p.pod("bystander", realNode)
@@ -348,21 +340,8 @@ func TestGivenTheNoExecuteEffectWhenTheDPUDiesThenItsPodsAreEvicted(t *testing.T
 
 // Two agents side by side, as a DaemonSet with maxSurge has them for a moment.
 func TestGivenARollingUpdateWhenTheOldAgentStopsThenHealthAndSliceStay(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
-	p := realPair(t)
-	if !p.hasGates() {
-		t.Skip("this Kubernetes shows no health of devices by default")
-	}
-	p.claimObjects()
-	p.startDRAHost("--dra-rolling-update-uid=aaaaaaaa-1111")
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
-	slice := p.taints(soon, "")
-	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	p.claimingPod("stays")
-	p.podRuns("stays")
-	p.podHealth(2*soon, "stays", core.ResourceHealthStatusHealthy, "")
+	p, slice := claimedDPU(t, "--dra-rolling-update-uid=aaaaaaaa-1111")
+	p.healthyPod("stays")
 
 	old := p.Host
 	p.startDRAHost("--dra-rolling-update-uid=bbbbbbbb-2222")
@@ -384,21 +363,8 @@ func TestGivenARollingUpdateWhenTheOldAgentStopsThenHealthAndSliceStay(t *testin
 }
 
 func TestGivenARunningAgentWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testing.T) {
-	ours(t, "dpu-gate")
-	ours(t, "dpu-agent")
-	p := realPair(t)
-	if !p.hasGates() {
-		t.Skip("this Kubernetes shows no health of devices by default")
-	}
-	p.claimObjects()
-	p.startDRAHost()
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
-	slice := p.taints(soon, "")
-	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	p.claimingPod("survives")
-	p.podRuns("survives")
-	p.podHealth(2*soon, "survives", core.ResourceHealthStatusHealthy, "")
+	p, slice := claimedDPU(t)
+	p.healthyPod("survives")
 
 	must(t, shared.node.RestartKubelet(t.Context()))
 	poll(t, 2*soon, "the kubelet's wipe is made good", func() error {

@@ -123,7 +123,7 @@ func TestGivenARealNodeWhenTheKubeletWritesItsStatusThenTheConditionStays(t *tes
 	p.condition(soon, core.ConditionTrue, "LeaseRenewed")
 	p.DPU.Kill()
 	// Now the kubelet writes its own conditions, and ours is still there.
-	p.nodeReady(nodeProof+kubeletSync+soon, core.ConditionFalse, notReady)
+	p.nodeReady(nodeDuration+kubeletSync+soon, core.ConditionFalse, notReady)
 	p.condition(soon, core.ConditionFalse, "LeaseExpired")
 	p.StartDPUEvery(interval, nodeDuration)
 	p.nodeReady(soon, core.ConditionTrue, "")

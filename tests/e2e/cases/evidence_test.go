@@ -46,10 +46,7 @@ func (p *pair) refuseLease() (undo func()) {
 
 // A DPU that lives renews past a mark; one that died has the host's mark on its lease.
 func TestGivenADeadDPUWhenItIsNotReadyThenTheHostsMarkStandsOnTheLease(t *testing.T) {
-	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p := readyPair(t)
 	p.DPU.Kill()
 	p.Expect(duration+soon, "NotReady", "LeaseExpired")
 	lease, err := in(shared.admin).Get(t.Context(), p.LeaseName(), meta.GetOptions{})
@@ -62,10 +59,7 @@ func TestGivenADeadDPUWhenItIsNotReadyThenTheHostsMarkStandsOnTheLease(t *testin
 }
 
 func TestGivenALeaseThatNobodyMayWriteWhenItRunsOutThenTheHostHoldsForOneMoreDuration(t *testing.T) {
-	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p := readyPair(t)
 	p.neverNotReady(func() {
 		undo := p.refuseLease()
 		held := p.Expect(duration+soon, "Unknown", "ApiServerNotWriting")
@@ -87,10 +81,7 @@ func TestGivenALeaseWithOddAnnotationsWhenTheDPURenewsAndDiesThenTheHostFollows(
 	for name, text := range map[string]string{
 		"NUL": "a\x00b", "large": strings.Repeat("<\x01", 100_000)} {
 		t.Run(name, func(t *testing.T) {
-			p := newSharedPair(t)
-			p.StartHost()
-			p.StartDPU()
-			p.Expect(soon, "Ready", "LeaseRenewed")
+			p := readyPair(t)
 			p.EditLease(func(l *coordination.Lease) {
 				l.Annotations = map[string]string{"example.com/note": text}
 			})

@@ -336,7 +336,7 @@ func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThree
 	f.do(gate)
 	wide := f.do("kubectl dpu nodes -n " + fleetNamespace + " -o wide")
 	for _, n := range f.nodes {
-		if !regexp.MustCompile(`(?m)^` + n.name + ` .* 0\.1\.0 +0\.1\.0 +in$`).MatchString(wide) {
+		if !regexp.MustCompile(`(?m)^` + n.name + ` .* 0\.1\.0 +0\.1\.0 +yes +yes$`).MatchString(wide) {
 			t.Fatalf("%s does not show both versions and its gate:\n%s", n.name, wide)
 		}
 	}

@@ -52,6 +52,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 // Each value that changes what is made, as a real server takes it: an unknown
 // field is a warning.
 func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWithoutAWarning(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, chart string
 		values      []string
@@ -123,6 +124,7 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 
 // What a value takes away.
 func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ chart, value, without string }{
 		{hostChart, "dra.enabled=true,dra.rollingUpdate=false", "--dra-rolling-update-uid"},
 		{hostChart, "dra.enabled=false", "--dra-rolling-update-uid"},
@@ -145,6 +147,7 @@ func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t 
 
 // As Helm's users turn a part off.
 func TestGivenAPartThatIsNullWhenAChartIsRenderedThenItSaysNothing(t *testing.T) {
+	t.Parallel()
 	for chart, parts := range map[string][]string{
 		hostChart: {"pods", "dra", "dpu", "dpu.name", "cni", "cni.confDir", "dpuHealthCheck", "apiServer", "env", "gate", "nodeCondition"},
 		dpuChart:  {"dpuHealthCheck", "dpuHealthCheck.leaseDuration", "env", "probes", "readiness"},
@@ -163,6 +166,7 @@ func TestGivenAPartThatIsNullWhenAChartIsRenderedThenItSaysNothing(t *testing.T)
 
 // The policy for DPUs goes by the names of their accounts.
 func TestGivenAReleaseThatIsNamedLikeADPUsAccountWhenTheHostsChartIsRenderedThenItIsRefused(t *testing.T) {
+	t.Parallel()
 	_, err := helm(t, "template", "dpu-agent-x", hostChart, "--kube-version", "1.34.0")
 	if err == nil || !strings.Contains(err.Error(), "choose another") {
 		t.Fatal(err)
@@ -172,6 +176,7 @@ func TestGivenAReleaseThatIsNamedLikeADPUsAccountWhenTheHostsChartIsRenderedThen
 }
 
 func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ chart, value, says string }{
 		{hostChart, "gate=on", "gate"},
 		{hostChart, "gates=off", "gates"},

@@ -27,6 +27,16 @@ func newSharedPair(t *testing.T) *pair {
 	return newPair(t, shared.control, shared.admin)
 }
 
+// readyPair is a pair on the shared cluster whose DPU is Ready.
+func readyPair(t *testing.T) *pair {
+	t.Helper()
+	p := newSharedPair(t)
+	p.StartHost()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	return p
+}
+
 func TestGivenNoLeaseWhenTheHostStartsThenItMakesOneAndNeverRenewsIt(t *testing.T) {
 	p := newSharedPair(t)
 	node, err := p.admin.CoreV1().Nodes().Get(t.Context(), p.Node, meta.GetOptions{})
@@ -75,10 +85,7 @@ func TestGivenARenewedLeaseWhenItsNodeIsDeletedThenItIsCollectedAndStaysAway(t *
 }
 
 func TestGivenANodeMadeAnewWhenItsAgentsLiveOnThenTheLeaseBelongsToTheNewNode(t *testing.T) {
-	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p := readyPair(t)
 	must(t, p.admin.CoreV1().Nodes().Delete(t.Context(), p.Node, meta.DeleteOptions{}))
 	node := p.createNode()
 	lease := p.WaitLease(2*soon, "a lease of the new node", func(l *coordination.Lease) error {
@@ -97,10 +104,7 @@ func TestGivenANodeMadeAnewWhenItsAgentsLiveOnThenTheLeaseBelongsToTheNewNode(t 
 }
 
 func TestGivenADPUThatRenewsWhenTheLeaseIsDeletedThenItIsMadeAgainAndNothingFlips(t *testing.T) {
-	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p := readyPair(t)
 	before := p.Lease().UID
 	must(t, in(p.admin).Delete(t.Context(), p.LeaseName(), meta.DeleteOptions{}))
 	p.StaysFor(duration+2*time.Second, "Ready")
@@ -111,10 +115,7 @@ func TestGivenADPUThatRenewsWhenTheLeaseIsDeletedThenItIsMadeAgainAndNothingFlip
 }
 
 func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOtherWrote(t *testing.T) {
-	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p := readyPair(t)
 	p.WaitRenewals(soon, 2)
 	start := time.Now()
 	p.EditLease(annotated("example.com/note", "kept"))
@@ -139,10 +140,7 @@ func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOthe
 }
 
 func TestGivenALeaseThatSomeoneDamagesWhenTheHostSeesItThenItRepairsItAndNothingFlips(t *testing.T) {
-	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p := readyPair(t)
 	good := p.Lease()
 	for name, damage := range map[string]func(*coordination.Lease){
 		"duration":        func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 3600 },
@@ -170,10 +168,7 @@ func TestGivenALeaseThatSomeoneDamagesWhenTheHostSeesItThenItRepairsItAndNothing
 }
 
 func TestGivenADPUThatDiesWhenTheLeaseRunsOutThenTheHostFlipsThenAndNotBefore(t *testing.T) {
-	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p := readyPair(t)
 	p.WaitRenewals(soon, 2)
 	p.DPU.Kill()
 	last := p.Lease().Spec.RenewTime.Time
@@ -193,10 +188,7 @@ func TestGivenADPUThatDiesWhenTheLeaseRunsOutThenTheHostFlipsThenAndNotBefore(t 
 }
 
 func TestGivenAnAPIOutageWhenTheLeaseRunsOutMeanwhileThenTheHostHoldsAndThenKnows(t *testing.T) {
-	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p := readyPair(t)
 	p.HostRelay.Cut()
 	p.DPURelay.Cut()
 	held := p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
@@ -215,10 +207,7 @@ func TestGivenAnAPIOutageWhenTheLeaseRunsOutMeanwhileThenTheHostHoldsAndThenKnow
 }
 
 func TestGivenALinkThatGoesSilentWhenTheDPURenewsThenTheHostNoticesByAFreshConnection(t *testing.T) {
-	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p := readyPair(t)
 	p.HostRelay.Hang()
 	p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
 	p.HostRelay.Mend()

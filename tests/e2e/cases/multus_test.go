@@ -40,9 +40,7 @@ func newBehindMultus(t *testing.T) behindMultus {
 	must(t, os.MkdirAll(m.binDir, 0o755))
 	must(t, os.MkdirAll(m.confDir, 0o755))
 	for name, from := range map[string]string{"multus": multus, "ovn-k8s-cni-overlay": filepath.Join(shared.parts, "veth-cni")} {
-		program, err := os.ReadFile(from)
-		must(t, err)
-		must(t, harness.WriteFile(filepath.Join(m.binDir, name), string(program), 0o755))
+		must(t, os.Symlink(from, filepath.Join(m.binDir, name)))
 	}
 	must(t, harness.WriteFile(filepath.Join(m.confDir, ovnConf), fmt.Sprintf(
 		`{"cniVersion":"1.1.0","name":"ovn-kubernetes","type":"ovn-k8s-cni-overlay","stateDir":%q}`, m.file("attachments")), 0o600))

@@ -68,7 +68,6 @@ func (s *services) do(verb, name string) {
 
 // A DPU whose agent lives and renews, and whose services die one after the other.
 func TestGivenARealNodeWhenItsDPULosesAServiceThenTheNodeNamesItUntilItIsBack(t *testing.T) {
-	ours(t, "dpu-gate")
 	ovn := startServices(t)
 	p := realPair(t)
 	p.startHostInNode()

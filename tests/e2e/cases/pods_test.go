@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"dpu-heartbeat.test/e2e/harness"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -51,8 +49,7 @@ func (p *pair) sandboxes(pod string) []*cri.PodSandbox {
 
 func (p *pair) runtime(ask func(context.Context, cri.RuntimeServiceClient) error) {
 	p.t.Helper()
-	connection, err := grpc.NewClient("unix://"+shared.node.Path(harness.RuntimeSocket()),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := shared.node.CRI()
 	must(p.t, err)
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
@@ -198,12 +195,11 @@ func (p *pair) dpuctl(argv []string, words ...string) {
 // A DPU that resets takes the pods' interfaces with it, and is Ready again
 // before they are. One story, in order.
 func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack(t *testing.T) {
-	ours(t, "dpu-gate")
 	p := realPair(t)
 
 	// Given pods with and without a future, on a node that is Ready.
 	p.addUplink()
-	p.startHostInNode("--cri-socket="+harness.RuntimeSocket(), "--on-lost-network=restart", "--events=on",
+	p.startHostInNode("--cri-socket="+shared.node.RuntimeSocket(), "--on-lost-network=restart", "--events=on",
 		"--probe=interval=1s,missing=0;netdev:"+uplink)
 	boot := p.startDPUOfBoot()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")

@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,9 +15,7 @@ import (
 )
 
 // The cases that hold the stand-in to the real server's behaviour, against the
-// real server: one list, two targets. DPU_E2E_SUITE=whole runs the others, too. Their timers are short (a lease lasts two
-// seconds), and here they share two cores with a cluster: what fails beside
-// others gets a second chance alone.
+// real server: one list, two targets. DPU_E2E_SUITE=whole runs the others, too.
 func TestGivenTheIntegrationSuiteWhenItRunsAgainstTheRealServerThenItPasses(t *testing.T) {
 	ours(t, "dpu-gate")
 	python := "/usr/bin/python3"
@@ -32,15 +29,7 @@ func TestGivenTheIntegrationSuiteWhenItRunsAgainstTheRealServerThenItPasses(t *t
 	if os.Getenv("DPU_E2E_SUITE") == "whole" {
 		which = "not standin_only"
 	}
-	out, err := pytest(t, python, "integration", "-n", "4", "-m", which, "--ignore-glob=test_gate*", "--ignore=test_options.py", ".")
-	var failed []string
-	for _, m := range regexp.MustCompile(`(?m)^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$`).FindAllStringSubmatch(out, -1) {
-		failed = append(failed, m[1])
-	}
-	if err != nil && len(failed) > 0 && len(failed) <= 5 {
-		t.Logf("again, alone: %q", failed)
-		out, err = pytest(t, python, "integration-again", failed...)
-	}
+	out, err := pytest(t, python, "-n", "4", "-m", which, "--ignore-glob=test_gate*", "--ignore=test_options.py", ".")
 	if err != nil {
 		t.Fatalf("%v; the last lines are\n%s", err, tail(out, 60))
 	}
@@ -49,7 +38,7 @@ func TestGivenTheIntegrationSuiteWhenItRunsAgainstTheRealServerThenItPasses(t *t
 
 // pytest runs cases of tests/integration; what no API server takes part in has
 // been run against the stand-in.
-func pytest(t *testing.T, python, log string, what ...string) (string, error) {
+func pytest(t *testing.T, python string, what ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -62,7 +51,7 @@ func pytest(t *testing.T, python, log string, what ...string) (string, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
-	must(t, harness.WriteFile(logDir(log+".log"), string(out), 0o644))
+	must(t, harness.WriteFile(logDir("integration.log"), string(out), 0o644))
 	return string(out), err
 }
 

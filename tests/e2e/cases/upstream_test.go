@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"dpu-heartbeat.test/e2e/crio"
 	"dpu-heartbeat.test/e2e/harness"
 	"dpu-heartbeat.test/e2e/upstream"
 	"github.com/containernetworking/cni/libcni"
@@ -308,7 +307,7 @@ type ovnkube struct {
 	wedged atomic.Bool // it takes calls and answers none
 }
 
-func (n *crioNode) startOVNKube(socket string) *ovnkube {
+func (n *ovnNode) startOVNKube(socket string) *ovnkube {
 	n.t.Helper()
 	o := &ovnkube{}
 	listener, err := net.Listen("unix", socket)
@@ -326,7 +325,7 @@ func (n *crioNode) startOVNKube(socket string) *ovnkube {
 }
 
 // askAlways asks for the node's STATUS all the time, as its runtime does, by the configuration of the moment.
-func (n *crioNode) askAlways() (asked *atomic.Int32) {
+func (n *ovnNode) askAlways() (asked *atomic.Int32) {
 	n.t.Helper()
 	asked = &atomic.Int32{}
 	ctx, cancel := context.WithCancel(n.t.Context())
@@ -335,7 +334,7 @@ func (n *crioNode) askAlways() (asked *atomic.Int32) {
 		defer close(ended)
 		cni := libcni.NewCNIConfigWithCacheDir([]string{n.file("bin")}, n.file("cache"), n.plugins)
 		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-			list, err := crio.Network(n.file("net.d"))
+			list, err := n.network()
 			if err == nil {
 				err = cni.GetStatusNetworkList(ctx, list)
 			}

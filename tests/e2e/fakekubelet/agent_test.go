@@ -101,30 +101,6 @@ func TestHostAgentTellsKubeletAndSchedulerWhetherTheDPULives(t *testing.T) {
 	stop()
 }
 
-func TestStoppedHostAgentIsSilentAndItsSuccessorTakesOver(t *testing.T) {
-	s := newStage(t, "3")
-	defer renew(t, s)()
-	agent := startAgent(t, s)
-	w := register(t, s).watch(t, "v1")
-	for report := w.next(t, 5*time.Second); report.Health != healthy; {
-		report = w.next(t, 5*time.Second)
-	}
-	eventually(t, 15*time.Second, "no taint", func() bool { return s.taints(t) == "" })
-	if err := agent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = agent.Wait()
-	_ = w.ended(t)
-	startAgent(t, s)
-	again := register(t, s).watch(t, "v1")
-	for report := again.next(t, 5*time.Second); report.Health != healthy; {
-		report = again.next(t, 5*time.Second)
-	}
-	if got := s.taints(t); got != "" {
-		t.Errorf("the restart left the taint %q", got)
-	}
-}
-
 func TestDpuctlSeesWhatAKubeletSees(t *testing.T) {
 	s := newStage(t, "3")
 	s.start(t)
@@ -156,38 +132,4 @@ func TestDpuctlSeesWhatAKubeletSees(t *testing.T) {
 	if out, err := gone.CombinedOutput(); err == nil || !strings.Contains(string(out), "reg.sock") {
 		t.Errorf("without a plugin: %v, %q", err, out)
 	}
-}
-
-func TestUnreachableAPIServerIsUnknownAndTaintsNothing(t *testing.T) {
-	s := newStage(t, "3")
-	stop := renew(t, s)
-	startAgent(t, s)
-	w := register(t, s).watch(t, "v1")
-	for report := w.next(t, 5*time.Second); report.Health != healthy; {
-		report = w.next(t, 5*time.Second)
-	}
-	eventually(t, 15*time.Second, "no taint", func() bool { return s.taints(t) == "" })
-	stop()
-	s.api.do(t, "POST", s.api.control+"/listener", map[string]any{"open": false})
-	for report := w.next(t, 5*time.Second); report.Health != unknown; {
-		if report.Health == unhealthy {
-			t.Fatalf("an outage of the API server accused the DPU: %v", report)
-		}
-		report = w.next(t, 5*time.Second)
-		if report.Health == unknown && !strings.HasPrefix(report.Message, "ApiServerUnreachable: ") {
-			t.Errorf("the reason is %q", report.Message)
-		}
-	}
-	// Heartbeats go on: that we know nothing is known.
-	for range 2 {
-		if report := w.next(t, 3*time.Second); report.Health != unknown {
-			t.Errorf("in the outage: %v", report)
-		}
-	}
-	s.api.do(t, "POST", s.api.control+"/listener", map[string]any{"open": true})
-	defer renew(t, s)()
-	for report := w.next(t, 5*time.Second); report.Health != healthy; {
-		report = w.next(t, 15*time.Second)
-	}
-	eventually(t, 15*time.Second, "no taint", func() bool { return s.taints(t) == "" })
 }

@@ -70,38 +70,3 @@ func TestSecondClaimIsRefusedWhereTheDeviceIsNotShared(t *testing.T) {
 		return k.prepareError(t, "shared", shared) == ""
 	})
 }
-
-func TestPodsThatClaimTheDPUAreToldWhenItDies(t *testing.T) {
-	s := newStage(t, "3")
-	stop := renew(t, s)
-	startAgent(t, s)
-	k := register(t, s)
-	w := k.watch(t, "v1")
-	for report := w.next(t, 5*time.Second); report.Health != healthy; {
-		report = w.next(t, 5*time.Second)
-	}
-	time.Sleep(4 * time.Second) // past what is no news of a start
-	uid := s.api.createClaimFor(t, "claim", node, "share", "pod-1")
-	if text := k.prepareError(t, "claim", uid); text != "" {
-		t.Fatal(text)
-	}
-	stop()
-	told := func(reason, note string) func() bool {
-		return func() bool {
-			_, list := s.api.do(t, "GET", s.api.url+"/apis/events.k8s.io/v1/namespaces/default/events", nil)
-			items, _ := list["items"].([]any)
-			for _, item := range items {
-				e := item.(map[string]any)
-				about := e["regarding"].(map[string]any)
-				if about["kind"] == "Pod" && about["name"] == "pod-1" && about["uid"] == "uid-pod-1" &&
-					e["reason"] == reason && strings.HasPrefix(e["note"].(string), note) {
-					return true
-				}
-			}
-			return false
-		}
-	}
-	eventually(t, 10*time.Second, "the pod is told", told("DPUUnhealthy", "LeaseExpired: "))
-	renew(t, s)
-	eventually(t, 10*time.Second, "and again", told("DPUHealthy", "LeaseRenewed: "))
-}

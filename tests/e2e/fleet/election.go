@@ -33,8 +33,7 @@ func (m *measure) election(before *stormResult) error {
 		return err
 	}
 	time.Sleep(interval) // whatever belongs to the start
-	passed := before.Points[len(before.Points)-1].Seconds
-	s := &stormy{m: m, f: f, out: before, began: time.Now().Add(-time.Duration(passed * float64(time.Second)))}
+	s := &stormy{m: m, f: f, out: before}
 	return s.phase("leader of three members of etcd killed", 3*interval, func() error {
 		leader, err := m.plane.EtcdLeader(m.ctx)
 		if err == nil {

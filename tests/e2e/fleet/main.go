@@ -38,7 +38,7 @@ func run() error {
 	windows := flag.Int("windows", 3, "intervals to measure, of each")
 	storm := flag.Int("storm", 1000, "number of DPUs in the storms; 0: none")
 	alive := flag.Bool("alive", true, "measure one pair of agents")
-	write := flag.String("write", "", "folder of performance.md, into which the figures and plots go, too")
+	write := flag.String("write", "", "folder with performance/measured.md, into which the figures go, too")
 	agents := flag.String("agents", "", "file with what tests/bench/bench.py said, for that page")
 	flag.Parse()
 	restore, err := allowInotify()

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,12 +15,12 @@ import (
 )
 
 const (
-	pageName = "performance.md"
+	pageName = "performance/measured.md"
 	measured = "<!-- measured: ./dev bench fleet -->\n"
 	endOf    = "<!-- end of what was measured -->\n"
 )
 
-// write puts the tables into the page, between its marks, and the plots beside it.
+// write puts the tables into the page, between its marks.
 func (out *results) write(dir, agents string) error {
 	path := filepath.Join(dir, pageName)
 	page, err := os.ReadFile(path)
@@ -41,10 +40,7 @@ func (out *results) write(dir, agents string) error {
 		text.WriteString("\n```text\n" + agents + "```\n")
 	}
 	text.WriteString("\n" + endOf + tail)
-	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
-		return err
-	}
-	return out.plot(dir)
+	return os.WriteFile(path, text.Bytes(), 0o644)
 }
 
 // machine says of which class it is, and when.
@@ -113,86 +109,4 @@ func (out *results) printPaper(w io.Writer) {
 				writes*keptSeconds*bytesPerWrite/math.Pow(1024, 3))
 		}
 	}
-}
-
-// ---- plots
-
-const plotHead = `set terminal svg size 760,280 font "sans-serif,11" background "white"
-set grid lc rgb "#dddddd"
-set key top left
-set style line 1 lc rgb "#1b6ca8" lw 2 pt 7 ps 0.5
-set style line 2 lc rgb "#c0392b" lw 2 pt 5 ps 0.5
-`
-
-func gnuplot(path, script string) error {
-	cmd := exec.Command("gnuplot")
-	cmd.Stdin = strings.NewReader(plotHead + fmt.Sprintf("set output %q\n", path) + script)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("gnuplot: %w: %s", err, text)
-	}
-	return nil
-}
-
-// block is data for gnuplot under a name.
-func block(name string, lines func(func(...float64))) string {
-	var text strings.Builder
-	text.WriteString("$" + name + " << END\n")
-	lines(func(values ...float64) {
-		for _, v := range values {
-			fmt.Fprintf(&text, "%.3g ", v)
-		}
-		text.WriteString("\n")
-	})
-	return text.String() + "END\n"
-}
-
-func (out *results) plot(dir string) error {
-	if len(out.Steady) > 0 {
-		if err := gnuplot(filepath.Join(dir, "performance-fleet.svg"), out.fleetPlot()); err != nil {
-			return err
-		}
-	}
-	if len(out.Storms) == 2 {
-		return gnuplot(filepath.Join(dir, "performance-storm.svg"), out.stormPlot())
-	}
-	return nil
-}
-
-func (out *results) fleetPlot() string {
-	script := ""
-	for _, scheme := range schemes {
-		script += block(scheme, func(line func(...float64)) {
-			for _, r := range out.Steady {
-				if r.Scheme == scheme {
-					line(float64(r.N), r.Rates.requests(), 1000*(r.Rates[apiCPU]+r.Rates[etcdCPU]))
-				}
-			}
-		})
-	}
-	return script + `set multiplot layout 1,2
-set logscale xy
-set xlabel "DPUs"
-set ylabel "requests per second"
-plot $ours using 1:2 with linespoints ls 1 title "ours", $upstream using 1:2 with linespoints ls 2 title "upstream's scheme"
-set ylabel "API server and etcd, CPU ms per second"
-plot $ours using 1:3 with linespoints ls 1 notitle, $upstream using 1:3 with linespoints ls 2 notitle
-`
-}
-
-func (out *results) stormPlot() string {
-	script := ""
-	for _, r := range out.Storms {
-		script += block(r.Scheme, func(line func(...float64)) {
-			for _, p := range r.Points {
-				line(p.Seconds, p.Requests, float64(p.NotReady))
-			}
-		})
-	}
-	return script + `set multiplot layout 2,1
-set ylabel "requests/s"
-plot $ours using 1:2 with lines ls 1 title "ours", $upstream using 1:2 with lines ls 2 title "upstream's scheme"
-set xlabel "seconds"
-set ylabel "NotReady"
-plot $ours using 1:3 with lines ls 1 notitle, $upstream using 1:3 with lines ls 2 notitle
-`
 }

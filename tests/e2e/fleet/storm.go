@@ -26,7 +26,6 @@ type stormResult struct {
 	N      int           `json:"n"`
 	Steady float64       `json:"steady_requests_per_s"`
 	Phases []phaseResult `json:"phases"`
-	Points []point       `json:"points"`
 }
 
 type phaseResult struct {
@@ -42,20 +41,11 @@ type phaseResult struct {
 	Left       int     `json:"not_ready_in_the_end"`
 }
 
-// point is a second of it.
-type point struct {
-	Seconds  float64 `json:"s"`
-	Requests float64 `json:"requests_per_s"`
-	Ready    int     `json:"ready"` // hosts that know it
-	NotReady int     `json:"not_ready"`
-}
-
 // stormy is a fleet in a storm: its sides reach the API servers by a balancer.
 type stormy struct {
-	m     *measure
-	f     *fleet
-	out   *stormResult
-	began time.Time
+	m   *measure
+	f   *fleet
+	out *stormResult
 }
 
 func (m *measure) storm(scheme string, n int) error {
@@ -85,7 +75,7 @@ func (m *measure) storm(scheme string, n int) error {
 		return err
 	}
 	time.Sleep(interval) // whatever belongs to the start
-	s := &stormy{m: m, f: f, out: &stormResult{Scheme: scheme, N: n}, began: time.Now()}
+	s := &stormy{m: m, f: f, out: &stormResult{Scheme: scheme, N: n}}
 	if err := s.weather(kubeconfig, peer); err != nil {
 		return err
 	}
@@ -203,8 +193,6 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 		if ended := over.Load(); ended > 0 && r.Left > 0 {
 			r.ReadyAfter = (time.Since(began) - time.Duration(ended)).Seconds()
 		}
-		s.out.Points = append(s.out.Points, point{Seconds: now.at.Sub(s.began).Seconds(),
-			Requests: rate.requests(), Ready: host.Ready, NotReady: host.NotReady})
 	}
 	rate := last.since(first)
 	r.Average, r.Writes = rate.requests(), rate[writes]

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // Paths inside the node. What it writes to them is its own, in memory.
@@ -50,6 +52,12 @@ type NodeOptions struct {
 	// Self is a program whose main calls RunNodeInit: the node's pid 1.
 	Self         string
 	ControlPlane *ControlPlane
+	// Runtime is its container runtime's script; "" is $DPU_E2E_RUNTIME. RuntimeEnv is what it is told beside
+	// the common.
+	Runtime    string
+	RuntimeEnv []string
+	// RuntimeOnly leaves out the kubelet, and the way to the API server with it.
+	RuntimeOnly bool
 	// CNI prepares the node's CNIBinDir and CNIConfDir, given as seen from the
 	// machine, before the runtime starts.
 	CNI func(binDir, confDir string) error
@@ -91,6 +99,9 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	if err := n.opts.CNI(n.Path(CNIBinDir), n.Path(CNIConfDir)); err != nil {
 		return err
+	}
+	if n.opts.RuntimeOnly {
+		return n.startRuntime(ctx)
 	}
 	var err error
 	target := strings.TrimPrefix(n.opts.ControlPlane.Server, "https://")
@@ -198,26 +209,34 @@ func (n *Node) Output(ctx context.Context, stdin string, env []string, argv ...s
 	return string(out), err
 }
 
-// RuntimeSocket is where the node's runtime serves CRI, in the node: $DPU_E2E_RUNTIME_SOCKET.
-func RuntimeSocket() string {
-	return cmp.Or(os.Getenv("DPU_E2E_RUNTIME_SOCKET"), "/run/containerd/containerd.sock")
+// runtimeScript is the runtime's script.
+func (n *Node) runtimeScript() string { return cmp.Or(n.opts.Runtime, os.Getenv("DPU_E2E_RUNTIME")) }
+
+// RuntimeSocket is where the node's runtime serves CRI, in the node: where it does by default.
+func (n *Node) RuntimeSocket() string {
+	name := filepath.Base(n.runtimeScript())
+	return fmt.Sprintf("/run/%s/%s.sock", name, name)
+}
+
+// CRI connects to the node's runtime.
+func (n *Node) CRI() (*grpc.ClientConn, error) {
+	return grpc.NewClient("unix://"+n.Path(n.RuntimeSocket()), grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
 // runtimeEnv is what the runtime's script is told.
 func (n *Node) runtimeEnv() []string {
-	return []string{"PATH=" + n.opts.Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"RUNTIME_SOCKET=" + RuntimeSocket(), "RUNTIME_DIR=" + n.Dir, "CNI_CONF_DIR=" + CNIConfDir,
-		"CNI_BIN_DIR=" + CNIBinDir, "POD_IMAGE=" + PodImage}
+	return append([]string{"PATH=" + n.opts.Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"RUNTIME_SOCKET=" + n.RuntimeSocket(), "RUNTIME_DIR=" + n.Dir, "CNI_CONF_DIR=" + CNIConfDir,
+		"CNI_BIN_DIR=" + CNIBinDir, "POD_IMAGE=" + PodImage}, n.opts.RuntimeEnv...)
 }
 
-// startRuntime starts the runtime by its script, $DPU_E2E_RUNTIME, and gives it the images.
+// startRuntime starts the runtime by its script and gives it the images.
 func (n *Node) startRuntime(ctx context.Context) error {
-	script := os.Getenv("DPU_E2E_RUNTIME")
-	if script == "" {
+	if n.runtimeScript() == "" {
 		return errors.New("DPU_E2E_RUNTIME is not set; tests/e2e/run.sh sets it")
 	}
 	var err error
-	n.runtime, err = n.Run(ctx, "runtime", n.runtimeEnv(), script, "serve")
+	n.runtime, err = n.Run(ctx, "runtime", n.runtimeEnv(), n.runtimeScript(), "serve")
 	if err != nil {
 		return err
 	}
@@ -225,18 +244,25 @@ func (n *Node) startRuntime(ctx context.Context) error {
 		if !n.runtime.Alive() {
 			return Final(fmt.Errorf("the runtime ended with status %d", n.runtime.ExitCode()))
 		}
-		return n.importImage(ctx, script, filepath.Join(n.opts.Bin, "pod.tar"))
+		return n.importImage(ctx, filepath.Join(n.opts.Bin, "pod.tar"))
 	})
 	for name, file := range n.opts.Images {
 		if err == nil {
-			err = n.importImage(ctx, script, file, name)
+			err = n.importImage(ctx, file, name)
 		}
 	}
 	return err
 }
 
-func (n *Node) importImage(ctx context.Context, script string, what ...string) error {
-	out, err := n.Output(ctx, "", n.runtimeEnv(), append([]string{script, "import"}, what...)...)
+// RestartRuntime ends the runtime and starts it again with env in place of its RuntimeEnv.
+func (n *Node) RestartRuntime(ctx context.Context, env ...string) error {
+	n.runtime.Stop()
+	n.opts.RuntimeEnv = env
+	return n.startRuntime(ctx)
+}
+
+func (n *Node) importImage(ctx context.Context, what ...string) error {
+	out, err := n.Output(ctx, "", n.runtimeEnv(), append([]string{n.runtimeScript(), "import"}, what...)...)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -280,7 +306,7 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	if err := pki.Kubeconfig(n.file("kubelet.kubeconfig"), n.APIServer(), Credential{CertBase: n.file("kubelet")}); err != nil {
 		return err
 	}
-	config := fmt.Sprintf(kubeletConfig, pki.CAFile(), RuntimeSocket())
+	config := fmt.Sprintf(kubeletConfig, pki.CAFile(), n.RuntimeSocket())
 	if err := WriteFile(n.file("kubelet.yaml"), config, 0o644); err != nil {
 		return err
 	}

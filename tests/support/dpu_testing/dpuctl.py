@@ -8,11 +8,6 @@ import subprocess
 from .process import clean_env, run
 from .wait import until
 
-SANITIZER = {
-    "ASAN_OPTIONS": "detect_leaks=1:exitcode=99:abort_on_error=0",
-    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
-}
-
 
 def home_of(directory, kubeconfig):
     """A home below `directory` where kubectl would find `kubeconfig`."""
@@ -64,7 +59,7 @@ class Node:
         return [self.program, command, f"--root={self.root}", *flags]
 
     def env(self, **more):
-        return clean_env(TERM="xterm", **SANITIZER, **more)
+        return clean_env(TERM="xterm", **more)
 
     def call(self, command, *flags, env=None):
         """CompletedProcess; the sanitizers have nothing to say."""

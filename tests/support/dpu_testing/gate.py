@@ -18,6 +18,18 @@ esac
 """
 
 
+def cni_env(verb, path):
+    """What a runtime sets for a call."""
+    is_attachment = verb in ("ADD", "DEL", "CHECK")
+    return {
+        "CNI_COMMAND": verb,
+        "CNI_CONTAINERID": "container-1" if is_attachment else "",
+        "CNI_NETNS": "/var/run/netns/none" if is_attachment else "",
+        "CNI_IFNAME": "eth0" if is_attachment else "",
+        "CNI_PATH": path,
+    }
+
+
 class Answer:
     """What came back from one call."""
 
@@ -77,22 +89,13 @@ class Gate:
             }
         )
 
-    def _env(self, verb):
-        return clean_env(
-            CNI_COMMAND=verb,
-            CNI_CONTAINERID="" if verb in ("STATUS", "GC", "VERSION") else "container-1",
-            CNI_NETNS="" if verb in ("STATUS", "GC", "VERSION") else "/var/run/netns/none",
-            CNI_IFNAME="" if verb in ("STATUS", "GC", "VERSION") else "eth0",
-            CNI_PATH=self.directory,
-        )
-
     def call(self, verb, **config):
-        return Answer(run([self.binary], env=self._env(verb), input=self._conf(**config)))
+        return Answer(run([self.binary], env=clean_env(**cni_env(verb, self.directory)), input=self._conf(**config)))
 
     def time_ms(self, verb):
         """How long one call takes, start of the process included, with as little of Python around
         it as possible. The answer is thrown away."""
-        conf, env = os.memfd_create("conf"), self._env(verb)
+        conf, env = os.memfd_create("conf"), clean_env(**cni_env(verb, self.directory))
         os.write(conf, self._conf().encode())
         os.lseek(conf, 0, os.SEEK_SET)
         sink = os.open(os.devnull, os.O_WRONLY)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes kubeconfigs without a YAML library: JSON, or the block style that kubectl,
-kind and our own tools write (maps, lists of maps, plain and quoted scalars)."""
+"""Reads and writes kubeconfigs."""
 
 import json
+
+import yaml
 
 
 def dump(server, token=None, ca_file=None, **user_extra):
@@ -29,59 +30,7 @@ def dump(server, token=None, ca_file=None, **user_extra):
 def load(path):
     """The tree of a kubeconfig."""
     with open(path, encoding="utf-8") as file:
-        text = file.read()
-    if text.lstrip().startswith("{"):
-        return json.loads(text)
-    lines = []
-    for raw in text.splitlines():
-        stripped = raw.lstrip(" ")
-        if stripped and not stripped.startswith("#") and stripped != "---":
-            lines.append((len(raw) - len(stripped), stripped))
-    tree, rest = _parse_block(lines, 0)
-    if rest:
-        raise ValueError(f"{path}: cannot read the line {rest[0][1]!r}")
-    return tree
-
-
-def _scalar(text):
-    text = text.strip()
-    if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
-        return json.loads(text) if text[0] == '"' else text[1:-1].replace("''", "'")
-    return {"true": True, "false": False, "null": None, "{}": {}, "[]": [], "": None}.get(
-        text, text
-    )
-
-
-def _parse_block(lines, indent):
-    if lines and lines[0][1].startswith("- "):
-        return _parse_list(lines, lines[0][0])
-    return _parse_map(lines, indent)
-
-
-def _parse_list(lines, indent):
-    items = []
-    while lines and lines[0][0] == indent and lines[0][1].startswith("- "):
-        lines = [(indent + 2, lines[0][1][2:])] + lines[1:]
-        item, lines = _parse_map(lines, indent + 2)
-        items.append(item)
-    return items, lines
-
-
-def _parse_map(lines, indent):
-    tree = {}
-    while lines and lines[0][0] == indent and not lines[0][1].startswith("- "):
-        key, colon, value = lines[0][1].partition(":")
-        if not colon:
-            return _scalar(key), lines[1:]
-        lines = lines[1:]
-        nested = lines and (
-            lines[0][0] > indent or (lines[0][0] == indent and lines[0][1].startswith("- "))
-        )
-        if value.strip() == "" and nested:
-            tree[_scalar(key)], lines = _parse_block(lines, lines[0][0])
-        else:
-            tree[_scalar(key)] = _scalar(value)
-    return tree, lines
+        return yaml.safe_load(file)
 
 
 def current(tree):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One program under test: started, watched through its log, stopped, paused, killed."""
 
+import json
 import os
 import re
 import shlex
@@ -18,15 +19,24 @@ _FOREIGN = re.compile(
 )
 _LOGFMT = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)')
 
+SANITIZER = {
+    "ASAN_OPTIONS": "detect_leaks=1:exitcode=99:abort_on_error=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:exitcode=99",
+}
+
 
 def clean_env(**extra):
     """This process's environment without anything that configures our programs, plus `extra`."""
     env = {k: v for k, v in os.environ.items() if not _FOREIGN.match(k)}
+    env.update(SANITIZER)
     env.update({k: str(v) for k, v in extra.items()})
     return env
 
 
-def parse_logfmt(line):
+def parse_line(line):
+    """A line of a log, in either format."""
+    if line.startswith("{"):
+        return json.loads(line)
     fields = {}
     for key, value in _LOGFMT.findall(line):
         if value.startswith('"'):
@@ -66,7 +76,7 @@ class Process:
         """Log lines as dicts; of each keyword the line's field must contain the value."""
         found = []
         for line in self.text().splitlines():
-            fields = parse_logfmt(line)
+            fields = parse_line(line)
             if all(value.lower() in fields.get(key, "").lower() for key, value in wanted.items()):
                 found.append(fields)
         return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The readiness record as an independent reader sees it (docs/contract.md)."""
+"""The readiness record as an independent reader sees it (docs/architecture.md)."""
 
 import json
 import os

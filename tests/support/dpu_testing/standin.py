@@ -17,7 +17,6 @@ from .wait import until
 NAMESPACE = "ovn-kubernetes"
 
 
-
 def dated_token(user, age_s=3600, left_s=365 * 24 * 3600):
     """A token of the form that a service account has; nobody checks its signature."""
     now = int(time.time())
@@ -111,12 +110,16 @@ class Standin:
         except urllib.error.HTTPError as error:
             raise AssertionError(f"control {method} {path}: {error.read().decode()}") from None
 
-    # Faults. See tests/standin/fault.h and control.h for their members.
+    # Faults. See tests/standin/standin.h and main.c for their members.
 
     def fault(self, action, verb=None, user=None, resource="leases", **members):
         match = {"verb": verb, "user": user, "resource": resource}
         rule = {"action": action, "match": {k: v for k, v in match.items() if v}, **members}
         return self.control("POST", "/faults", rule)["id"]
+
+    def hits(self):
+        """How many requests each fault has met, in the order in which they were made."""
+        return [fault["hits"] for fault in self.control("GET", "/faults")["faults"]]
 
     def clear_faults(self):
         self.control("DELETE", "/faults")

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a plugin's answer to VERSION: it is read alike each time, and not beyond its end. */
+#include "cni/delegate.c" /* read_versions is its own */
+#include "tests/fuzz/fuzz.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct delegate_question question; /* too large for the stack */
+    bool is_new;
+    bool is_new_behind_others;
+    if (size >= sizeof(question.text)) {
+        return 0;
+    }
+    for (int i = 0; i < 2; i++) {
+        memset(question.text, i == 0 ? '\0' : '"', sizeof(question.text)); /* behind its end */
+        memcpy(question.text, data, size);
+        question.len = size;
+        read_versions(&question, i == 0 ? &is_new : &is_new_behind_others);
+    }
+    if (is_new != is_new_behind_others) {
+        abort();
+    }
+    fuzz_tell(is_new);
+    return 0;
+}

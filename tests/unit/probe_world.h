@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One probe in a loop of its own, beside a directory for what it looks at. */
+#ifndef TESTS_UNIT_PROBE_WORLD_H
+#define TESTS_UNIT_PROBE_WORLD_H
+
+#include "base/text.h"
+#include "probe/probe_set.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+
+#include <cmocka.h>
+
+enum { GUARD_S = 20, PROBE_INDEX = 3, COMMAND_BYTES = 512 };
+
+struct probe_world {
+    struct ev_loop *loop;
+    char dir[32];
+    struct probe *probe; /* or NULL */
+    int runs;
+    enum probe_outcome outcome; /* of the last one */
+    char words[PROBE_WORDS_BYTES];
+};
+
+/* Runs a command; says whether it succeeded. */
+static inline bool run(const char *format, ...) PRINTF_LIKE(1, 2);
+
+static inline bool run(const char *format, ...)
+{
+    char command[COMMAND_BYTES];
+    va_list ap;
+    va_start(ap, format);
+    (void)vsnprintf(command, sizeof(command), format, ap); /* sized for ours */
+    va_end(ap);
+    return system(command) == 0;
+}
+
+static inline void probe_world_init(struct probe_world *w)
+{
+    *w = (struct probe_world){.loop = ev_loop_new(0), .dir = "/tmp/dpu-probe-XXXXXX"};
+    assert_non_null(w->loop);
+    assert_non_null(mkdtemp(w->dir));
+}
+
+static inline void probe_world_fini(struct probe_world *w)
+{
+    probe_free(w->probe);
+    ev_loop_destroy(w->loop);
+    (void)umount2(w->dir, MNT_DETACH); /* some tests mount there */
+    assert_true(run("rm -r --one-file-system %s", w->dir));
+}
+
+static inline int set_up(void **state)
+{
+    struct probe_world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    probe_world_init(w);
+    *state = w;
+    return 0;
+}
+
+static inline int tear_down(void **state)
+{
+    probe_world_fini(*state);
+    free(*state);
+    return 0;
+}
+
+static inline void probe_world_result(void *user, const struct probe_result *result)
+{
+    struct probe_world *w = user;
+    assert_int_equal(result->probe, PROBE_INDEX);
+    w->runs++;
+    w->outcome = result->outcome;
+    (void)text_copy(w->words, sizeof(w->words), result->reason);
+}
+
+/* Makes it in place of the former one. */
+static inline int probe_world_make(struct probe_world *w, const struct probe_spec *spec,
+                                   struct err *e)
+{
+    probe_free(w->probe);
+    w->probe = NULL;
+    w->runs = 0;
+    return probe_new(w->loop, spec, PROBE_INDEX, probe_world_result, w, &w->probe, e);
+}
+
+/* The same by its text, with sysfs in the directory. */
+static inline int probe_world_parse(struct probe_world *w, const char *text, int64_t interval_ns,
+                                    int64_t timeout_ns, struct err *e)
+{
+    struct probe_spec spec = {.timeout_ns = timeout_ns,
+                              .root = w->dir,
+                              .ovs_run_dir = "/nowhere",
+                              .ovn_run_dir = "/nowhere"};
+    int rc = probe_spec_parse(text, 0, &spec, &spec, e);
+    spec.interval_ns = interval_ns;
+    spec.retry_ns = interval_ns;
+    return rc != 0 ? rc : probe_world_make(w, &spec, e);
+}
+
+static inline void probe_world_start(struct probe_world *w, const char *text, int64_t interval_ns,
+                                     int64_t timeout_ns)
+{
+    struct err e = ERR_INIT;
+    if (probe_world_parse(w, text, interval_ns, timeout_ns, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    probe_start(w->probe);
+}
+
+static inline void probe_world_on_guard(struct ev_loop *loop, ev_timer *timer, int revents)
+{
+    (void)loop;
+    (void)timer;
+    (void)revents;
+}
+
+/* Passes the time until there were so many runs, and the last one ended so (PROBE_UNKNOWN: however
+ * it did). */
+static inline void probe_world_await(struct probe_world *w, int runs, enum probe_outcome wanted)
+{
+    ev_timer guard;
+    ev_timer_init(&guard, probe_world_on_guard, GUARD_S, 0);
+    ev_timer_start(w->loop, &guard);
+    while (ev_is_active(&guard) &&
+           (w->runs < runs || (wanted != PROBE_UNKNOWN && w->outcome != wanted))) {
+        ev_run(w->loop, EVRUN_ONCE);
+    }
+    ev_timer_stop(w->loop, &guard);
+    assert_true(w->runs >= runs);
+}
+
+static inline void probe_world_expect(struct probe_world *w, enum probe_outcome wanted,
+                                      const char *words)
+{
+    probe_world_await(w, 1, wanted);
+    if (w->outcome != wanted || !text_equal(w->words, words)) {
+        fail_msg("%s: '%s'", probe_outcome_name(w->outcome), w->words);
+    }
+}
+
+#endif
