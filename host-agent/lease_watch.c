@@ -318,16 +318,17 @@ static bool has_mark(const struct lease_watch *w, const json_t *lease)
     return text_equal(json_text_get(annotations, NAMES_ANNOTATION_HOST_CHECKED), w->mark_text);
 }
 
-/* Whether the host may write its lease is known before a DPU dies, and is told once. */
-static void log_mark(struct lease_watch *w, const char *failure)
+/* Whether the host may write its lease is known before a DPU dies, and is told once; a DPU that
+ * renews meanwhile does not hide it. */
+static void log_mark(struct lease_watch *w)
 {
-    bool is_denied = w->chain.outcome == CHAIN_READ_ONLY || w->chain.outcome == CHAIN_DENIED;
+    bool is_denied = w->chain.patched == CHAIN_FORBIDS && w->chain.outcome != CHAIN_TAKEN;
     w->stats.marks[w->chain.outcome]++;
     if (is_denied) {
         log_limited(&w->no_mark, LOG_DENIED_AGAIN_NS, LOG_WARN, "lease",
                     "marking lease %s/%s: %s: grant patch on leases.coordination.k8s.io; "
                     "until then a read alone is the proof that the DPU is silent",
-                    w->ns, w->name, failure);
+                    w->ns, w->name, w->mark_failure);
     } else if (w->chain.outcome == CHAIN_TAKEN && w->stats.may_not_write) {
         log_info("lease", "lease %s/%s can be marked again", w->ns, w->name);
         log_repeat_reset(&w->no_mark);
@@ -383,7 +384,7 @@ static void on_mark_answered(void *user, const struct kube_response *r)
         .failure = r->message[0] != '\0' ? r->message : w->mark_failure,
         .lease = is_patch && answer == CHAIN_LEASE ? &lease : NULL,
     };
-    log_mark(w, how.failure);
+    log_mark(w);
     w->config.on_event(w->config.user, how, how.lease ? r->body : NULL);
 }
 

@@ -523,6 +523,22 @@ TEST(a_mark_that_is_forbidden_is_told_each_ten_minutes)
     stop();
 }
 
+/* The DPU may renew between the refusal and the read behind it. */
+TEST(a_mark_that_is_forbidden_is_told_although_the_dpu_renews)
+{
+    start();
+    ask_mark();
+    answer(403, NULL);
+    json_t *renewed = ours();
+    (void)json_object_set_new(json_object_get(renewed, "spec"), "renewTime",
+                              json_string("2023-11-14T22:13:30.000000Z"));
+    answer(200, renewed);
+    expect_mark(CHAIN_CONFLICT, world.now);
+    assert_int_equal(loop_world_said("grant patch"), 1);
+    assert_true(lease_watch_stats(t.watch).may_not_write);
+    stop();
+}
+
 /* ---- denials --------------------------------------------------------------------------------- */
 
 static void deny_for(double seconds)
