@@ -12,7 +12,8 @@ endif()
 add_compile_definitions(_GNU_SOURCE DPU_VERSION="${PROJECT_VERSION}")
 add_compile_options(
   -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum -Wvla
-  -Wformat=2 -Wpointer-arith -Wundef -fstack-protector-strong)
+  -Wformat=2 -Wpointer-arith -Wundef -fstack-protector-strong
+  -Wno-unused-parameter) # a callback takes what its caller has to give
 # The same bytes wherever it is built: no path of the sources or of the build gets in.
 add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=.)
 add_link_options(-Wl,-z,relro -Wl,-z,now)

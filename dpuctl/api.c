@@ -133,8 +133,6 @@ const struct api_answer *api_ask(struct api *api, const json_t *body, char *path
 
 static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)timer;
-    (void)events;
     ev_break(loop, EVBREAK_ALL);
 }
 

@@ -282,8 +282,6 @@ static int accept_plugin(const struct watch *w, struct err *e)
 static void on_stream_end(void *user, const uint8_t *message, size_t len, const struct err *why)
 {
     struct watch *w = user;
-    (void)message;
-    (void)len;
     (void)fprintf(stderr, "dpuctl: %s: the stream ended: %s\n", w->options->driver,
                   why ? why->msg : "OK");
     w->stream = NULL;
@@ -292,15 +290,12 @@ static void on_stream_end(void *user, const uint8_t *message, size_t len, const 
 
 static void on_stop(struct ev_loop *loop, ev_io *io, int events)
 {
-    (void)io;
-    (void)events;
     ev_break(loop, EVBREAK_ALL);
 }
 
 static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 {
     const struct watch *w = timer->data;
-    (void)events;
     if (w->options->once && w->has_report) {
         ev_break(loop, EVBREAK_ALL);
     } else if (w->is_terminal) {

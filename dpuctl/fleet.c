@@ -187,7 +187,6 @@ bool fleet_node_is_marked(const json_t *node)
 void fleet_take_node(json_t *row, const json_t *node, struct wall now)
 {
     const json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
-    (void)now;
     print_json_put(row, "hasNode", json_true());
     print_json_put(row, "hasLabel", json_boolean(fleet_node_is_marked(node)));
     hear_gate(row, fleet_find_type(conditions, "Ready"));
@@ -199,7 +198,6 @@ void fleet_take_slice(json_t *row, const json_t *slice, struct wall now)
     const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
     size_t i;
     const json_t *taint;
-    (void)now;
     json_array_foreach(json_object_get(json_array_get(devices, 0), "taints"), i, taint)
     {
         const char *key = json_text_get(taint, "key");
@@ -232,7 +230,6 @@ void fleet_take_pod(json_t *row, const json_t *pod, struct wall now)
     const json_t *container = json_array_get(json_object_get(spec, "containers"), 0);
     size_t i;
     const json_t *init;
-    (void)now;
     if (is(row, "hostAgentReady")) {
         return; /* two of them in a rolling update */
     }

@@ -60,7 +60,6 @@ static void desired_condition(void *user, const json_t *existing, const char *ui
     const char *reason = readiness_reason_name(c->verdict.reason);
     char written[RFC3339_BYTES];
     char changed[RFC3339_BYTES];
-    (void)uid;
     bool says_reason = text_equal(json_text_get(existing, "status"), status) &&
                        text_equal(json_text_get(existing, "reason"), reason);
     if (says_reason && text_equal(json_text_get(existing, "message"), c->verdict.message)) {

@@ -24,7 +24,6 @@ struct host_probes {
 static void on_change(void *user, enum probe_health state, const char *message)
 {
     struct host_probes *w = user;
-    (void)state; /* follows from what they said */
     for (size_t i = 0; i < w->said.count; i++) {
         const struct probe_history *probe = &probe_set_state(w->probes)->probes[i];
         w->said.each[i].says = probe->failing       ? HOST_PROBE_FAILED

@@ -432,8 +432,6 @@ static void write_now(struct record_writer *w)
 
 static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)loop;
-    (void)events;
     write_now(timer->data);
 }
 

@@ -178,20 +178,16 @@ static int call_outcome(const struct grpc_unary *u, struct err *e)
 static void on_ended(void *user, CURL *easy, CURLcode code)
 {
     struct grpc_unary *u = user;
-    (void)easy;
     u->code = code;
     ev_timer_start(u->loop, &u->end);
 }
 
 static void after_curl(void *user)
 {
-    (void)user; /* on_end does what is to be done */
 }
 
 static void on_end(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)loop;
-    (void)events;
     struct grpc_unary *u = timer->data;
     const struct grpc_unary_plan plan = u->plan;
     struct grpc_slice message = {.bytes = (const uint8_t *)"", .len = 0};
@@ -250,7 +246,6 @@ struct grpc_unary *grpc_unary_start(struct ev_loop *loop, const struct grpc_unar
     buf_init(&u->answer, GRPC_PREFIX_BYTES + GRPC_UNARY_REPLY_MAX_BYTES);
     int rc = grpc_put_message(&u->request, plan->message.bytes, plan->message.len, NULL);
     assert(rc == 0); /* it fits */
-    (void)rc;
     ev_timer_init(&u->end, on_end, 0., 0.);
     u->end.data = u;
     u->curl = curl_loop_new(

@@ -181,7 +181,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 static size_t on_header(char *line, size_t size, size_t count, void *user)
 {
     struct try *t = user;
-    (void)line;
     if (size * count == 2 && http_status(t) >= 200) {
         t->has_bytes = true; /* the head is whole: worth a look before its body comes */
     }
@@ -192,8 +191,6 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
 static int on_socket_open(void *user, curl_socket_t fd, curlsocktype purpose)
 {
     unsigned int timeout_ms = UNACKED_TIMEOUT_MS;
-    (void)user;
-    (void)purpose;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms,
                      sizeof(timeout_ms)); /* a bound the less where the kernel has none */
     return CURL_SOCKOPT_OK;
@@ -209,10 +206,6 @@ static bool is_sent_once(const struct kube_call *call)
 static int before_request(void *user, char *peer, char *own, int peer_port, int own_port)
 {
     struct try *t = user;
-    (void)peer;
-    (void)own;
-    (void)peer_port;
-    (void)own_port;
     for (const struct try *other = t->call->tries; other < t->call->tries + TRIES_MAX; other++) {
         if (is_sent_once(t->call) && other != t && other->has_sent) {
             return CURL_PREREQFUNC_ABORT;
@@ -580,8 +573,6 @@ static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
     struct kube_bucket *bucket = &call->client->bucket;
     struct mono now = clock_mono_now();
     bool hangs = true;
-    (void)loop;
-    (void)events;
     if (call->is_waiting) {
         send_now(call, now);
         return;
@@ -709,8 +700,6 @@ static void on_due(struct ev_loop *loop, ev_timer *timer, int events)
                               .received_at = clock_mono_now(),
                               .received_wall = clock_wall_now()};
     char span[32];
-    (void)loop;
-    (void)events;
     if (call->request.on_bytes) {
         call->tries[0].end_code = CURLE_OPERATION_TIMEDOUT;
         end_try(&call->tries[0]);
@@ -840,7 +829,6 @@ static void deliver_all(void *user)
 static void on_ended(void *user, CURL *easy, CURLcode code)
 {
     struct try *t = NULL;
-    (void)user;
     if (curl_easy_getinfo(easy, CURLINFO_PRIVATE, &t) == CURLE_OK && t) {
         note_end(t, code);
     }

@@ -304,8 +304,6 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct kube_watch *w = timer->data;
     int64_t left_ns = w->config.silence_ns - mono_since(clock_mono_now(), w->heard_at);
-    (void)loop;
-    (void)events;
     if (!w->call && w->version[0] == '\0') {
         start_list(w);
     } else if (!w->call) {

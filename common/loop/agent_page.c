@@ -144,9 +144,6 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     static const char seen; /* its address marks a request whose headers were reported before */
     struct answer answer = {.status = MHD_HTTP_METHOD_NOT_ALLOWED,
                             .content_type = "text/plain; charset=utf-8"};
-    (void)version;
-    (void)upload;
-    (void)upload_len;
     if (*request == NULL) {
         *request = (void *)(uintptr_t)&seen;
         if (!has_body(connection)) {
@@ -206,15 +203,12 @@ static void page_pump(struct agent_page *page)
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int events)
 {
-    (void)loop;
-    (void)events;
     page_pump(w->data);
 }
 
 static void on_wake(struct ev_loop *loop, ev_timer *w, int events)
 {
     struct agent_page *page = w->data;
-    (void)events;
     if (ev_is_active(&page->readable)) {
         page_pump(page);
     }
@@ -330,8 +324,6 @@ static int try_to_serve(struct agent_page *page, struct err *e)
 
 static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)loop;
-    (void)events;
     (void)try_to_serve(timer->data, NULL); /* the address is one: it was tried before */
 }
 

@@ -52,15 +52,12 @@ static void act(struct curl_loop *c, curl_socket_t fd, int events)
 static void on_socket(struct ev_loop *loop, ev_io *io, int events)
 {
     struct watched_socket *w = io->data;
-    (void)loop;
     act(w->owner, io->fd,
         ((events & EV_READ) ? CURL_CSELECT_IN : 0) | ((events & EV_WRITE) ? CURL_CSELECT_OUT : 0));
 }
 
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)loop;
-    (void)events;
     act(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
@@ -68,7 +65,6 @@ static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *user, vo
 {
     struct curl_loop *c = user;
     struct watched_socket *w = socket_user;
-    (void)easy;
     if (w) {
         ev_io_stop(c->loop, &w->io);
     }
@@ -92,7 +88,6 @@ static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *user, vo
 static int timer_changed(CURLM *multi, long timeout_ms, void *user)
 {
     struct curl_loop *c = user;
-    (void)multi;
     ev_timer_stop(c->loop, &c->timer);
     if (timeout_ms >= 0) {
         ev_now_update(c->loop); /* the loop's time may be old after a long callback */
@@ -131,7 +126,6 @@ void curl_loop_add(struct curl_loop *c, CURL *easy)
 {
     CURLMcode rc = curl_multi_add_handle(c->multi, easy);
     assert(rc == CURLM_OK);
-    (void)rc;
 }
 
 void curl_loop_remove(struct curl_loop *c, CURL *easy)

@@ -338,8 +338,6 @@ static void on_ready(struct ev_loop *loop, ev_io *w, int revents)
 {
     struct service_probe *p = w->data;
     ssize_t got = recv(w->fd, p->inbox + p->inbox_len, sizeof(p->inbox) - p->inbox_len, 0);
-    (void)loop;
-    (void)revents;
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }

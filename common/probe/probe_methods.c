@@ -282,7 +282,6 @@ static curl_socket_t on_socket_wanted(void *user, curlsocktype purpose,
 {
     struct http_probe *p = user;
     int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    (void)purpose; /* there is one */
     if (fd < 0 && probe_outcome_is_our_lack(errno)) {
         p->lack = errno;
     }
@@ -292,7 +291,6 @@ static curl_socket_t on_socket_wanted(void *user, curlsocktype purpose,
 static void on_ended(void *user, CURL *easy, CURLcode code)
 {
     struct http_probe *p = user;
-    (void)easy; /* there is one */
     p->has_ended = true;
     p->code = code;
 }
@@ -454,8 +452,6 @@ static void read_output(struct exec_probe *p)
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
-    (void)loop;
-    (void)revents;
     read_output(w->data);
 }
 
@@ -494,8 +490,6 @@ static void forget_command(struct exec_probe *p)
 
 static void on_exited(struct ev_loop *loop, ev_io *w, int revents)
 {
-    (void)loop;
-    (void)revents;
     struct exec_probe *p = w->data;
     siginfo_t info = {0};
     if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
@@ -606,7 +600,6 @@ static const char *exec_cancel(struct probe *probe)
 static int exec_init(struct probe *probe, struct err *e)
 {
     struct exec_probe *p = (struct exec_probe *)probe;
-    (void)e; /* any command will do */
     ev_io_init(&p->exited, on_exited, -1, EV_READ);
     ev_io_init(&p->readable, on_readable, -1, EV_READ);
     p->exited.data = p;

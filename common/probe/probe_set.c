@@ -57,8 +57,6 @@ void probe_end(struct probe *probe, enum probe_outcome outcome, const char *form
 
 static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
 {
-    (void)loop;
-    (void)revents;
     struct probe *probe = w->data;
     char span[32];
     const char *awaited = probe->method->cancel ? probe->method->cancel(probe) : NULL;
@@ -79,8 +77,6 @@ void probe_start(struct probe *probe)
 
 static void on_pause_over(struct ev_loop *loop, ev_timer *w, int revents)
 {
-    (void)loop;
-    (void)revents;
     probe_start(w->data);
 }
 
@@ -93,7 +89,6 @@ static void on_change(struct ev_loop *loop, ev_io *io, int revents)
     struct probe *probe = io->data;
     double soon_s = (double)LOOK_AFTER_NS / (double)NS_PER_SEC;
     char ignored[1];
-    (void)revents;
     for (int i = 0; i < CHANGES_PER_TURN; i++) {
         if (recv(io->fd, ignored, sizeof(ignored), MSG_DONTWAIT) < 0 && errno != ENOBUFS) {
             break; /* none is left; ENOBUFS: some are lost, which is a change, too */

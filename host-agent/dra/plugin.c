@@ -33,8 +33,6 @@ static void reply_with(struct grpc_call *call, const ProtobufCMessage *message)
 
 static void get_info(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)message; /* InfoRequest has no fields; what a future one adds is not for us */
-    (void)len;
     const struct plugin *p = user;
     /* Kubelets up to 1.36 take the first entry of OUR list that they know: newest first. Health
      * is looked up here since 1.37. Unknown words are ignored by all. */
@@ -274,7 +272,6 @@ static void on_claim(void *user, const struct kube_response *answer)
 
 static void on_prepare_cancelled(void *user, struct grpc_call *call)
 {
-    (void)call;
     prepare_free(user); /* nobody waits any more; a retry starts anew */
 }
 
@@ -410,8 +407,6 @@ static void open_stream(void *user, struct grpc_call *call, const uint8_t *messa
 {
     struct plugin *p = user;
     size_t at = 0;
-    (void)message; /* the request has no fields */
-    (void)len;
     if (p->is_stopped) {
         grpc_call_end(call, GRPC_UNAVAILABLE, "stopping");
         return;

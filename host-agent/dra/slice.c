@@ -278,8 +278,6 @@ static void on_watch_object(void *user, enum kube_watch_event event, const json_
                             bool listed, struct mono sent_at)
 {
     struct slice_publisher *p = user;
-    (void)listed;
-    (void)sent_at;
     kube_sync_saw(p->sync, event == KUBE_WATCH_PRESENT ? object : NULL);
 }
 
@@ -292,7 +290,6 @@ static void on_watch_contact(void *user)
 
 static void on_watch_failure(void *user, const struct kube_response *response)
 {
-    (void)user;
     log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
 }
 
@@ -409,7 +406,6 @@ static bool tell_dropped(struct slice_publisher *p, struct slice_dropped dropped
 static bool on_written(void *user, enum kube_method method, const struct kube_response *response)
 {
     struct slice_publisher *p = user;
-    (void)method;
     return response->code == 0 &&
            tell_dropped(p, slice_find_dropped(p->sent, response->body), response->received_at);
 }

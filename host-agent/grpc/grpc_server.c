@@ -96,25 +96,21 @@ struct grpc_server {
 
 static void *session_alloc(size_t bytes, void *user)
 {
-    (void)user;
     return mem_alloc(bytes);
 }
 
 static void session_free(void *p, void *user)
 {
-    (void)user;
     free(p);
 }
 
 static void *session_calloc(size_t count, size_t bytes_each, void *user)
 {
-    (void)user;
     return mem_calloc(count, bytes_each);
 }
 
 static void *session_realloc(void *p, size_t bytes, void *user)
 {
-    (void)user;
     return mem_realloc(p, bytes);
 }
 
@@ -179,9 +175,6 @@ static void promote_pending(struct grpc_call *call)
 static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t length,
                          uint32_t *data_flags, nghttp2_data_source *source, void *user)
 {
-    (void)session;
-    (void)stream_id;
-    (void)user;
     struct grpc_call *call = source->ptr;
     promote_pending(call);
     size_t rest = call->sending.len - call->sent_bytes;
@@ -308,8 +301,6 @@ static void call_fail_receiving(struct grpc_call *call, enum grpc_status status,
 
 static void on_request_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)loop;
-    (void)events;
     call_fail_receiving(timer->data, GRPC_DEADLINE_EXCEEDED, "the request took too long");
 }
 
@@ -381,8 +372,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
                      void *user)
 {
-    (void)flags;
-    (void)user;
     struct grpc_call *call = call_of(session, frame->hd.stream_id);
     if (!call || frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0; /* trailers of a request say nothing to us */
@@ -443,7 +432,6 @@ static void judge_message(struct grpc_call *call)
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes,
                    size_t len, void *user)
 {
-    (void)flags;
     struct grpc_conn *conn = user;
     struct grpc_call *call = call_of(session, stream_id);
     if (!call || call->phase != CALL_RECEIVING) {
@@ -505,7 +493,6 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 /* An answer that is out before its request is in: tell the peer to stop sending (RFC 9113, 8.1). */
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    (void)user;
     if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
         const struct grpc_call *call = call_of(session, frame->hd.stream_id);
         if (call && !call->request_is_complete) {
@@ -519,8 +506,6 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 static int on_stream_close(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
                            void *user)
 {
-    (void)error_code;
-    (void)user;
     struct grpc_call *call = call_of(session, stream_id);
     if (call) {
         call_free(call);
@@ -606,7 +591,6 @@ static bool conn_write(struct grpc_conn *conn)
 
 static void on_io(struct ev_loop *loop, ev_io *io, int events)
 {
-    (void)loop;
     struct grpc_conn *conn = io->data;
     nghttp2_session *session = conn->session;
     struct err e = ERR_INIT;
@@ -624,8 +608,6 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
 
 static void on_handshake_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)loop;
-    (void)events;
     conn_free(timer->data);
 }
 
@@ -729,7 +711,6 @@ static void make_room(struct grpc_server *s)
 
 static void on_acceptable(struct ev_loop *loop, ev_io *watcher, int events)
 {
-    (void)events;
     struct grpc_server *s = watcher->data;
     struct err e = ERR_INIT;
     int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -754,7 +735,6 @@ static void on_acceptable(struct ev_loop *loop, ev_io *watcher, int events)
 
 static void on_accept_again(struct ev_loop *loop, ev_timer *watcher, int events)
 {
-    (void)events;
     struct grpc_server *s = watcher->data;
     ev_io_start(loop, &s->acceptable);
 }

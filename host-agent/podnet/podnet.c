@@ -276,8 +276,6 @@ static void policy_ask(struct podnet *p, struct sandbox *s)
 
 static void on_stopped(void *user, const uint8_t *message, size_t len, const struct err *why)
 {
-    (void)message;
-    (void)len;
     struct podnet *p = user;
     struct sandbox *s = p->in_hand;
     p->stop = NULL;

@@ -59,7 +59,6 @@ static void on_input(struct ev_loop *loop, ev_io *w, int revents)
 {
     struct run *run = w->data;
     char bytes[LINE_BYTES];
-    (void)revents;
     ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
     for (ssize_t i = 0; i < n; i++) {
         if (bytes[i] == '\n') {

@@ -63,7 +63,6 @@ static void on_renewed(void *user)
 
 static void on_stopped(void *user)
 {
-    (void)user;
 }
 
 static int start_dpu(struct side *s, const char *node, struct err *e)
@@ -215,8 +214,6 @@ static void on_look(struct ev_loop *loop, ev_timer *w, int revents)
 {
     struct fleet *f = w->data;
     struct mono now = clock_mono_now();
-    (void)loop;
-    (void)revents;
     roll_some(f);
     for (size_t i = 0; i < f->config.count; i++) {
         if (f->sides[i].monitor) {

@@ -30,7 +30,6 @@ struct kube_client {
 struct kube_call *kube_client_start(struct kube_client *client, const struct kube_request *request,
                                     kube_done_fn *done, void *user)
 {
-    (void)request;
     assert(client->count < LOOKUPS_MAX);
     client->lookups[client->count] = (struct kube_call){.done = done, .user = user};
     return &client->lookups[client->count++];
@@ -61,8 +60,6 @@ static void answer_lookups(struct kube_client *client, const uint8_t *claim, siz
 
 static void on_conflict(void *user, const struct stored_claim *claim)
 {
-    (void)user;
-    (void)claim;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -20,7 +20,6 @@ struct outcome {
 
 static void on_message(void *user, const uint8_t *message, size_t len)
 {
-    (void)len;
     ((struct outcome *)user)->messages++;
     assert(message);
 }

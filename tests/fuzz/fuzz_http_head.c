@@ -33,8 +33,6 @@ static int listen_here(char name[static 40])
 
 static size_t drop_body(char *bytes, size_t size, size_t count, void *user)
 {
-    (void)bytes;
-    (void)user;
     return size * count;
 }
 

@@ -120,7 +120,6 @@ static struct kube_client *make_client(struct ev_loop *loop)
     struct kube_conf conf = {.server = strdup("http://api.example"), .origin = strdup("test")};
     int rc = kube_client_new(loop, &conf, &client, &e);
     assert(rc == 0);
-    (void)rc;
     return client;
 }
 
@@ -134,8 +133,6 @@ void dra_service_publish(struct dra_service *dra, const struct readiness *verdic
 /* Pods are not simulated. */
 void dra_service_tell(struct dra_service *dra, const struct readiness *verdict)
 {
-    (void)dra;
-    (void)verdict;
 }
 
 static void start_dra(struct host *host)
@@ -208,7 +205,6 @@ static void start_monitor(struct host *host)
     bool carried = record_carry_read(host->record, NODE, &config.verdict, &carry, &e) == 0;
     int rc = monitor_new(&config, carried ? &carry : NULL, &host->monitor, &e);
     assert(rc == 0);
-    (void)rc;
     if (host == &agents.host) {
         start_host_probe(host, carried ? &carry : NULL);
     }
@@ -270,7 +266,6 @@ void agents_kill_second(void)
 static void look_if_due(void *user)
 {
     struct proc *proc = &agents.host.proc;
-    (void)user;
     if (agents.function.look_is_due && proc->loop && !world_runs(proc)) {
         world_at(agents.world, agents.world->now + SEC, look_if_due, NULL);
         return;
@@ -319,7 +314,6 @@ static void kill_dpu(struct proc *proc)
 
 static void on_renewed(void *user)
 {
-    (void)user;
 }
 
 static void on_stopped(void *user)
@@ -350,7 +344,6 @@ static void judge(void)
 
 static void first_verdict(void *user)
 {
-    (void)user;
     judge(); /* a probe that speaks twice says nothing new */
 }
 
@@ -382,7 +375,6 @@ void agents_start_dpu(void)
     dpu->client = make_client(dpu->proc.loop);
     int rc = clock_boot_id(config.boot_id, &e);
     assert(rc == 0);
-    (void)rc;
     dpu->writer = lease_writer_new(dpu->proc.loop, dpu->client, &config, &handlers);
     lease_writer_start(dpu->writer);
     leave(before);
@@ -506,7 +498,6 @@ static void renew(void *user)
 {
     struct world *w = world_get();
     const json_t *stored = api_find(ovnkube.api, API_LEASE);
-    (void)user;
     if (stored && can_write() && !is_foreign(stored)) {
         int64_t wall_ns = machine_wall_ns(w, agents_dpu()->machine);
         time_t seconds = (time_t)(wall_ns / SEC);

@@ -242,7 +242,6 @@ static void touch(void *user)
     struct world *w = world_get();
     json_t *lease = edit_lease();
     char text[24];
-    (void)user;
     if (lease) {
         (void)snprintf(text, sizeof(text), "%lld", (long long)w->now);
         json_t *metadata = json_object_get(lease, "metadata");
@@ -264,7 +263,6 @@ static void renew_foreign(void *user)
     struct world *w = world_get();
     json_t *lease = edit_lease();
     char stamp[64];
-    (void)user;
     if (lease) {
         (void)snprintf(stamp, sizeof(stamp), "2026-01-01T00:%02d:%02d.%06dZ",
                        (int)(w->now / SEC / 60 % 60), (int)(w->now / SEC % 60),
@@ -341,7 +339,6 @@ static void write_nonsense(int64_t what)
 
 static void collect_garbage(void *user)
 {
-    (void)user;
     if (api_find(api_get(), API_LEASE)) {
         faults_struck(FAULT_NEW_NODE);
     }

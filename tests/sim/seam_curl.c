@@ -152,8 +152,6 @@ CURLHcode curl_easy_header(CURL *handle, const char *name, size_t index, unsigne
 /* What is handed on at a time always has room. */
 CURLcode curl_easy_pause(CURL *handle, int bitmask)
 {
-    (void)handle;
-    (void)bitmask;
     assert(false);
     return CURLE_OK;
 }
@@ -377,7 +375,6 @@ static void go_on(struct multi *m, struct easy *easy)
 CURLMcode curl_multi_socket_action(CURLM *handle, curl_socket_t fd, int events, int *running)
 {
     struct multi *m = (struct multi *)handle;
-    (void)events;
     for (size_t i = 0; i < m->count; i++) {
         struct easy *easy = m->handles[i];
         if (!easy->is_ended && !easy->exchange) {

@@ -41,7 +41,6 @@ struct wall clock_wall_now(void)
 
 int clock_boot_id(char out_id[static CLOCK_BOOT_ID_BYTES], struct err *e)
 {
-    (void)e;
     memcpy(out_id, world_get()->current->machine->boot_id, CLOCK_BOOT_ID_BYTES);
     return 0;
 }
@@ -169,8 +168,6 @@ ssize_t __wrap_pwrite(int fd, const void *bytes, size_t len, off_t at)
 /* Between two looks at a torn page: no time passes here. */
 int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
 {
-    (void)wanted;
-    (void)left;
     return 0;
 }
 
@@ -284,7 +281,6 @@ void ev_io_stop(struct ev_loop *loop, ev_io *w)
 
 void ev_now_update(struct ev_loop *loop)
 {
-    (void)loop; /* no time passes in a callback */
 }
 
 void loop_feed(struct ev_loop *loop, int fd)
@@ -341,8 +337,6 @@ void boot_timer_free(struct boot_timer *t)
 static void on_dir_changed(struct ev_loop *loop, ev_io *io, int events)
 {
     struct dir_watch *w = io->data;
-    (void)loop;
-    (void)events;
     w->changed(w->user);
 }
 
@@ -363,8 +357,6 @@ void dir_watch_stop(struct dir_watch *w)
 
 bool dir_watch_add(struct dir_watch *w, const char *dir, uint32_t mask)
 {
-    (void)dir;
-    (void)mask;
     if (w->fd < 0) {
         w->fd = INT_MAX; /* no descriptor of anybody's */
         ev_io_set(&w->io, w->fd, EV_READ);

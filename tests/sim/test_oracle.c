@@ -317,7 +317,6 @@ TEST_WITH(a_reboot_is_told_once_and_nothing_else_is, NULL, NULL)
                 {{"second", "second"}, {"11:00", "12:00"}, "reboot"},
                 {{"second", "first"}, {"11:00", "12:00"}, "reboot"},
                 {{"first", "never"}, {"11:00", "12:00"}, "reboot"}};
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct story s;
         struct record_read pages[2] = {{.state = "Ready"}, {.state = "Ready"}};

@@ -212,7 +212,6 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 {
     struct request *request = *state;
     struct control *control = user;
-    (void)http_version;
     if (!request) {
         request = need(calloc(1, sizeof(*request)));
         buf_init(&request->body, MAX_BODY_BYTES);
@@ -235,9 +234,6 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
 static void on_completed(void *user, struct MHD_Connection *connection, void **state,
                          enum MHD_RequestTerminationCode why)
 {
-    (void)user;
-    (void)connection;
-    (void)why;
     struct request *request = *state;
     if (request) {
         buf_fini(&request->body);

@@ -185,8 +185,6 @@ struct exchange {
 
 static void *handler_uri(void *user, const char *uri, struct MHD_Connection *connection)
 {
-    (void)user;
-    (void)connection;
     struct request *request = need(calloc(1, sizeof(*request)));
     request->uri = need(strdup(uri));
     buf_init(&request->body, MAX_BODY_BYTES);
@@ -196,9 +194,6 @@ static void *handler_uri(void *user, const char *uri, struct MHD_Connection *con
 static void handler_completed(void *user, struct MHD_Connection *connection, void **state,
                               enum MHD_RequestTerminationCode why)
 {
-    (void)user;
-    (void)connection;
-    (void)why;
     struct request *request = *state;
     if (request) {
         buf_fini(&request->body);
@@ -266,7 +261,6 @@ static enum MHD_Result on_group(void *user, enum MHD_ValueKind kind, const char 
                                 const char *value)
 {
     struct exchange *x = user;
-    (void)kind;
     if (strcasecmp(key, "Impersonate-Group") == 0) {
         json_array_append_new(x->groups, need(json_string(value)));
     }
@@ -589,7 +583,6 @@ static enum MHD_Result handler_request(void *user, struct MHD_Connection *connec
                                        size_t *upload_bytes, void **state)
 {
     struct request *request = *state;
-    (void)http_version;
     if (!request->started) {
         request->started = true;
         return MHD_YES;

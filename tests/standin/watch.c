@@ -212,7 +212,6 @@ ssize_t watch_read(void *watch, uint64_t pos, char *out, size_t max)
     struct watch *w = watch;
     struct standin *s = w->standin;
     ssize_t result = MHD_CONTENT_READER_END_WITH_ERROR;
-    (void)pos;
 
     standin_lock(s);
     bool open = true;

@@ -101,8 +101,6 @@ static void on_list(void *user, struct grpc_call *call, const uint8_t *bytes, si
     static Cri__SandboxMetadata pods[SANDBOXES_MAX];
     static Cri__Sandbox *list[SANDBOXES_MAX];
     Cri__ListResponse answer = CRI__LIST_RESPONSE__INIT;
-    (void)bytes;
-    (void)len;
     if (!serves(s, LIST, call)) {
         return;
     }
@@ -200,8 +198,6 @@ static void on_status(void *user, struct grpc_call *call, const uint8_t *bytes, 
     Cri__RuntimeCondition *conditions[] = {&condition};
     Cri__RuntimeStatus status = CRI__RUNTIME_STATUS__INIT;
     Cri__StatusResponse answer = CRI__STATUS_RESPONSE__INIT;
-    (void)bytes;
-    (void)len;
     if (!serves(s, STATUS, call)) {
         return;
     }
@@ -223,8 +219,6 @@ static void on_version(void *user, struct grpc_call *call, const uint8_t *bytes,
     char name[] = "containerd";
     char version[] = "v2.1.9";
     Cri__VersionResponse answer = CRI__VERSION_RESPONSE__INIT;
-    (void)bytes;
-    (void)len;
     if (serves(s, VERSION, call)) {
         answer.runtime_name = name;
         answer.runtime_version = version;
@@ -306,8 +300,6 @@ static void obey(struct stage *s, char *line)
 
 static void on_input(struct ev_loop *loop, ev_io *watcher, int events)
 {
-    (void)loop;
-    (void)events;
     struct stage *s = watcher->data;
     char chunk[65536];
     ssize_t len = read(STDIN_FILENO, chunk, sizeof(chunk));

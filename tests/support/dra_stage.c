@@ -36,7 +36,6 @@ struct stage {
 
 static bool is_alive(void *user, struct mono now)
 {
-    (void)now;
     return !((struct stage *)user)->is_stalled;
 }
 
@@ -77,7 +76,6 @@ static void obey(struct stage *s, char *line)
 
 static void on_input(struct ev_loop *loop, ev_io *watcher, int events)
 {
-    (void)events;
     struct stage *s = watcher->data;
     ssize_t len = read(STDIN_FILENO, s->line + s->line_len, sizeof(s->line) - 1 - s->line_len);
     if (len <= 0) {

@@ -22,9 +22,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
                      void *user)
 {
-    (void)session;
-    (void)flags;
-    (void)name_len; /* nghttp2 terminates names and values */
     struct h2_stream *s = h2_client_stream(user, frame->hd.stream_id);
     const char *key = (const char *)name;
     if (text_equal(key, ":status")) {
@@ -43,7 +40,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    (void)session;
     struct h2_client *c = user;
     if (c->first_frame_type < 0) {
         c->first_frame_type = frame->hd.type;
@@ -68,8 +64,6 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
                    size_t len, void *user)
 {
-    (void)session;
-    (void)flags;
     struct h2_stream *s = h2_client_stream(user, id);
     if (!s->body) {
         s->body = malloc(H2_BODY_MAX_BYTES);
@@ -82,7 +76,6 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 static int on_close(nghttp2_session *session, int32_t id, uint32_t error_code, void *user)
 {
-    (void)session;
     struct h2_stream *s = h2_client_stream(user, id);
     s->is_closed = true;
     s->error_code = error_code;
@@ -92,9 +85,6 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t error_code, v
 static ssize_t read_request(nghttp2_session *session, int32_t id, uint8_t *out, size_t length,
                             uint32_t *flags, nghttp2_data_source *source, void *user)
 {
-    (void)session;
-    (void)id;
-    (void)user;
     struct h2_stream *s = source->ptr;
     size_t rest = s->request_len - s->request_sent;
     size_t count = rest < length ? rest : length;

@@ -48,7 +48,6 @@ int64_t clock_boottime_offset_ns(void)
 
 struct boot_timer *boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user)
 {
-    (void)loop;
     assert_false(world.has_timer);
     world.has_timer = true;
     world.timer = (struct boot_timer){.fire = fire, .user = user, .deadline = MONO_NEVER};

@@ -117,9 +117,6 @@ static inline void probe_world_start(struct probe_world *w, const char *text, in
 
 static inline void probe_world_on_guard(struct ev_loop *loop, ev_timer *timer, int revents)
 {
-    (void)loop;
-    (void)timer;
-    (void)revents;
 }
 
 /* Passes the time until there were so many runs, and the last one ended so (PROBE_UNKNOWN: however

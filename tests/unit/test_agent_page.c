@@ -41,7 +41,6 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 
 static void write_metrics(void *user, struct buf *page)
 {
-    (void)user;
     metrics_sample(page, "x", 1, "%s", "");
 }
 
@@ -96,7 +95,6 @@ struct exchange {
 static void on_answer(struct ev_loop *loop, ev_io *w, int events)
 {
     struct exchange *x = w->data;
-    (void)events;
     ssize_t got = read(w->fd, x->answer + x->len, sizeof(x->answer) - 1 - x->len);
     if (got <= 0) {
         ev_break(loop, EVBREAK_ALL);
@@ -281,8 +279,6 @@ TEST_WITH(an_address_that_can_never_work_names_the_option, set_up, tear_down)
 
 static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)timer;
-    (void)events;
     ev_break(loop, EVBREAK_ALL);
 }
 

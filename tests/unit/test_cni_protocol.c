@@ -349,7 +349,6 @@ enum { OUTPUT_BYTES = 8192 };
 
 static int put_error(const struct cni_call *c, const char *result)
 {
-    (void)result;
     return reply_error(c);
 }
 
@@ -360,8 +359,6 @@ static int put_result(const struct cni_call *c, const char *result)
 
 static int put_versions(const struct cni_call *c, const char *result)
 {
-    (void)c;
-    (void)result;
     return reply_versions();
 }
 

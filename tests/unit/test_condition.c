@@ -88,7 +88,6 @@ TEST(at_start_only_the_outcome_counts)
 
 TEST_WITH(a_patch_names_our_condition_alone, NULL, NULL)
 {
-    (void)state;
     static const struct {
         enum readiness_state state;
         const char *status;

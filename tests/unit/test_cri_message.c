@@ -27,7 +27,6 @@ static void on_sandbox(void *user, const struct cri_sandbox *s)
 /* By hand: field number and wire type, length, text. */
 TEST_WITH(requests_have_the_kubelets_field_numbers, NULL, NULL)
 {
-    (void)state;
     struct cri_request r;
     static const uint8_t inspect[] = {0x0a, 2, 'i', 'd', 0x10, 1};
     static const uint8_t stop[] = {0x0a, 2, 'i', 'd'};
@@ -53,7 +52,6 @@ TEST_WITH(requests_have_the_kubelets_field_numbers, NULL, NULL)
 
 TEST_WITH(list_gives_pods_and_their_times, NULL, NULL)
 {
-    (void)state;
     /* items{id, metadata{name, uid, namespace, attempt}, state 0, created_at 1000} */
     static const uint8_t message[] = {0x0a, 28,  0x0a, 2,    'i', 'd',  0x12, 17,   0x0a, 3,
                                       'p',  'o', 'd',  0x12, 3,   'u',  'i',  'd',  0x1a, 3,

@@ -61,13 +61,11 @@ static pid_t serve(int listener)
 
 static void on_ended(void *user, CURL *easy, CURLcode code)
 {
-    (void)easy;
     *(int *)user = (int)code;
 }
 
 static void after(void *user)
 {
-    (void)user;
 }
 
 /* Asks a name with these addresses, of which 127.0.0.1 lives; returns curl's word. */

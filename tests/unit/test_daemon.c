@@ -46,7 +46,6 @@ struct blow {
 static void kill_ourselves(struct ev_loop *loop, ev_timer *w, int revents)
 {
     struct blow *blow = w->data;
-    (void)revents;
     (void)raise(blow->signo);
     if (--blow->left == 0) { /* libev would hand what is left over to the next test's loop */
         ev_timer_stop(loop, w);
@@ -358,7 +357,6 @@ TEST(timers_of_one_loop_fire_in_the_order_of_their_deadlines)
 
 static int be_quiet(void **state)
 {
-    (void)state;
     log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
     return 0;
 }

@@ -24,7 +24,6 @@ TEST_WITH(renewals_and_failures_are_counted, NULL, NULL)
         .renewals = 5, .retries = 6, .renewed_at = AT(100), .interval_ns = 10 * NS_PER_SEC};
     const struct dpu_snapshot s = {.now = AT(103), .verdict = &verdict, .lease = &lease};
     struct buf page;
-    (void)state;
     for (size_t i = 0; i < LEASE_FAILURES; i++) {
         lease.failures[i] = 40 + i;
     }
@@ -51,7 +50,6 @@ TEST_WITH(what_was_never_done_has_no_sample, NULL, NULL)
     const struct lease_writer_stats lease = {.renewals = 0};
     struct dpu_snapshot s = {.now = AT(103), .verdict = &verdict, .lease = &lease};
     struct buf page;
-    (void)state;
     write_page(&s, &page);
     assert_false(view_has(&page, "last_renewal_age_seconds"));
     assert_false(view_has(&page, "dpu_healthy"));
@@ -79,7 +77,6 @@ TEST_WITH(probes_alike_in_name_are_kept_apart, NULL, NULL)
         {.last_ns = 0}};
     const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
     struct buf page;
-    (void)state;
     write_page(&s, &page);
     assert_true(view_value(&page, "dpu_healthy") == 0);
     assert_true(view_value(&page,
@@ -103,7 +100,6 @@ TEST_WITH(longest_names_fit_and_are_one_line_each, NULL, NULL)
     const struct probe_stats stats[PROBES_MAX] = {{.last_ns = 0}};
     const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
     struct buf page;
-    (void)state;
     for (size_t i = 0; i < PROBES_MAX; i++) {
         memset(verdict.probes[i].name, i % 2 ? '"' : '\n', PROBE_NAME_BYTES - 1);
         verdict.probes[i].ran = true;

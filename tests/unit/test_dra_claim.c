@@ -91,8 +91,6 @@ TEST(results_are_bounded)
 
 static void on_answer(void *user, const struct kube_response *answer)
 {
-    (void)user;
-    (void)answer;
 }
 
 TEST(reference_that_is_no_name_is_refused)

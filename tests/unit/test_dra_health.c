@@ -24,7 +24,6 @@ struct world {
 
 static bool is_alive(void *user, struct mono now)
 {
-    (void)now;
     return ((struct world *)user)->is_alive;
 }
 
@@ -212,7 +211,6 @@ TEST_WITH(streams_are_bounded, setup, teardown)
 
 TEST_WITH(verdict_is_projected_as_the_table_says, setup, teardown)
 {
-    (void)state;
     static const struct {
         enum readiness_state state;
         enum readiness_reason reason;

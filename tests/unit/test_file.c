@@ -22,7 +22,6 @@ static char path_of_file[80];
 
 static int enter(void **state)
 {
-    (void)state;
     (void)snprintf(directory, sizeof(directory), "/tmp/dpu-file-XXXXXX");
     assert_non_null(mkdtemp(directory));
     (void)snprintf(path_of_file, sizeof(path_of_file), "%s/file", directory);
@@ -34,7 +33,6 @@ static int leave(void **state)
 {
     static const char *const names[] = {"full", "long", "empty",     "link",
                                         "loop", "fifo", "file.lock", "file"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         (void)remove(names[i]);
     }
@@ -65,7 +63,6 @@ TEST_WITH(what_can_be_read_is_read_whole, enter, leave)
         {".", ERR_IO, "regular"},         {"/dev/zero", ERR_IO, "regular"},
         {"fifo", ERR_IO, "regular"},
     };
-    (void)state;
     make("full", "0123456789abcdef");
     make("long", "0123456789abcdefg");
     make("empty", "");
@@ -96,7 +93,6 @@ static struct file_lock new_lock(void)
 
 TEST_WITH(one_has_it_until_it_gives_it_back, enter, leave)
 {
-    (void)state;
     struct file_lock first = new_lock();
     struct file_lock second = new_lock();
     assert_int_equal(file_lock_take(&first, NULL), 0);
@@ -111,7 +107,6 @@ TEST_WITH(one_has_it_until_it_gives_it_back, enter, leave)
 
 TEST_WITH(lock_on_a_removed_file_is_none, enter, leave)
 {
-    (void)state;
     struct file_lock first = new_lock();
     struct file_lock second = new_lock();
     assert_int_equal(file_lock_take(&first, NULL), 0);
@@ -127,7 +122,6 @@ TEST_WITH(lock_on_a_removed_file_is_none, enter, leave)
 
 TEST_WITH(file_system_that_refuses_is_no_other_writer, enter, leave)
 {
-    (void)state;
     struct file_lock first = new_lock();
     struct file_lock second = new_lock();
     struct err e = ERR_INIT;
@@ -168,7 +162,6 @@ static void assert_file(const char *text, mode_t mode)
 
 TEST_WITH(who_holds_the_old_file_keeps_it_whole, enter, leave)
 {
-    (void)state;
     assert_int_equal(put("old", 0600, NULL), 0);
     CLEANUP(fd) int fd = open(path_of_file, O_RDONLY | O_CLOEXEC);
     assert_int_equal(put("another", 0644, NULL), 0);
@@ -181,7 +174,6 @@ TEST_WITH(who_holds_the_old_file_keeps_it_whole, enter, leave)
 
 TEST_WITH(the_mode_is_the_one_asked_for_whatever_the_umask, enter, leave)
 {
-    (void)state;
     mode_t before = umask(0077);
     assert_int_equal(put("", 0644, NULL), 0);
     (void)umask(before);
@@ -190,7 +182,6 @@ TEST_WITH(the_mode_is_the_one_asked_for_whatever_the_umask, enter, leave)
 
 TEST_WITH(what_cannot_be_placed_is_an_error_and_leaves_nothing, enter, leave)
 {
-    (void)state;
     struct err e = ERR_INIT;
     char path[PATH_MAX];
     assert_int_equal(mkdir(path_of_file, 0700), 0);
@@ -218,7 +209,6 @@ TEST_WITH(killed_attempts_are_cleared_away_once_they_are_old, enter, leave)
         {"file.dpu-new.a1B2c3", 120, true},   {".file.backup", 3600, true}, /* an administrator's */
         {".file.a1B2c3", 3600, true},
     };
-    (void)state;
     char path[128];
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", directory, rows[i].name);

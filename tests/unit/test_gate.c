@@ -110,7 +110,6 @@ TEST_WITH(each_verdict_has_its_answer, NULL, NULL)
         {READINESS_NOT_READY, true, REASON_LEASE_EXPIRED, FAIL},
         {READINESS_READY, false, REASON_LEASE_RENEWED, FAIL},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct record r = sample();
         r.verdict.state = rows[i].state;
@@ -193,7 +192,6 @@ TEST_WITH(the_same_verdict_gives_the_same_bytes, NULL, NULL)
         {"held", READINESS_READY, REASON_LEASE_RENEWED, 1015, 1041, 1339},
         {"stale", READINESS_READY, REASON_LEASE_RENEWED, 1015, 1340, 900000},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct record r = sample();
         r.verdict.state = rows[i].state;

@@ -48,8 +48,6 @@ static void echo(void *user, struct grpc_call *call, const uint8_t *message, siz
 
 static void hold(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)message;
-    (void)len;
     struct world *w = user;
     w->handled++;
     w->held = call;
@@ -58,9 +56,6 @@ static void hold(void *user, struct grpc_call *call, const uint8_t *message, siz
 
 static void refuse(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)user;
-    (void)message;
-    (void)len;
     grpc_call_end(call, GRPC_UNAVAILABLE, "100%% caf\xc3\xa9\n");
 }
 
@@ -73,9 +68,6 @@ static uint8_t big_byte(size_t i)
 
 static void big(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)user;
-    (void)message;
-    (void)len;
     uint8_t *reply = malloc(BIG_BYTES);
     assert_non_null(reply);
     for (size_t i = 0; i < BIG_BYTES; i++) {
@@ -87,9 +79,6 @@ static void big(void *user, struct grpc_call *call, const uint8_t *message, size
 
 static void huge(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)user;
-    (void)message;
-    (void)len;
     uint8_t *reply = calloc(1, GRPC_REPLY_MAX_BYTES + 1);
     assert_non_null(reply);
     grpc_call_reply(call, reply, GRPC_REPLY_MAX_BYTES + 1);

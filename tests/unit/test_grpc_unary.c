@@ -37,31 +37,20 @@ struct world {
 
 static void echo(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)user;
     grpc_call_reply(call, message, len);
 }
 
 static void refuse(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)user;
-    (void)message;
-    (void)len;
     grpc_call_end(call, GRPC_UNAVAILABLE, "not today: caf\xc3\xa9, 100%%");
 }
 
 static void hang(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)user;
-    (void)call;
-    (void)message;
-    (void)len;
 }
 
 static void large(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)user;
-    (void)message;
-    (void)len;
     char *bytes = calloc(1, LARGE_BYTES);
     assert_non_null(bytes);
     grpc_call_reply(call, bytes, LARGE_BYTES);
@@ -70,16 +59,11 @@ static void large(void *user, struct grpc_call *call, const uint8_t *message, si
 
 static void lose(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)user;
-    (void)message;
-    (void)len;
     grpc_call_end(call, GRPC_NOT_FOUND, "no such thing");
 }
 
 static void watch(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    (void)message;
-    (void)len;
     ((struct world *)user)->watch = call;
 }
 
@@ -262,8 +246,6 @@ TEST_WITH(server_that_speaks_something_else_is_an_error, setup, teardown)
 
 static void on_stop(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)timer;
-    (void)events;
     ev_break(loop, EVBREAK_ALL);
 }
 

@@ -57,7 +57,6 @@ TEST_WITH(each_verdict_sets_its_own_place_of_ten, NULL, NULL)
         {READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING, true,
          "state=\"Unknown\",reason=\"ApiServerNotWriting\""},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct buf page;
         char sample[128];

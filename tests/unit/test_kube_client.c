@@ -30,15 +30,11 @@ static int taken;
 
 void kube_bucket_init(struct kube_bucket *b, struct mono now)
 {
-    (void)b;
-    (void)now;
     taken = 0;
 }
 
 int64_t kube_bucket_take(struct kube_bucket *b, struct mono now)
 {
-    (void)b;
-    (void)now;
     taken++;
     return taken > SENT ? (taken - SENT) * WAIT_NS : 0;
 }
@@ -50,30 +46,21 @@ bool kube_bucket_try(struct kube_bucket *b, struct mono now)
 
 void kube_bucket_take_urgent(struct kube_bucket *b, struct mono now)
 {
-    (void)b;
-    (void)now;
 }
 
 void kube_bucket_return(struct kube_bucket *b)
 {
-    (void)b;
     taken--;
 }
 
 uint32_t kube_patience_ms(const struct kube_patience *p, enum kube_patience_kind kind)
 {
-    (void)p;
-    (void)kind;
     return KUBE_PATIENCE_MS;
 }
 
 void kube_patience_learn(struct kube_patience *p, enum kube_patience_kind kind, bool is_answered,
                          int64_t took_ms)
 {
-    (void)p;
-    (void)kind;
-    (void)is_answered;
-    (void)took_ms;
 }
 
 struct done {

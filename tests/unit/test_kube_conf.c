@@ -285,14 +285,12 @@ TEST(pod_is_recognised_by_its_environment)
 
 static int make_directory(void **state)
 {
-    (void)state;
     return mkdtemp(directory) ? 0 : -1;
 }
 
 static int remove_directory(void **state)
 {
     char path[64];
-    (void)state;
     (void)snprintf(path, sizeof(path), "%s/config", directory);
     return unlink(path) == 0 && rmdir(directory) == 0 ? 0 : -1;
 }

@@ -256,14 +256,12 @@ TEST(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once)
 
 static int make_directory(void **state)
 {
-    (void)state;
     return mkdtemp(directory) ? 0 : -1;
 }
 
 static int remove_directory(void **state)
 {
     static const char *const names[] = {"one", "two", "token"};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         CLEANUP(free) char *path = in_directory(names[i]);
         (void)unlink(path);

@@ -58,12 +58,10 @@ struct wall clock_wall_now(void)
 
 void ev_now_update(struct ev_loop *loop)
 {
-    (void)loop;
 }
 
 void ev_timer_start(struct ev_loop *loop, ev_timer *timer)
 {
-    (void)loop;
     assert_null(world.timer); /* its time would not change */
     world.timer = timer;
     world.wait_s = timer->at;
@@ -71,8 +69,6 @@ void ev_timer_start(struct ev_loop *loop, ev_timer *timer)
 
 void ev_timer_stop(struct ev_loop *loop, ev_timer *timer)
 {
-    (void)loop;
-    (void)timer;
     world.timer = NULL;
 }
 
@@ -125,7 +121,6 @@ static void on_object(void *user, enum kube_watch_event event, const json_t *obj
                       struct mono sent_at)
 {
     const char *name = json_text_get(json_object_get(object, "metadata"), "name");
-    (void)user;
     text_format(world.event_name, sizeof(world.event_name), "%s", name ? name : "");
     world.is_event_listed = listed;
     world.event_sent_at = sent_at;
@@ -138,13 +133,11 @@ static void on_object(void *user, enum kube_watch_event event, const json_t *obj
 
 static void on_contact(void *user)
 {
-    (void)user;
     world.contacts++;
 }
 
 static void on_failure(void *user, const struct kube_response *r)
 {
-    (void)user;
     assert_true(world.is_listed || !r->body);
     assert_true(r->code != 0 && r->message[0] != '\0');
     world.failure = r->code;
@@ -159,8 +152,6 @@ static void on_failure(void *user, const struct kube_response *r)
 
 static void on_denied(void *user, const struct kube_response *r)
 {
-    (void)user;
-    (void)r;
     world.denied++;
 }
 

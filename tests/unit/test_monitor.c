@@ -81,7 +81,6 @@ void daemon_notify_ready(struct daemon *d, const char *status)
 int record_writer_new(struct ev_loop *loop, const struct record_writer_config *config,
                       struct record_writer **out, struct err *e)
 {
-    (void)loop;
     if (stage.has_no_record) {
         return err_set(e, ERR_LIMIT, "too long");
     }
@@ -97,7 +96,6 @@ void record_writer_free(struct record_writer *w)
 
 void record_writer_write(struct record_writer *w, struct mono writer_until)
 {
-    (void)w;
     stage.writer_until = writer_until;
     note("record");
 }
@@ -105,8 +103,6 @@ void record_writer_write(struct record_writer *w, struct mono writer_until)
 struct lease_keeper *lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
                                         const struct lease_keeper_config *config)
 {
-    (void)loop;
-    (void)client;
     stage.keeper = *config;
     return part();
 }
@@ -118,7 +114,6 @@ void lease_keeper_stop(struct lease_keeper *k)
 
 void lease_keeper_saw(struct lease_keeper *k, const json_t *lease)
 {
-    (void)k;
     note(lease ? "keeper" : "repair");
 }
 
@@ -131,7 +126,6 @@ bool lease_keeper_is_denied(const struct lease_keeper *k)
 struct lease_watch *lease_watch_start(struct kube_client *client,
                                       const struct lease_watch_config *config)
 {
-    (void)client;
     stage.watch = *config;
     return part();
 }
@@ -143,20 +137,17 @@ void lease_watch_stop(struct lease_watch *w)
 
 void lease_watch_confirm(struct lease_watch *w)
 {
-    (void)w;
     note("confirm");
 }
 
 void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
 {
-    (void)w;
     assert_string_equal(lease->uid, stage.lease.uid);
     note("mark");
 }
 
 void lease_watch_restart(struct lease_watch *w)
 {
-    (void)w;
     note("restart");
 }
 
@@ -167,7 +158,6 @@ void record_carry_settled(void)
 
 void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at)
 {
-    (void)w;
     assert_null(lease);
     assert_int_equal(sent_at.ns, 7);
     note("saw");
@@ -182,21 +172,18 @@ void events_begin(struct events *x, const struct readiness *carried)
 
 void events_publish(struct events *x, const struct readiness *verdict)
 {
-    (void)x;
     stage.told = *verdict;
     note("events");
 }
 
 void events_on_written(struct events *x, events_written_fn *written, void *user)
 {
-    (void)x;
     stage.event_written = written;
     stage.event_user = user;
 }
 
 void events_tell_reboot(struct events *x, struct wall at)
 {
-    (void)x;
     stage.rebooted = at;
     note("reboot");
 }
@@ -204,8 +191,6 @@ void events_tell_reboot(struct events *x, struct wall at)
 struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
                                 const char *driver)
 {
-    (void)loop;
-    (void)client;
     assert_string_equal(node, "w1");
     assert_string_equal(driver, "dpu.example");
     return part();
@@ -218,29 +203,22 @@ void condition_free(struct condition *c)
 
 void condition_publish(struct condition *c, const struct readiness *verdict)
 {
-    (void)c;
-    (void)verdict;
     note("condition");
 }
 
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 {
-    (void)s;
-    (void)verdict;
     note("dra");
 }
 
 void dra_service_tell(struct dra_service *s, const struct readiness *verdict)
 {
-    (void)s;
     stage.told = *verdict;
     note("pods-told");
 }
 
 void podnet_publish(struct podnet *l, const struct readiness *verdict)
 {
-    (void)l;
-    (void)verdict;
     note("pods");
 }
 
@@ -272,7 +250,6 @@ static void begin(const struct monitor_config *config, const struct verdict_carr
 static int stage_up(void **state)
 {
     const struct monitor_config config = everything();
-    (void)state;
     world_start();
     stage = (struct stage){.lease = world_lease(), .log_fd = memfd_create("log", MFD_CLOEXEC)};
     log_setup(LOG_INFO, LOG_TEXT, "");
@@ -283,7 +260,6 @@ static int stage_up(void **state)
 
 static int stage_down(void **state)
 {
-    (void)state;
     monitor_free(stage.monitor);
     assert_int_equal(stage.running, 0);
     assert_false(world.has_timer);
@@ -372,7 +348,6 @@ static struct monitor_stats stats(void)
 
 TEST_WITH(each_verdict_is_in_the_record_before_others_hear_of_it, stage_up, stage_down)
 {
-    (void)state;
     assert_story(READY_STORY); /* awaiting is a verdict */
     assert_int_equal(monitor_verdict(stage.monitor)->reason, REASON_AWAITING_FIRST_RENEWAL);
     answered();
@@ -397,7 +372,6 @@ TEST_WITH(written_change_is_told_to_the_pods_that_claim, stage_up, stage_down)
                                    .reason = REASON_LEASE_EXPIRED,
                                    .transition = {.ns = 7},
                                    .message = "silent"};
-    (void)state;
     stage.story[0] = '\0';
     stage.event_written(stage.event_user, &told);
     assert_story("pods-told");
@@ -410,7 +384,6 @@ TEST_WITH(written_change_is_told_to_the_pods_that_claim, stage_up, stage_down)
 TEST_WITH(what_is_off_is_not_told, stage_up, stage_down)
 {
     struct monitor_config config = everything();
-    (void)state;
     monitor_free(stage.monitor);
     stage.event_written = NULL;
     config.dra = NULL;
@@ -433,7 +406,6 @@ TEST_WITH(what_is_off_is_not_told, stage_up, stage_down)
 TEST_WITH(without_a_health_check_nobody_looks_at_the_lease, stage_up, stage_down)
 {
     struct monitor_config config = everything();
-    (void)state;
     monitor_free(stage.monitor);
     config.verdict.renew_interval_ns = 0;
     begin(&config, NULL);
@@ -445,7 +417,6 @@ TEST_WITH(without_a_health_check_nobody_looks_at_the_lease, stage_up, stage_down
 
 TEST_WITH(what_the_verdict_needs_is_asked_for, stage_up, stage_down)
 {
-    (void)state;
     be_ready();
     world_pass(15 * NS_PER_SEC); /* it is overdue */
     assert_non_null(strstr(stage.story, "confirm"));
@@ -467,7 +438,6 @@ TEST_WITH(what_the_verdict_needs_is_asked_for, stage_up, stage_down)
 TEST_WITH(the_lease_reaches_the_keeper_after_the_record, stage_up, stage_down)
 {
     CLEANUP(json) json_t *object = json_object();
-    (void)state;
     be_ready();
     world_pass(NS_PER_SEC);
     rfc3339_format(clock_wall_now(), true, stage.lease.renew_stamp);
@@ -481,7 +451,6 @@ TEST_WITH(the_lease_reaches_the_keeper_after_the_record, stage_up, stage_down)
 TEST_WITH(an_absence_lasts_where_the_keeper_may_not_make_the_lease, stage_up, stage_down)
 {
     const struct monitor_config config = everything();
-    (void)state;
     for (int lasts = 0; lasts < 2; lasts++) {
         monitor_free(stage.monitor);
         begin(&config, NULL);
@@ -501,7 +470,6 @@ TEST_WITH(an_absence_lasts_where_the_keeper_may_not_make_the_lease, stage_up, st
 
 TEST_WITH(its_parts_know_the_lease, stage_up, stage_down)
 {
-    (void)state;
     assert_string_equal(stage.keeper.ns, "ovn-kubernetes");
     assert_string_equal(stage.keeper.name, "ovn-dpu-w1");
     assert_string_equal(stage.keeper.holder, "ovnkube-dpu-node");
@@ -518,7 +486,6 @@ TEST_WITH(without_a_record_nothing_starts, stage_up, stage_down)
     struct monitor *second = NULL;
     struct err e = ERR_INIT;
     int before = stage.running;
-    (void)state;
     world.has_timer = false; /* the first one's */
     stage.has_no_record = true;
     assert_int_equal(monitor_new(&config, NULL, &second, &e), ERR_LIMIT);
@@ -530,7 +497,6 @@ TEST_WITH(without_a_record_nothing_starts, stage_up, stage_down)
 TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_up, stage_down)
 {
     const struct monitor_config config = everything();
-    (void)state;
     assert_false(stage.has_left);
     be_ready();
     const struct verdict_carry carry = {.verdict = *monitor_verdict(stage.monitor),
@@ -548,7 +514,6 @@ TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_u
 
 TEST_WITH(changes_and_renewals_are_counted_apart, stage_up, stage_down)
 {
-    (void)state;
     assert_false(stats().has_skew);
     renew(0); /* the first sight of a lease renews nothing */
     assert_int_equal(stats().renewals, 0);
@@ -566,7 +531,6 @@ TEST_WITH(changes_and_renewals_are_counted_apart, stage_up, stage_down)
 TEST_WITH(the_end_of_the_hold_is_a_change, stage_up, stage_down)
 {
     struct monitor_config config = everything();
-    (void)state;
     monitor_free(stage.monitor);
     config.verdict.api_outage_hold_ns = 60 * NS_PER_SEC;
     begin(&config, NULL);
@@ -582,7 +546,6 @@ TEST_WITH(the_end_of_the_hold_is_a_change, stage_up, stage_down)
 
 TEST_WITH(skew_is_that_of_the_newest_renewal, stage_up, stage_down)
 {
-    (void)state;
     be_ready();
     renew(30 * NS_PER_SEC);
     assert_true(stats().has_skew);
@@ -597,7 +560,6 @@ TEST_WITH(skew_is_that_of_the_newest_renewal, stage_up, stage_down)
 
 TEST_WITH(an_outage_lasts_from_the_first_failure_to_the_next_answer, stage_up, stage_down)
 {
-    (void)state;
     assert_false(stats().api_reachable); /* nobody has answered yet */
     answered();
     assert_true(stats().api_reachable);
@@ -620,7 +582,6 @@ TEST_WITH(an_outage_lasts_from_the_first_failure_to_the_next_answer, stage_up, s
 
 TEST_WITH(a_reboot_is_counted_told_and_remembered, stage_up, stage_down)
 {
-    (void)state;
     (void)text_copy(stage.lease.boot_id, sizeof(stage.lease.boot_id), "boot-1");
     be_ready();
     assert_int_equal(stats().reboots, 0);
@@ -640,7 +601,6 @@ TEST_WITH(a_reboot_is_counted_told_and_remembered, stage_up, stage_down)
 
 TEST_WITH(changes_are_logged_once_an_interval_and_the_last_of_them_always, stage_up, stage_down)
 {
-    (void)state;
     be_ready();
     assert_int_equal(logged("Unknown (AwaitingFirstRenewal"), 1);
     assert_int_equal(logged("Ready (LeaseRenewed)"), 0); /* a second later: it waits */
@@ -671,7 +631,6 @@ TEST_WITH(a_change_that_was_held_back_is_logged_in_time_and_with_its_own, stage_
 {
     char stamp[RFC3339_BYTES];
     char words[96];
-    (void)state;
     world_pass(30 * NS_PER_SEC);
     be_ready(); /* at once: the line before was long ago */
     assert_int_equal(logged("Ready (LeaseRenewed)"), 1);
@@ -688,7 +647,6 @@ TEST_WITH(a_change_that_was_held_back_is_logged_in_time_and_with_its_own, stage_
 
 TEST_WITH(other_words_for_the_same_are_logged_once_a_minute, stage_up, stage_down)
 {
-    (void)state;
     be_ready();
     world_pass(20 * NS_PER_SEC);
     for (int i = 0; i < 115; i++) {
@@ -710,7 +668,6 @@ TEST_WITH(other_words_for_the_same_are_logged_once_a_minute, stage_up, stage_dow
 /* What /livez and the health streams ask. */
 TEST_WITH(a_wake_up_that_is_overdue_is_no_progress, stage_up, stage_down)
 {
-    (void)state;
     be_ready();
     struct mono late = mono_add(world.timer.deadline, MONITOR_LATE_NS);
     assert_true(monitor_makes_progress(stage.monitor, mono_add(late, -1)));
@@ -722,7 +679,6 @@ TEST_WITH(a_wake_up_that_is_overdue_is_no_progress, stage_up, stage_down)
 
 TEST_WITH(a_request_without_an_outcome_is_no_progress, stage_up, stage_down)
 {
-    (void)state;
     be_ready();
     for (int kind = 0; kind < 3; kind++) {
         for (int s = 0; !strstr(stage.story, "mark") && !strstr(stage.story, "confirm"); s++) {
@@ -751,7 +707,6 @@ TEST_WITH(before_its_start_nothing_is_overdue, stage_up, stage_down)
 {
     const struct monitor_config config = everything();
     struct err e = ERR_INIT;
-    (void)state;
     monitor_free(stage.monitor);
     assert_int_equal(monitor_new(&config, NULL, &stage.monitor, &e), 0);
     world.now = mono_add(world.now, 3600 * NS_PER_SEC);

@@ -101,7 +101,6 @@ static struct run run_options(const struct option_program *with, const char *con
 
 static int forget_last(void **state)
 {
-    (void)state;
     (void)run_options(&program, ((const char *const[]){"--none", NULL}), NULL);
     return 0;
 }

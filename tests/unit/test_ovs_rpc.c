@@ -373,7 +373,6 @@ static void rpc_server_say(struct ev_loop *loop, struct rpc_server *s)
 static void rpc_server_on_ready(struct ev_loop *loop, ev_io *w, int events)
 {
     struct rpc_server *s = w->data;
-    (void)events;
     ssize_t got = recv(w->fd, s->heard + s->heard_len, sizeof(s->heard) - 1 - s->heard_len, 0);
     if (got == 0) {
         ev_io_stop(loop, w);
@@ -387,7 +386,6 @@ static void rpc_server_on_ready(struct ev_loop *loop, ev_io *w, int events)
 static void rpc_server_on_connection(struct ev_loop *loop, ev_io *w, int events)
 {
     struct rpc_server *s = w->data;
-    (void)events;
     int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         return;

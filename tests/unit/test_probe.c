@@ -221,7 +221,6 @@ struct server {
 
 static void on_request(struct ev_loop *loop, ev_io *w, int revents)
 {
-    (void)revents;
     struct server *s = w->data;
     ssize_t got = recv(w->fd, s->request, sizeof(s->request) - 1, 0);
     s->request[got > 0 ? got : 0] = '\0';
@@ -237,7 +236,6 @@ static void on_request(struct ev_loop *loop, ev_io *w, int revents)
 
 static void on_connection(struct ev_loop *loop, ev_io *w, int revents)
 {
-    (void)revents;
     struct server *s = w->data;
     int fd = accept(w->fd, NULL, NULL);
     assert_true(fd >= 0);

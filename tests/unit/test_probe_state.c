@@ -53,7 +53,6 @@ TEST_WITH(hysteresis_follows_the_table, NULL, NULL)
         {2, 2, ".xx.x..x", "HHUUUUHH"},
         {2, 3, ".xx...x", "HHUUUHH"},
     };
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_state v;
         start(&v, 1, rows[i].failures, rows[i].successes);
@@ -101,7 +100,6 @@ TEST_WITH(patience_depends_on_the_way_of_failing, NULL, NULL)
                                                      ['s'] = PROBE_SILENT,
                                                      ['m'] = PROBE_MISSING,
                                                      ['u'] = PROBE_UNABLE};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_state v;
         v = (struct probe_state){.probe_count = 0};
@@ -145,7 +143,6 @@ TEST_WITH(host_probe_accuses_only_after_it_has_been_well, NULL, NULL)
     static const struct probe_thresholds thresholds = {.failures = 2};
     static const enum probe_outcome outcomes['z'] = {
         ['.'] = PROBE_PASSED, ['x'] = PROBE_MISSING, ['d'] = PROBE_DENIED};
-    (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_state v;
         v = (struct probe_state){.probe_count = 0};
@@ -186,7 +183,6 @@ TEST(a_restored_accusation_has_words)
 TEST_WITH(verdict_waits_until_every_probe_ran_once, NULL, NULL)
 {
     struct probe_state v;
-    (void)state;
     start(&v, 3, 1, 1);
     assert_false(step(&v, 1, 0, NULL));
     assert_false(step(&v, 2, 2, "down"));
@@ -199,7 +195,6 @@ TEST_WITH(verdict_waits_until_every_probe_ran_once, NULL, NULL)
 TEST_WITH(agent_without_probes_is_healthy, NULL, NULL)
 {
     struct probe_state v;
-    (void)state;
     start(&v, 0, 3, 1);
     assert_true(probe_state_settle(&v, AT(1)));
     assert_int_equal(v.state, PROBE_HEALTHY);
@@ -236,7 +231,6 @@ TEST_WITH(overlong_texts_are_cut_not_overrun, NULL, NULL)
 {
     struct probe_state v;
     char longer[2000];
-    (void)state;
     memset(longer, 'r', sizeof(longer));
     longer[sizeof(longer) - 1] = '\0';
     v = (struct probe_state){.probe_count = 0};
@@ -255,7 +249,6 @@ TEST_WITH(overlong_texts_are_cut_not_overrun, NULL, NULL)
 TEST_WITH(our_own_stall_accuses_nobody, NULL, NULL)
 {
     struct probe_result result = {.outcome = PROBE_PASSED};
-    (void)state;
     for (int is_of_host = 0; is_of_host < 2; is_of_host++) {
         struct probe_state v = {.is_of_host = is_of_host};
         probe_state_add_probe(&v, "pci", &(struct probe_thresholds){.failures = 1});

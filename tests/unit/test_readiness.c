@@ -9,7 +9,6 @@
 
 TEST_WITH(the_zero_value_admits_nothing, NULL, NULL)
 {
-    (void)state;
     struct readiness r = {0};
     assert_int_equal(r.state, READINESS_UNKNOWN);
     assert_int_equal(r.reason, REASON_AWAITING_FIRST_RENEWAL);
@@ -55,7 +54,6 @@ TEST(a_word_that_is_none_of_ours_is_refused)
 
 TEST_WITH(a_verdict_is_the_same_if_an_observer_sees_no_difference, NULL, NULL)
 {
-    (void)state;
     struct readiness a = {.state = READINESS_READY,
                           .admit = true,
                           .reason = REASON_LEASE_RENEWED,

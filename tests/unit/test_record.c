@@ -129,7 +129,6 @@ TEST_WITH(page_is_one_line_of_json_padded_with_blanks, NULL, NULL)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
-    (void)state;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_memory_equal(page, "{\"version\":1,\"node\":\"worker-1\",\"state\":\"Ready\",", 46);
     assert_int_equal(page[RECORD_PAGE_BYTES - 1], '\n');
@@ -264,7 +263,6 @@ TEST_WITH(page_torn_between_two_records_is_noticed, NULL, NULL)
     char newer[RECORD_PAGE_BYTES];
     struct record r = sample();
     struct record back;
-    (void)state;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     r.verdict.state = READINESS_NOT_READY;
     r.verdict.admit = false;
@@ -396,7 +394,6 @@ TEST_WITH(malformed_or_incomplete_records_are_refused, NULL, NULL)
         {"{\"version\"", "[\"version\""},
     };
     char body[RECORD_PAGE_BYTES];
-    (void)state;
     sample_body(body);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char changed[2 * RECORD_PAGE_BYTES];

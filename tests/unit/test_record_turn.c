@@ -113,8 +113,6 @@ static void write_record(const struct world *w, enum readiness_state state,
 
 static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    (void)loop;
-    (void)events;
     *(bool *)timer->data = true;
 }
 

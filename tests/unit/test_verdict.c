@@ -83,7 +83,6 @@ TEST(a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_cont
 
 TEST_WITH(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline, NULL, NULL)
 {
-    (void)state;
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         struct world w;
         const struct verdict_config config = timed(row);

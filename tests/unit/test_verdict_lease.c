@@ -144,7 +144,6 @@ TEST(stamp_older_than_the_baseline_is_no_renewal)
 /* A mark that is taken on it confirms the older state: a baseline for version and stamp. */
 TEST_WITH(an_etcd_that_was_restored_forges_no_renewal_and_hides_none, NULL, NULL)
 {
-    (void)state;
     for (int is_alive = 0; is_alive < 2; is_alive++) {
         struct world w;
         world_ready(&w);
