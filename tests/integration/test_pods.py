@@ -261,6 +261,22 @@ def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
     assert metrics(host)['pod_sandbox_stops_total{result="stopped"}'] == 4
 
 
+def test_interface_that_returns_while_the_dpu_settles_keeps_its_sandbox(world, target, runtime):
+    """As the recovery of ovn-kubernetes does, once the lease is renewed again."""
+    first, second = (add_pod(target, runtime, f"web-{i}", made=i) for i in (1, 2))
+    host = start(world, runtime, "restart")
+    wait_looked(host)
+    runtime.lose(first, second)
+    wait_lost(host, 2)
+    world.dpu()
+    world.wait_state("Ready")
+    runtime.give_back(first)
+    wait_lost(host, 1)
+    assert runtime.wait_stopped(1) == [second]
+    never(lambda: len(runtime.stopped()) > 1, 2, "another one")
+    assert metrics(host)["pod_network_lost"] == 0
+
+
 def test_two_hundred_sandboxes_and_an_agent_that_is_killed(world, target, runtime):
     world.dpu()
     lost = [add_pod(target, runtime, f"web-{i}", made=i) for i in range(200)]

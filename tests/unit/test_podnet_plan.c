@@ -390,6 +390,30 @@ TEST_WITH(network_that_is_back_right_before_the_stop_saves_it, setup, teardown)
     assert_int_equal(w->x.lost, 1); /* what it was */
 }
 
+/* As the recovery of ovn-kubernetes does: it moves them back once the lease is renewed again. */
+TEST_WITH(interface_that_returns_while_the_dpu_settles_stops_nothing, setup, teardown)
+{
+    struct world *w = *state;
+    tell_dpu(w, 0, false);
+    scan_gone(w, 1, ids, 2);
+    scan_gone(w, 20, ids, 2);
+    tell_dpu(w, 30, true);
+    scan_gone(w, 65, ids, 2);
+    see(w, 69, "s1", POD_NET_WHOLE); /* the DPU has settled at 70 at the earliest */
+    assert_int_equal(w->out.turn, PODNET_TURN_BACK);
+    see(w, 69, "s2", POD_NET_LOST);
+    end_scan(w, 69);
+    see(w, 80, "s1", POD_NET_WHOLE);
+    see(w, 80, "s2", POD_NET_LOST);
+    end_scan(w, 80);
+    may_go(w, 80, "s2"); /* which is the younger */
+    tell_done(w, 80, "s2", true);
+    see(w, 85, "s1", POD_NET_WHOLE);
+    end_scan(w, 85);
+    assert_null(w->out.ask);
+    assert_true(mono_is_never(w->out.wake_at));
+}
+
 TEST_WITH(old_evidence_stops_nothing, setup, teardown)
 {
     struct world *w = *state;

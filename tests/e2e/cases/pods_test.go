@@ -204,12 +204,12 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	boot := p.startDPUOfBoot()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	lost := []string{"web-0", "web-1", "web-2"}
-	for _, name := range append([]string{"whole"}, lost...) {
+	for _, name := range append([]string{"whole", "moved"}, lost...) {
 		p.podWithPolicy(name, core.RestartPolicyAlways)
 	}
 	p.podWithPolicy("job", core.RestartPolicyNever)
 	before := map[string]string{}
-	for _, name := range append([]string{"whole", "job"}, lost...) {
+	for _, name := range append([]string{"whole", "moved", "job"}, lost...) {
 		p.podRuns(name)
 		must(t, p.hasNetwork(name))
 		before[name] = p.sandbox(name)
@@ -225,16 +225,16 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	gone := time.Now()
 	p.expectInNode(nodeDuration-2*interval, "NotReady", "HostProbeFailed")
 	t.Logf("the DPU was refused %s after its interface was gone", time.Since(gone).Round(10*time.Millisecond))
-	for _, name := range append([]string{"job"}, lost...) {
+	for _, name := range append([]string{"moved", "job"}, lost...) {
 		_, err := p.inNetwork(name, "ip", "link", "del", "eth0")
 		must(t, err)
 	}
-	for _, name := range append([]string{"job"}, lost...) {
+	for _, name := range append([]string{"moved", "job"}, lost...) {
 		p.podEvent(name, "the pod has lost its network: eth0 is gone")
 	}
 	p.nodeReady(nodeDuration+kubeletSync+kubeletWrite+soon, core.ConditionFalse, notReady)
-	p.metric("pod_network_lost", fmt.Sprint(1+len(lost)))
-	p.dpuctl([]string{"pods", "--output=name"}, "default/job\n", "default/web-0\n", "default/web-1\n", "default/web-2\n")
+	p.metric("pod_network_lost", fmt.Sprint(2+len(lost)))
+	p.dpuctl([]string{"pods", "--output=name"}, "default/job\n", "default/moved\n", "default/web-0\n", "default/web-1\n", "default/web-2\n")
 	p.dpuctl([]string{"status"}, "boot "+boot+"\n")
 	for name, id := range before {
 		if now := p.sandbox(name); now != id {
@@ -242,11 +242,14 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 		}
 	}
 
-	// When it is back from its reboot, then those pods are, on this node and in new sandboxes.
+	// When it is back from its reboot, and ovn-kubernetes moves one interface back meanwhile, then the
+	// other pods have their network again, on this node and in new sandboxes.
 	p.addUplink()
 	boot = p.startDPUOfBoot()
 	p.expectInNode(soon, "Ready", "LeaseRenewed")
 	ready := time.Now()
+	_, err := p.inNetwork("moved", "ip", "link", "add", "eth0", "type", "veth", "peer", "name", "moved-back")
+	must(t, err)
 	p.event(soon, "DPURebooted")
 	for _, name := range lost {
 		poll(t, backLimit, "pod "+name+" has a network again", func() error {
@@ -269,7 +272,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	p.metric(`pod_sandbox_stops_total{result="stopped"}`, fmt.Sprint(len(lost)))
 	p.dpuctl([]string{"status"}, "boot "+boot+", rebooted ")
 	p.dpuctl([]string{"pods"}, "default/job ", "made before the DPU's reboot")
-	for _, name := range []string{"whole", "job"} {
+	for _, name := range []string{"whole", "moved", "job"} {
 		if now := p.sandbox(name); now != before[name] {
 			t.Errorf("pod %s has another sandbox: %s in place of %s", name, now, before[name])
 		}
