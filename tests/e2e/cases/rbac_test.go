@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -382,6 +383,47 @@ func TestGivenAnnotationsBeyondTheBoundsWhenADPURenewsThenTheyAreNoObstacle(t *t
 			annotated("dpu.k8s.ovn.org/n99", "x")(l)
 		}), "at most 8 annotations"},
 	})
+}
+
+// rbac/dpu-ovn-node: ovn-kubernetes gives each node an identity, which the DPU has, too.
+func TestGivenTheIdentityOfItsNodeWhenADPUDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *testing.T) {
+	r := newRights(t)
+	text, err := os.ReadFile(filepath.Join(rbacDir(), "dpu-ovn-node", "role.yaml"))
+	must(t, err)
+	must(t, harness.WriteFile(r.a.file("role.yaml"), strings.ReplaceAll(string(text), "NODE", r.a.Node), 0o600))
+	must(t, r.a.control.Apply(t.Context(), r.a.file("role.yaml")))
+	must(t, r.a.control.PKI.Client(r.a.file("ovn-dpu"), harness.Identity{
+		User: "system:ovn-node:" + r.a.Node, Groups: []string{"system:ovn-nodes"}}))
+	r.a.kubeconfig("ovn-dpu", harness.Credential{CertBase: r.a.file("ovn-dpu")})
+	dpu, err := harness.ClientFor(r.a.file("ovn-dpu.kubeconfig"))
+	must(t, err)
+	poll(t, soon, "the server knows of the right", func() error {
+		_, err := in(dpu).Get(t.Context(), r.a.LeaseName(), meta.GetOptions{})
+		return err
+	})
+	r.try(t, []attempt{
+		{"renews_its_lease", edit(dpu, r.a, renewed), ""},
+		{"renews_another_DPUs_lease", edit(dpu, r.b, renewed), "cannot update"},
+		{"reads_another_DPUs_lease", func(ctx context.Context) error {
+			_, err := in(dpu).Get(ctx, r.b.LeaseName(), meta.GetOptions{})
+			return err
+		}, "cannot get"},
+		{"lists_leases", func(ctx context.Context) error {
+			_, err := in(dpu).List(ctx, meta.ListOptions{})
+			return err
+		}, "cannot list"},
+		{"creates_a_lease", func(ctx context.Context) error {
+			lease := leaseOf(r.a)
+			lease.Name += "--dpu1"
+			_, err := in(dpu).Create(ctx, lease, meta.CreateOptions{})
+			return err
+		}, "cannot create"},
+		{"deletes_its_lease", func(ctx context.Context) error {
+			return in(dpu).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
+		}, "cannot delete"},
+	})
+	r.a.StartDPU("--kubeconfig", r.a.file("ovn-dpu.kubeconfig"))
+	r.a.WaitRenewals(soon, 2)
 }
 
 // rbac/dpu-create, for this DPU alone: all others stay without it.
