@@ -15,9 +15,9 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "dpuctl/options.h"
-#include "dra_proto/health.pb-c.h"
-#include "dra_proto/registration.pb-c.h"
 #include "grpc/grpc_unary.h"
+#include "grpc_proto/health.pb-c.h"
+#include "grpc_proto/registration.pb-c.h"
 
 #include <ev.h>
 

@@ -502,7 +502,8 @@ static int inspect_pod(const struct admin_config *config, const char *socket, st
     }
     pod->has_host_network = detail.has_host_network;
     if (!detail.has_host_network) {
-        (void)pod_net_open(root, pod->sandbox.id, &detail, &net); /* the look says so, too */
+        /* Whether it is there says the look, too. */
+        (void)pod_net_open(root, pod->sandbox.id, detail.pid, detail.netns, &net);
         pod_net_look(&net, root, &pod->net);
     }
     return 0;

@@ -11,9 +11,9 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "contract/record.h"
-#include "cri/cri_message.h"
-#include "cri/pod_net.h"
 #include "dpuctl/options.h"
+#include "grpc/cri_message.h"
+#include "probe/pod_net.h"
 
 #include <jansson.h>
 

@@ -3,9 +3,9 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "dra_proto/health.pb-c.h"
-#include "dra_proto/plugin.pb-c.h"
-#include "dra_proto/registration.pb-c.h"
+#include "grpc_proto/health.pb-c.h"
+#include "grpc_proto/plugin.pb-c.h"
+#include "grpc_proto/registration.pb-c.h"
 
 #include <assert.h>
 #include <inttypes.h>

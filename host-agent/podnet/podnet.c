@@ -6,11 +6,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cri/pod_net.h"
+#include "grpc/cri_message.h"
 #include "grpc/grpc_unary.h"
 #include "host-agent/outputs/events.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
+#include "probe/pod_net.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -397,7 +398,7 @@ static void sandbox_take_detail(struct podnet *p, struct sandbox *s,
         s->view = VIEW_HOST;
         return;
     }
-    if (pod_net_open(p->config.root, s->cri.id, detail, &net)) {
+    if (pod_net_open(p->config.root, s->cri.id, detail->pid, detail->netns, &net)) {
         s->view = VIEW_OPEN;
     }
     if (s->net.has_testified) { /* what was seen is not forgotten */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pods that lost their network with their DPU. At a steady pace all pod sandboxes of this node are
- * listed over CRI, and the network of each is looked at (cri/pod_net.h); what podnet_plan.h decides
+ * listed over CRI, and the network of each is looked at (probe/pod_net.h); what podnet_plan.h decides
  * is told, and those sandboxes that it names are stopped, for the kubelet to make new ones. One
  * call of a scan at a time, each with a deadline; what is in the host's network is not looked at.
  * Loop thread only.

@@ -21,7 +21,7 @@
 #define PODNET_PODNET_PLAN_H
 
 #include "base/time.h"
-#include "cri/pod_net.h"
+#include "probe/pod_net.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a container runtime answers: texts that end, names that can be put into a path. */
 #include "base/text.h"
-#include "cri/cri_message.h"
+#include "grpc/cri_message.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

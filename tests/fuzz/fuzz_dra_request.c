@@ -5,7 +5,7 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "dra_proto/plugin.pb-c.h"
+#include "grpc_proto/plugin.pb-c.h"
 #include "host-agent/dra/plugin.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/h2_client.h"

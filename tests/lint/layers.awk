@@ -26,23 +26,22 @@ BEGIN {
   outputs = "host-agent/outputs"
   podnet = "host-agent/podnet"
   programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install " " outputs " " podnet
-  n = split("base contract grpc cri kube loop probe", commons, " ")
+  n = split("base contract grpc kube loop probe", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
-  forbid("base", "contract grpc cri kube loop probe")
-  forbid("contract", "grpc cri kube loop probe")
-  forbid("grpc", "contract cri kube probe") # curl on the loop
-  forbid("cri", "contract kube loop probe")
-  forbid("loop", "grpc cri kube probe") # what a program runs on; its metrics are kube's, too
-  forbid("kube", "contract grpc cri probe")
-  forbid("probe", "grpc cri kube")
-  forbid("dpu-agent", "host-agent cni dpuctl grpc cri " server " " plugin " " install " " outputs " " podnet)
+  forbid("base", "contract grpc kube loop probe")
+  forbid("contract", "grpc kube loop probe")
+  forbid("grpc", "contract kube probe") # curl on the loop
+  forbid("loop", "grpc kube probe") # what a program runs on; its metrics are kube's, too
+  forbid("kube", "contract grpc probe")
+  forbid("probe", "grpc kube")
+  forbid("dpu-agent", "host-agent cni dpuctl grpc " server " " plugin " " install " " outputs " " podnet)
   forbid("host-agent", "dpu-agent cni dpuctl")
   forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install " " outputs " " podnet)
-  forbid(plugin, "dpu-agent host-agent cni dpuctl cri " install " " podnet)
-  forbid(install, "dpu-agent host-agent cni dpuctl kube grpc cri " server " " plugin " " outputs " " podnet)
-  forbid(outputs, "dpu-agent host-agent cni dpuctl grpc cri probe " server " " plugin " " install " " podnet)
+  forbid(plugin, "dpu-agent host-agent cni dpuctl " install " " podnet)
+  forbid(install, "dpu-agent host-agent cni dpuctl kube grpc " server " " plugin " " outputs " " podnet)
+  forbid(outputs, "dpu-agent host-agent cni dpuctl grpc probe " server " " plugin " " install " " podnet)
   forbid(podnet, "dpu-agent host-agent cni dpuctl " server " " plugin " " install)
-  forbid("cni", "kube loop grpc cri probe dpu-agent host-agent dpuctl " server " " plugin " " install " " outputs " " podnet)
+  forbid("cni", "kube loop grpc probe dpu-agent host-agent dpuctl " server " " plugin " " install " " outputs " " podnet)
   forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin " " install " " outputs " " podnet)
 }
 

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cri_proto/runtime.pb-c.h"
+#include "grpc_proto/cri.pb-c.h"
 #include "host-agent/grpc/grpc_server.h"
 #include "loop/daemon.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The messages of CRI, against bytes as kubelet and runtimes write them. */
-#include "cri/cri_message.h"
+#include "grpc/cri_message.h"
 
 #include "base/attr.h"
 #include "base/mem.h"
-#include "cri_proto/runtime.pb-c.h"
+#include "grpc_proto/cri.pb-c.h"
 #include "tests/support/case.h"
 
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 #include "host-agent/dra/plugin.h"
 
 #include "base/log.h"
-#include "dra_proto/health.pb-c.h"
+#include "grpc_proto/health.pb-c.h"
 #include "tests/support/case.h"
 #include "tests/support/h2_client.h"
 

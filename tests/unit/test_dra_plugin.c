@@ -4,8 +4,8 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "dra_proto/plugin.pb-c.h"
-#include "dra_proto/registration.pb-c.h"
+#include "grpc_proto/plugin.pb-c.h"
+#include "grpc_proto/registration.pb-c.h"
 #include "tests/support/case.h"
 #include "tests/support/h2_client.h"
 

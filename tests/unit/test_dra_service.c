@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "dra_proto/health.pb-c.h"
-#include "dra_proto/registration.pb-c.h"
+#include "grpc_proto/health.pb-c.h"
+#include "grpc_proto/registration.pb-c.h"
 #include "kube/kube_client.h"
 #include "kube/kube_watch.h"
 #include "tests/support/case.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Has a sandbox still its network? Against made-up /proc, /sys and CNI caches, and against real
  * namespaces. */
-#include "cri/pod_net.h"
+#include "probe/pod_net.h"
 
 #include "base/attr.h"
 #include "base/text.h"
@@ -96,8 +96,7 @@ static int teardown(void **state)
 
 static void open_it(struct world *w)
 {
-    const struct cri_detail place = {.pid = PID};
-    assert_true(pod_net_open(w->root, "cid", &place, &w->net));
+    assert_true(pod_net_open(w->root, "cid", PID, "", &w->net));
 }
 
 static enum pod_net_evidence look(struct world *w)
@@ -360,10 +359,9 @@ TEST_WITH(number_of_another_process_says_nothing, setup, teardown)
     assert_int_equal(look(w), POD_NET_UNSEEN);
     remove_path(w, "proc/4711");
     assert_int_equal(look(w), POD_NET_UNSEEN);
-    const struct cri_detail place = {.pid = PID};
-    assert_false(pod_net_open(w->root, "cid", &place, &w->net));
+    assert_false(pod_net_open(w->root, "cid", PID, "", &w->net));
     put(w, "proc/4711/stat", "4711 (pause");
-    assert_false(pod_net_open(w->root, "cid", &place, &w->net));
+    assert_false(pod_net_open(w->root, "cid", PID, "", &w->net));
     assert_int_equal(look(w), POD_NET_UNSEEN);
 }
 
@@ -381,9 +379,7 @@ TEST_WITH(place_that_nobody_names_is_told, setup, teardown)
     };
     put(w, "run/netns/plain", "");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct cri_detail place = {.pid = 0};
-        text_format(place.netns, sizeof(place.netns), "%s", rows[i].netns);
-        (void)pod_net_open(w->root, "cid", &place, &w->net);
+        (void)pod_net_open(w->root, "cid", 0, rows[i].netns, &w->net);
         assert_int_equal(look(w), POD_NET_UNSEEN);
         assert_non_null(strstr(w->found.words, rows[i].words));
     }
@@ -416,8 +412,7 @@ TEST_WITH(kernel_shows_what_became_of_an_interface, setup, teardown)
         skip();
     }
     pid_t child = netns_process_start();
-    const struct cri_detail place = {.pid = pid};
-    assert_true(pod_net_open("", "no-such-sandbox", &place, &w->net));
+    assert_true(pod_net_open("", "no-such-sandbox", pid, "", &w->net));
     w->net.ends.count = 1; /* as CNI's result has it */
     text_format(w->net.ends.each[0], POD_NET_NAME_BYTES, "pn%u", tag);
     assert_int_equal(look_here(w), POD_NET_WHOLE);
@@ -444,7 +439,7 @@ TEST_WITH(kernel_shows_what_became_of_an_interface, setup, teardown)
 TEST_WITH(namespace_without_a_process_is_looked_at_by_its_path, setup, teardown)
 {
     struct world *w = *state;
-    char path[CRI_PATH_BYTES];
+    char path[POD_NET_PATH_BYTES];
     struct stat before;
     struct stat after;
     pid_t pid = geteuid() == 0 ? netns_process_start() : 0;
@@ -452,15 +447,13 @@ TEST_WITH(namespace_without_a_process_is_looked_at_by_its_path, setup, teardown)
         skip(); /* needs the right to make network namespaces */
     }
     text_format(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
-    struct cri_detail place = {.pid = 0};
-    text_format(place.netns, sizeof(place.netns), "%s", path);
     bool made = run("nsenter -t %d -n ip link add eth0 type veth peer name other", (int)pid);
     if (!made) {
         netns_process_kill(pid);
         skip();
     }
     assert_int_equal(stat("/proc/self/ns/net", &before), 0);
-    assert_true(pod_net_open("", "no-such-sandbox", &place, &w->net));
+    assert_true(pod_net_open("", "no-such-sandbox", 0, path, &w->net));
     assert_int_equal(look_here(w), POD_NET_WHOLE);
     assert_true(run("nsenter -t %d -n ip link del eth0", (int)pid));
     assert_int_equal(look_here(w), POD_NET_LOST);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cri/cri_message.h"
+#include "grpc/cri_message.h"
 
 #include "base/json.h"
 #include "base/text.h"
-#include "cri_proto/runtime.pb-c.h"
+#include "grpc_proto/cri.pb-c.h"
 
 #include <assert.h>
 #include <string.h>

@@ -15,10 +15,12 @@
  *
  * Must run in the host's network namespace: sysfs shows the netdevs of its reader's. Single thread.
  */
-#ifndef CRI_POD_NET_H
-#define CRI_POD_NET_H
+#ifndef PROBE_POD_NET_H
+#define PROBE_POD_NET_H
 
-#include "cri/cri_message.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define POD_NET_INTERFACE "eth0" /* so is a pod's network named by containerd and by CRI-O */
 
@@ -27,6 +29,7 @@ enum {
     POD_NET_NAME_BYTES = 16,   /* IFNAMSIZ */
     POD_NET_DEVICE_BYTES = 16, /* "0000:03:00.2" */
     POD_NET_WORDS_BYTES = 160,
+    POD_NET_PATH_BYTES = 256,
     POD_NET_FILE_MAX_BYTES = 1 << 20, /* of CNI's cache, and of a namespace's interfaces */
     POD_NET_CACHE_MAX = 16384,        /* files looked at by name */
 };
@@ -49,8 +52,8 @@ struct pod_net_finding {
 struct pod_net_place {
     int32_t pid;      /* of the process that holds its namespaces; 0: not told */
     uint64_t started; /* that process, in clock ticks: a number that is used again is another's */
-    char netns[CRI_PATH_BYTES]; /* without a pid: path of its network namespace */
-    uint64_t netns_inode;       /* likewise: a path that is used again is another's */
+    char netns[POD_NET_PATH_BYTES]; /* without a pid: path of its network namespace */
+    uint64_t netns_inode;           /* likewise: a path that is used again is another's */
 };
 
 struct pod_net_names {
@@ -68,10 +71,11 @@ struct pod_net {
     size_t neighbours; /* netdevs that its device had on the host beside it: a second port, say */
 };
 
-/* `root` stands before /proc, /sys, /var/lib/cni and the namespace's path; "" for none. False if
- * there is no such process or namespace: then a look says so, too. Reads CNI's cache for the
- * sandbox. */
-bool pod_net_open(const char *root, const char *sandbox_id, const struct cri_detail *detail,
+/* `root` stands before /proc, /sys, /var/lib/cni and the namespace's path; "" for none. `pid` is of
+ * the process that holds the sandbox's namespaces; 0: not told, then `netns` is the path of its
+ * network namespace, "" if that is not told either. False if there is no such process or namespace:
+ * then a look says so, too. Reads CNI's cache for the sandbox. */
+bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid, const char *netns,
                   struct pod_net *out);
 
 /* By path it enters the namespace and comes back, which needs CAP_SYS_ADMIN. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cri/pod_net.h"
+#include "probe/pod_net.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -164,18 +164,18 @@ static int open_netns(const char *root, const char *netns, struct stat *out)
     return fd;
 }
 
-static bool find_place(const char *root, const struct cri_detail *detail, struct pod_net_place *out)
+static bool find_place(const char *root, int32_t pid, const char *netns, struct pod_net_place *out)
 {
     struct stat about;
-    if (detail->pid != 0) {
-        out->pid = detail->pid;
-        out->started = read_start(root, detail->pid);
+    if (pid != 0) {
+        out->pid = pid;
+        out->started = read_start(root, pid);
         return out->started != 0;
     }
-    if (detail->netns[0] != '/') {
+    if (netns[0] != '/') {
         return false;
     }
-    text_format(out->netns, sizeof(out->netns), "%s", detail->netns);
+    text_format(out->netns, sizeof(out->netns), "%s", netns);
     CLEANUP(fd) int fd = open_netns(root, out->netns, &about);
     out->netns_inode = fd >= 0 ? about.st_ino : 0;
     return fd >= 0;
@@ -252,11 +252,11 @@ static bool is_vdpa(const struct pod_net *p, const char *root)
     return is_found;
 }
 
-bool pod_net_open(const char *root, const char *sandbox_id, const struct cri_detail *detail,
+bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid, const char *netns,
                   struct pod_net *out)
 {
     *out = (struct pod_net){.index = 0};
-    bool is_found = find_place(root, detail, &out->place);
+    bool is_found = find_place(root, pid, netns, &out->place);
     for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
         read_cache(out, root, caches[i], sandbox_id);
     }

@@ -4,8 +4,8 @@
  * and what we take from its answers. No I/O; the transport is grpc/grpc_unary.h. Texts come from
  * outside: sanitize what is shown.
  */
-#ifndef CRI_CRI_MESSAGE_H
-#define CRI_CRI_MESSAGE_H
+#ifndef GRPC_CRI_MESSAGE_H
+#define GRPC_CRI_MESSAGE_H
 
 #include "base/attr.h"
 #include "base/err.h"
