@@ -177,8 +177,10 @@ def test_two_agents_that_disagree_do_not_write_for_ever(world, target):
     second = world.host(dpu_node_lease_duration=3, readiness_file=other)
     for host in (first, second):
         host.wait_log(SOON_S, msg="somebody takes our repairs back")
+    before = len(host_writes(target))  # both of them begin with a few in a row
     time.sleep(3)  # a rate
-    assert 2 <= len(host_writes(target)) <= 10, host_writes(target)
+    slowly = host_writes(target)[before:]
+    assert 1 <= len(slowly) <= 4, slowly
     refused = [a for a in target.standin.audit(user="dpu") if a["code"] == 409]
     assert len(refused) <= 10, refused
     assert world.state() == "Ready"
