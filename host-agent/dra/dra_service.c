@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define STANDARD "resource.kubernetes.io/" /* before the names of standard attributes */
+
 enum {
     SOCKET_MODE = 0600, /* kubelets are root */
     DRIVER_MAX_BYTES = 63,
@@ -159,6 +161,22 @@ bool dra_options_enabled(const struct dra_options *o)
     return o->mode == DRA_AUTO ? access(o->names.registry_dir, F_OK) == 0 : o->mode == DRA_ON;
 }
 
+/* The function's NUMA node, where it is near one: -1 would match every other that is not. */
+static void describe_numa_node(const char *dir, json_t *out)
+{
+    enum { NUMBER_MAX_BYTES = 32 };
+    char path[PATH_MAX];
+    uint64_t node;
+    CLEANUP(buf) struct buf text;
+    buf_init(&text, NUMBER_MAX_BYTES);
+    text_format(path, sizeof(path), "%s/numa_node", dir);
+    if (file_read(path, &text, NULL) == 0 &&
+        text_to_u64(buf_text(&text), strcspn(buf_text(&text), "\n"), &node, NULL) == 0) {
+        (void)json_object_set_new(out, STANDARD "numaNode",
+                                  json_pack("{s:I}", "int", (json_int_t)node));
+    }
+}
+
 /* The standard attributes of what a probe of the host looks at; false if that is not on PCI. From
  * ".../devices/pci0000:00/0000:00:01.0/0000:03:00.0". */
 static bool describe_function(const char *root, const char *probe, json_t *out)
@@ -177,16 +195,20 @@ static bool describe_function(const char *root, const char *probe, json_t *out)
     if (!realpath(text, dir)) {
         return false;
     }
-    const char *bus = strstr(dir, "/pci");
-    const char *address = strrchr(dir, '/');
-    if (!bus || !text_is_pci_address(address + 1)) {
+    const char *bus = strstr(dir, "/devices/pci");
+    const char *address = strrchr(dir, '/') + 1;
+    if (!bus || !text_is_pci_address(address)) {
         return false;
     }
-    text_format(text, sizeof(text), "resource.kubernetes.io/pciBusID=%s", address + 1);
+    bus += strlen("/devices/");
+    text_format(text, sizeof(text), STANDARD "pciBusID=%s", address);
     int rc = attribute_add(out, text, NULL);
-    text_format(text, sizeof(text), "resource.kubernetes.io/pcieRoot=%.*s",
-                (int)strcspn(bus + 1, "/"), bus + 1);
-    return rc == 0 && attribute_add(out, text, NULL) == 0;
+    text_format(text, sizeof(text), STANDARD "pcieRoot=%.*s", (int)strcspn(bus, "/"), bus);
+    if (rc != 0 || attribute_add(out, text, NULL) != 0) {
+        return false;
+    }
+    describe_numa_node(dir, out);
+    return true;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

@@ -40,18 +40,24 @@ def writes(standin):
     return [line for line in requests(standin) if line["verb"] in ("create", "update", "delete")]
 
 
+@pytest.mark.parametrize("numa_node, published", [("1", {"int": 1}), ("-1", None), (None, None)])
 def test_a_probe_of_a_function_gives_the_device_its_standard_attributes(
-    world, target, tmp_path, kubelet_root
+    world, target, tmp_path, kubelet_root, numa_node, published
 ):
-    function = tmp_path / "sys/devices/pci0000:00/0000:00:01.0/0000:03:00.0"
-    links = tmp_path / "sys/bus/pci/devices"
+    root = tmp_path / "pci"
+    function = root / "sys/devices/pci0000:00/0000:00:01.0/0000:03:00.0"
+    links = root / "sys/bus/pci/devices"
     function.mkdir(parents=True)
     links.mkdir(parents=True)
     (links / "0000:03:00.0").symlink_to(function)
+    if numa_node:
+        (function / "numa_node").write_text(f"{numa_node}\n")
     probes = ["exec:true", "interval=1s;pci:0000:03:00.0"]
-    start(world, kubelet_root, probe=probes, host_root=str(tmp_path), dra_attribute=["rack=r12"])
+    start(world, kubelet_root, probe=probes, host_root=str(root), dra_attribute=["rack=r12"])
     found = until(lambda: own_slice(target), SOON_S, "our own slice")
-    assert found["spec"]["devices"][0]["attributes"] == {
+    attributes = found["spec"]["devices"][0]["attributes"]
+    assert attributes.pop("resource.kubernetes.io/numaNode", None) == published
+    assert attributes == {
         "rack": {"string": "r12"},
         "resource.kubernetes.io/pciBusID": {"string": "0000:03:00.0"},
         "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"},

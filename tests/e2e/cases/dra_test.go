@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -207,7 +208,16 @@ func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text str
 
 // One story, in order: a DPU that is claimed, dies, returns, and whose watcher goes away.
 func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFollow(t *testing.T) {
-	p, slice := claimedDPU(t, "--dra-attribute=model=bf3")
+	host, function := t.TempDir(), "sys/devices/pci0000:00/0000:03:00.0"
+	must(t, os.MkdirAll(filepath.Join(host, function), 0o755))
+	must(t, os.MkdirAll(filepath.Join(host, "sys/bus/pci/devices"), 0o755))
+	must(t, os.Symlink("../../../devices/pci0000:00/0000:03:00.0", filepath.Join(host, "sys/bus/pci/devices/0000:03:00.0")))
+	must(t, os.WriteFile(filepath.Join(host, function, "numa_node"), []byte("1\n"), 0o644))
+	p, slice := claimedDPU(t, "--dra-attribute=model=bf3", "--host-root="+host, "--probe=pci:0000:03:00.0")
+	standard := slice.Spec.Devices[0].Attributes
+	if n, root := standard["resource.kubernetes.io/numaNode"].IntValue, standard["resource.kubernetes.io/pcieRoot"].StringValue; n == nil || *n != 1 || root == nil || *root != "pci0000:00" {
+		t.Errorf("the device's attributes are %v", standard)
+	}
 	if len(slice.OwnerReferences) != 1 || slice.OwnerReferences[0].Name != realNode {
 		t.Errorf("the slice's owners are %v", slice.OwnerReferences)
 	}
