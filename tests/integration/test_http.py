@@ -15,7 +15,9 @@ from dpu_testing.kube import micro_time
 from dpu_testing.wait import until
 from world import SOON_S
 
-REFERENCE = pathlib.Path(__file__).parents[2] / "docs" / "metrics.md"
+ROOT = pathlib.Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "metrics.md"
+NODE_PROBLEMS = ROOT / "deploy" / "monitoring" / "node-problem-detector.json"
 SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? (\S+)$")
 
 
@@ -231,6 +233,30 @@ def test_what_the_services_say_depends_on_no_api_server(world, target):
     target.standin.fault("status", code=503)
     assert page.get("/servingz") == "ok: every probe passes\n"
     assert "/servingz" in page.get("/")
+
+
+def node_problem(port):
+    """As node-problem-detector takes its plug-ins: 0 is well, 1 a problem, all else unknown."""
+    monitor = json.loads(NODE_PROBLEMS.read_text())
+    (condition,), (rule,) = monitor["conditions"], monitor["rules"]
+    assert (rule["type"], rule["condition"]) == ("permanent", condition["type"])
+    done = subprocess.run(
+        [rule["path"], *rule["args"], str(port)], capture_output=True, text=True, timeout=5, check=False
+    )
+    assert done.stderr == "" and len(done.stdout) <= monitor["pluginConfig"]["max_output_length"]
+    return done.returncode, done.stdout
+
+
+def test_node_problem_detector_learns_what_the_services_say(world):
+    dpu = world.dpu(probe=[f"interval=100ms,failures=1;exec:test ! -e '{world.directory}/sick'"])
+    page = Page(dpu)
+    until(lambda: node_problem(page.port) == (0, "ok: every probe passes\n"), SOON_S, "the first run")
+    open(f"{world.directory}/sick", "w", encoding="utf-8").close()
+    until(lambda: node_problem(page.port)[0] == 1, SOON_S, "a problem")
+    assert "exit status 1" in node_problem(page.port)[1]
+    dpu.kill()
+    code, text = node_problem(page.port)
+    assert code == 1 and "refused" in text
 
 
 def test_a_heartbeat_without_probes_says_how_little_it_proves(world, pages):
