@@ -201,6 +201,7 @@ static void check_lease(struct doctor *d, const struct api_answer *answer, const
 #define SLICES     "resource.k8s.io", "resourceslices", ""
 #define CLAIMS     "resource.k8s.io", "resourceclaims", ""
 #define EVENTS     "events.k8s.io", "events"
+#define DRA_ON     "dra=on"
 #define RESTART    "on-lost-network=restart"
 
 /* What dpu-host-agent asks for, and what is lost without it. */
@@ -223,14 +224,13 @@ static const struct right {
     {"patch", LEASES, CHECK_WARN, HOST_AGENT, "",
      "a changed lease is not repaired, and a DPU counts as dead while writes fail"},
     {"get", "", "nodes", "", CHECK_FAIL, HOST_AGENT, "", "the lease cannot be tied to its Node"},
-    {"create", SLICES, CHECK_WARN, DRA, "dra=on", "the DPU is no DRA device"},
-    {"get", SLICES, CHECK_WARN, DRA, "dra=on", "a changed slice is not noticed"},
-    {"list", SLICES, CHECK_WARN, DRA, "dra=on", "slices of an earlier Node stay"},
-    {"watch", SLICES, CHECK_WARN, DRA, "dra=on", "a removed slice is back a minute later"},
-    {"update", SLICES, CHECK_WARN, DRA, "dra=on",
-     "the scheduler does not learn that the DPU fails"},
-    {"delete", SLICES, CHECK_WARN, DRA, "dra=on", "slices of an earlier Node stay"},
-    {"get", CLAIMS, CHECK_WARN, DRA, "dra=on", "claims of the DPU cannot be prepared"},
+    {"create", SLICES, CHECK_WARN, DRA, DRA_ON, "the DPU is no DRA device"},
+    {"get", SLICES, CHECK_WARN, DRA, DRA_ON, "a changed slice is not noticed"},
+    {"list", SLICES, CHECK_WARN, DRA, DRA_ON, "the DPU is no DRA device"},
+    {"watch", SLICES, CHECK_WARN, DRA, DRA_ON, "a removed slice is back a minute later"},
+    {"update", SLICES, CHECK_WARN, DRA, DRA_ON, "the scheduler does not learn that the DPU fails"},
+    {"get", CLAIMS, CHECK_WARN, DRA, DRA_ON, "claims of the DPU cannot be prepared"},
+    {"create", EVENTS, "", CHECK_WARN, DRA, DRA_ON, "Pods that claim the DPU get no Events"},
     {"create", EVENTS, "default", CHECK_WARN, "host-agent-events", "events=on",
      "the Node gets no Events"},
     {"create", EVENTS, "", CHECK_WARN, PODS, "cri-socket", "pods get no Events"},
@@ -247,13 +247,25 @@ struct questions {
     const struct api_answer *rights[ARRAY_LEN(rights)];
 };
 
-/* Of the options that dpuctl has, too. */
 static bool is_needed(const struct admin_config *config, const struct right *r)
 {
-    bool is_restart = text_equal(r->option, RESTART);
-    return (!is_restart && !text_equal(r->option, "cri-socket")) ||
-           (!text_is_empty(config->cri_socket) &&
-            (!is_restart || config->on_lost_network == LOST_NETWORK_RESTART));
+    bool has_socket = !text_is_empty(config->cri_socket);
+    const struct {
+        const char *option;
+        bool is_on;
+    } options[] = {
+        {DRA_ON, config->dra != ADMIN_DRA_OFF},
+        {"events=on", config->events},
+        {"node-condition", config->node_condition},
+        {"cri-socket", has_socket},
+        {RESTART, has_socket && config->on_lost_network == LOST_NETWORK_RESTART},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(options); i++) {
+        if (text_equal(r->option, options[i].option)) {
+            return options[i].is_on;
+        }
+    }
+    return true;
 }
 
 static const struct api_answer *ask_right(struct api *api, const struct right *r,

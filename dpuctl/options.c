@@ -20,6 +20,7 @@
 
 #define ROW(option, kind, member)                                                                  \
     .name = (option), .type = (kind), .offset = offsetof(struct admin_config, member)
+#define OF_AGENT "The option of dpu-host-agent. doctor checks the rights that it needs."
 
 /* clang-format off */
 #define COLOR_ROW \
@@ -54,7 +55,11 @@ static const struct option_row node_rows[] = {
     {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "", .placeholder = "FILE",
      .help = "The container runtime's socket. doctor and pods default to the one that exists."},
     {ROW("on-lost-network", OPTION_CHOICE, on_lost_network), .choices = "report|status|restart",
-     .default_text = "report", .help = "The option of dpu-host-agent."},
+     .default_text = "report", .help = OF_AGENT},
+    {ROW("dra", OPTION_CHOICE, dra), .choices = "auto|on|off", .default_text = "auto",
+     .help = OF_AGENT},
+    {ROW("events", OPTION_BOOL, events), .default_text = "on", .help = OF_AGENT},
+    {ROW("node-condition", OPTION_BOOL, node_condition), .default_text = "off", .help = OF_AGENT},
     {ROW("root", OPTION_TEXT, root), .placeholder = "DIR",
      .help = "Where the node's files are mounted: /host in many debug Pods. A kubeconfig is not "
              "below it."},

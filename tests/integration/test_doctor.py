@@ -4,10 +4,13 @@
 import copy
 import json
 import os
+import pathlib
+import re
 import shutil
 import socket
 
 import pytest
+import yaml
 from dpu_testing.dpuctl import home_of
 from dpu_testing.process import clean_env, run
 from dpu_testing.wait import until
@@ -351,7 +354,11 @@ RESTART = ("--cri-socket=/cri.sock", "--on-lost-network=restart")
 @pytest.mark.parametrize(
     "words, verb, resource, outcome, text, file",
     [
-        ((), "patch", "nodes/status", "warn", "we may not patch nodes/status: with --node-condition", "host-agent-node-condition"),
+        (("--node-condition",), "patch", "nodes/status", "warn", "we may not patch nodes/status: with --node-condition", "host-agent-node-condition"),
+        ((), "patch", "nodes/status", None, "", ""),
+        (("--dra=off",), "get", "resourceclaims", None, "", ""),
+        ((), "get", "resourceclaims", "warn", "we may not get resourceclaims.resource.k8s.io: with --dra=on", "host-agent-dra"),
+        (("--events=off", "--dra=off"), "create", "events", None, "", ""),
         ((), "list", "leases", "warn", "we may not list leases.coordination.k8s.io in ovn-kubernetes: the lease is polled", "host-agent"),
         ((), "patch", "leases", "warn", "a DPU counts as dead while writes fail", "host-agent"),
         ((), "get", "leases", "fail", "nothing can prove that the DPU is dead", "host-agent"),
@@ -371,6 +378,34 @@ def test_each_right_that_an_option_needs_is_asked_for(target, patient, words, ve
     assert not outcome or any(
         c["outcome"] == outcome and text in c["found"] and c["mend"].endswith(f"rbac/{file}.yaml") for c in said
     ), said
+
+
+# Not asked for: agents of before repaired a lease by it.
+UNASKED = {("update", "leases.coordination.k8s.io", "ovn-kubernetes", "host-agent")}
+
+
+def granted(path):
+    """(verb, resource, namespace or "", name of the file) for all that it gives."""
+    with open(path, encoding="utf-8") as file:
+        objects = [o for o in yaml.safe_load_all(file) if o["kind"] in ("Role", "ClusterRole")]
+    return {
+        (verb, f"{resource}.{group}".rstrip("."), o["metadata"].get("namespace", ""), path.stem)
+        for o in objects
+        for rule in o["rules"]
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+@pytest.mark.standin_only
+def test_the_doctor_asks_for_all_that_rbac_grants_and_for_no_more(target, patient):
+    target.standin.set_rules({**target.standin.rules, "rules": []})
+    _, links = patient.examine(*RESTART, "--node-condition")
+    said = [re.match(r"we may not (\S+) (\S+?)(?: in (\S+))?: ", c["found"]).groups("") for c in links["rights"]]
+    asked = {(*s, pathlib.Path(c["mend"]).stem) for s, c in zip(said, links["rights"], strict=True)}
+    granting = (pathlib.Path(__file__).parents[2] / "rbac").glob("host-agent*.yaml")
+    assert asked == set().union(*map(granted, granting)) - UNASKED
 
 
 @pytest.mark.parametrize(
