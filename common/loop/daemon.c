@@ -93,13 +93,10 @@ void daemon_use_memory(void)
     CURLcode rc = curl_global_init_mem(CURL_GLOBAL_DEFAULT, mem_alloc, free, mem_realloc,
                                        mem_strdup, mem_calloc);
     assert(rc == CURLE_OK); /* fails for lack of memory only */
-    (void)rc;
 }
 
 static void on_grace_over(struct ev_loop *loop, ev_timer *w, int revents)
 {
-    (void)loop;
-    (void)revents;
     struct daemon *d = w->data;
     log_warn("daemon", "shutdown took longer than %.1f s, exiting now", d->grace_s);
     daemon_quit(d, EXIT_SUCCESS);
@@ -107,7 +104,6 @@ static void on_grace_over(struct ev_loop *loop, ev_timer *w, int revents)
 
 static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
 {
-    (void)revents;
     struct daemon *d = w->data;
     if (d->is_stopping) {
         daemon_quit(d, EXIT_BY_SIGNAL + w->signum);
@@ -127,8 +123,6 @@ static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
 
 static void on_watchdog(struct ev_loop *loop, ev_timer *w, int revents)
 {
-    (void)loop;
-    (void)revents;
     struct daemon *d = w->data;
     struct mono now = clock_mono_now();
     if (!d->works || d->works(d->user, now)) {
@@ -142,9 +136,6 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *w, int revents)
 
 static void on_before_sleep(struct ev_loop *loop, ev_prepare *w, int revents)
 {
-    (void)loop;
-    (void)w;
-    (void)revents;
     log_tell_dropped(); /* a reader that came back must not wait for the next event */
 }
 
@@ -302,15 +293,12 @@ static void arm_descriptor(struct boot_timers *all)
     }
     int rc = timerfd_settime(all->readable.fd, TFD_TIMER_ABSTIME, &when, NULL);
     assert(rc == 0);
-    (void)rc;
     all->armed_for = deadline;
 }
 
 /* One at a time: whatever else is due has its turn between two. */
 static void on_expired(struct ev_loop *loop, ev_io *w, int revents)
 {
-    (void)loop;
-    (void)revents;
     struct boot_timers *all = w->data;
     struct boot_timer *due = earliest_of(all);
     uint64_t expirations;
@@ -394,8 +382,6 @@ static void on_dir_event(struct ev_loop *loop, ev_io *io, int events)
 {
     struct dir_watch *w = io->data;
     char ignored[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    (void)loop;
-    (void)events;
     while (read(w->fd, ignored, sizeof(ignored)) > 0) {
         /* one call for all that has come */
     }
