@@ -130,17 +130,12 @@ static int finish_wrapping(struct cni_call *c)
 }
 
 /* The last word of a gate without memory: the CNI library's "internal error". */
-_Noreturn void mem_exhausted(size_t bytes)
-{
-    static const char answer[] =
-        "{\n    \"cniVersion\": \"" CNI_VERSION_CURRENT "\",\n    \"code\": 999,\n"
-        "    \"msg\": \"dpu-gate is out of memory: raise the memory limit of the container "
-        "runtime\"\n}\n";
-    (void)bytes;
-    ssize_t written = write(STDOUT_FILENO, answer, sizeof(answer) - 1);
-    (void)written; /* nobody is left to tell */
-    _exit(EXIT_FAILURE);
-}
+const struct mem_last_word mem_last_word = {
+    .fd = STDOUT_FILENO,
+    .status = EXIT_FAILURE,
+    .text = "{\n    \"cniVersion\": \"" CNI_VERSION_CURRENT "\",\n    \"code\": 999,\n"
+            "    \"msg\": \"dpu-gate is out of memory: raise the memory limit of the container "
+            "runtime\"\n}\n"};
 
 /* ---- one call -------------------------------------------------------------------------------- */
 

@@ -95,15 +95,10 @@ static int run_command(const struct command *c, int argc, char **argv)
 }
 
 /* The usual status would be an answer: 1 is NotReady. */
-_Noreturn void mem_exhausted(size_t bytes)
-{
-    static const char sentence[] =
-        "dpuctl: out of memory: raise the memory limit of this process\n";
-    (void)bytes;
-    ssize_t written = write(STDERR_FILENO, sentence, sizeof(sentence) - 1);
-    (void)written; /* nobody is left to tell */
-    _exit(ADMIN_EXIT_NO_MEMORY);
-}
+const struct mem_last_word mem_last_word = {
+    .fd = STDERR_FILENO,
+    .status = ADMIN_EXIT_NO_MEMORY,
+    .text = "dpuctl: out of memory: raise the memory limit of this process\n"};
 
 int main(int argc, char **argv)
 {

@@ -8,40 +8,42 @@
 #include <string.h>
 #include <unistd.h>
 
+__attribute__((weak)) const struct mem_last_word mem_last_word = {
+    .fd = STDERR_FILENO,
+    .status = EXIT_FAILURE,
+    .text = "level=error mod=memory msg=\"out of memory: raise the memory limit of this process; "
+            "exiting\"\n"};
+
 /* Neither stdio nor the logger: both may ask for memory. */
-__attribute__((weak)) _Noreturn void mem_exhausted(size_t bytes)
+_Noreturn void mem_exhausted(void)
 {
-    static const char sentence[] =
-        "level=error mod=memory msg=\"out of memory: raise the memory limit of this process; "
-        "exiting\"\n";
-    (void)bytes;
-    ssize_t written = write(STDERR_FILENO, sentence, sizeof(sentence) - 1);
+    ssize_t written = write(mem_last_word.fd, mem_last_word.text, strlen(mem_last_word.text));
     (void)written; /* nobody is left to tell */
-    _exit(EXIT_FAILURE);
+    _exit(mem_last_word.status);
 }
 
-static void *mem_or_end(void *p, size_t bytes)
+static void *mem_or_end(void *p)
 {
     if (!p) {
-        mem_exhausted(bytes);
+        mem_exhausted();
     }
     return p;
 }
 
 void *mem_alloc(size_t bytes)
 {
-    return mem_or_end(malloc(bytes > 0 ? bytes : 1), bytes);
+    return mem_or_end(malloc(bytes > 0 ? bytes : 1));
 }
 
 void *mem_calloc(size_t count, size_t bytes_each)
 {
     bool is_empty = count == 0 || bytes_each == 0;
-    return mem_or_end(is_empty ? calloc(1, 1) : calloc(count, bytes_each), bytes_each);
+    return mem_or_end(is_empty ? calloc(1, 1) : calloc(count, bytes_each));
 }
 
 void *mem_realloc(void *p, size_t bytes)
 {
-    return mem_or_end(realloc(p, bytes > 0 ? bytes : 1), bytes);
+    return mem_or_end(realloc(p, bytes > 0 ? bytes : 1));
 }
 
 char *mem_strdup(const char *text)
@@ -57,7 +59,7 @@ char *mem_format(const char *fmt, ...)
     va_start(args, fmt);
     int len = vasprintf(&out, fmt, args);
     va_end(args);
-    return mem_or_end(len >= 0 ? out : NULL, 0);
+    return mem_or_end(len >= 0 ? out : NULL);
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */

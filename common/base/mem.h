@@ -32,9 +32,16 @@ char *mem_format(const char *fmt, ...) PRINTF_LIKE(1, 2) MEM_RETURNS;
 /* A zeroed `struct x`: struct x *x = MEM_NEW(struct x); */
 #define MEM_NEW(type) ((type *)mem_calloc(1, sizeof(type)))
 
-/* Called where no memory is left; `bytes` were asked for. Writes one sentence to stderr and exits
- * with 1. A program with another last word defines this function itself. */
-_Noreturn void mem_exhausted(size_t bytes);
+/* Where no memory is left: writes the last word, and exits with its status. */
+_Noreturn void mem_exhausted(void);
+
+/* By default one sentence to stderr, and 1. A program may define another one (the symbol is weak).
+ */
+extern const struct mem_last_word {
+    int fd;
+    int status;
+    const char *text;
+} mem_last_word;
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 

@@ -99,7 +99,7 @@ json_t *yaml_json_parse(const char *path, const char *text, size_t len, struct e
     yaml_event_type_t type = YAML_NO_EVENT;
     int rc = 0;
     if (!yaml_parser_initialize(&r.parser)) {
-        mem_exhausted(0);
+        mem_exhausted();
     }
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
     while (rc == 0 && type != YAML_STREAM_END_EVENT) {

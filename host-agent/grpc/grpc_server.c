@@ -117,7 +117,7 @@ static void *session_realloc(void *p, size_t bytes, void *user)
 static void session_must(int rc)
 {
     if (rc != 0) {
-        mem_exhausted(0);
+        mem_exhausted();
     }
 }
 
