@@ -55,11 +55,10 @@ static bool is_unknown(struct json_slice key)
 static size_t members_append(struct member *list, size_t count, struct json_slice object,
                              bool (*is_wanted)(struct json_slice key))
 {
-    struct json_walk w = json_walk_start(object);
-    struct member m = {.rank = count};
-    for (; json_walk_next(&w, &m.key, &m.value); m.rank = count) {
-        if (!is_wanted || is_wanted(m.key)) {
-            list[count++] = m;
+    for (struct json_walk w = json_walk_start(object); json_walk_next(&w);) {
+        if (!is_wanted || is_wanted(w.key)) {
+            list[count] = (struct member){.key = w.key, .value = w.value, .rank = count};
+            count++;
         }
     }
     return count;
@@ -150,14 +149,8 @@ int delegate_conf_make(struct cni_call *c, struct json_slice delegate, struct bu
 
 struct json_slice delegate_plugin(const struct cni_call *c, size_t index)
 {
-    struct json_walk w = json_walk_start(c->plugins);
-    struct json_slice key;
-    struct json_slice plugin = c->plugins;
-    if (json_scan_kind(c->plugins) == JSON_KIND_ARRAY) {
-        for (size_t i = 0; i <= index && json_walk_next(&w, &key, &plugin); i++) {
-        }
-    }
-    return plugin;
+    bool is_list = json_scan_kind(c->plugins) == JSON_KIND_ARRAY;
+    return is_list ? json_scan_item(c->plugins, index) : c->plugins;
 }
 
 /* Takes the plugins of a .conf, or of a .conflist; `name` is that of the file, or of our key. */
@@ -491,25 +484,21 @@ int delegate_ask(struct cni_call *c, struct delegate_question *q)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-/* *out: one of them is 1.1.0 or later. */
-static void read_versions(const struct delegate_question *q, bool *out)
+/* One of them is 1.1.0 or later. */
+static bool has_new_version(const struct delegate_question *q)
 {
     struct json_slice object;
-    struct json_slice key;
-    struct json_slice version;
     char shown[32];
-    *out = false;
+    bool is_new = false;
     if (json_scan_check(q->text, q->len, &object, NULL) != 0) {
-        return;
+        return false;
     }
-    struct json_slice versions = json_scan_member(object, "supportedVersions");
-    struct json_walk w = json_walk_start(versions);
-    while (!*out && json_scan_kind(versions) == JSON_KIND_ARRAY &&
-           json_walk_next(&w, &key, &version)) {
-        bool is_new = false;
-        *out = json_scan_text(version, shown, sizeof(shown)) &&
-               cni_version_at_least(shown, "1.1.0", &is_new, NULL) == 0 && is_new;
+    struct json_walk w = json_walk_start(json_scan_member(object, "supportedVersions"));
+    while (!is_new && !w.is_object && json_walk_next(&w)) {
+        is_new = json_scan_text(w.value, shown, sizeof(shown)) &&
+                 cni_version_at_least(shown, "1.1.0", &is_new, NULL) == 0 && is_new;
     }
+    return is_new;
 }
 
 /* Of an answer that is whole: of one that is not, we ended its plugin. */
@@ -534,7 +523,7 @@ int delegate_ask_versions(struct cni_call *c, const char *file, bool *out)
     if (delegate_ask(c, &q) != 0 || check_end(c, &q) != 0) {
         return c->code;
     }
-    read_versions(&q, out);
+    *out = has_new_version(&q);
     return 0;
 }
 

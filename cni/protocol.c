@@ -84,18 +84,17 @@ int reply_result(const struct cni_call *c, struct json_slice result)
     char head[REPLY_BYTES] = "";
     struct json_writer w = {.out = head, .max_bytes = sizeof(head)};
     struct json_slice found;
-    struct json_slice key;
-    struct json_slice value;
     if (json_scan_field(result, "cniVersion", &found) && found.len > sizeof("\"\"") - 1) {
         return finish(put(result.at, result.len) && put("\n", 1));
     }
     json_put_raw(&w, "{\"cniVersion\":");
     json_put_text(&w, c->version);
     bool is_put = put(head, w.used);
-    struct json_walk walk = json_walk_start(result);
-    while (is_put && json_walk_next(&walk, &key, &value)) {
-        is_put = json_scan_folds(key, "cniVersion") ||
-                 (put(",", 1) && put(key.at, key.len) && put(":", 1) && put(value.at, value.len));
+    struct json_walk m = json_walk_start(result);
+    while (is_put && json_walk_next(&m)) {
+        is_put =
+            json_scan_folds(m.key, "cniVersion") || (put(",", 1) && put(m.key.at, m.key.len) &&
+                                                     put(":", 1) && put(m.value.at, m.value.len));
     }
     return finish(is_put && put("}\n", 2));
 }
@@ -371,16 +370,13 @@ bool conf_owns_key(struct json_slice key)
 /* A key of ours in other letters would go unnoticed, and with it the delegate. */
 static int check_spelling(struct cni_call *c)
 {
-    struct json_walk w = json_walk_start(c->object);
-    struct json_slice key;
-    struct json_slice value;
-    while (json_walk_next(&w, &key, &value)) {
+    for (struct json_walk w = json_walk_start(c->object); json_walk_next(&w);) {
         for (size_t i = 0; i < ARRAY_LEN(own_keys); i++) {
             const char *name = own_keys[i].name;
-            if ((cni_is_gated(c->verb) || !own_keys[i].is_of_gate) && json_scan_folds(key, name) &&
-                !json_scan_equals(key, name)) {
+            if ((cni_is_gated(c->verb) || !own_keys[i].is_of_gate) &&
+                json_scan_folds(w.key, name) && !json_scan_equals(w.key, name)) {
                 return cni_fail(c, CNI_INVALID_CONFIG, "", "unknown key '%.*s': did you mean '%s'?",
-                                (int)key.len - 2, key.at + 1, name);
+                                (int)w.key.len - 2, w.key.at + 1, name);
             }
         }
     }

@@ -286,41 +286,42 @@ struct json_walk json_walk_start(struct json_slice container)
                               .is_object = kind == JSON_KIND_OBJECT};
 }
 
-bool json_walk_next(struct json_walk *w, struct json_slice *out_key, struct json_slice *out_value)
+bool json_walk_next(struct json_walk *w)
 {
-    *out_key = (struct json_slice){.at = NULL};
     if (w->is_object) {
-        *out_key = walk_value(w);
+        w->key = walk_value(w);
         skip_blanks(w);
         (void)take(w, ':'); /* it was checked */
     }
-    *out_value = walk_value(w);
+    w->value = walk_value(w);
     skip_blanks(w);
     (void)take(w, ','); /* none after the last */
-    return out_value->len > 0;
+    return w->value.len > 0;
 }
 
 size_t json_scan_count(struct json_slice container)
 {
-    struct json_walk w = json_walk_start(container);
-    struct json_slice key;
-    struct json_slice value;
     size_t count = 0;
-    while (json_walk_next(&w, &key, &value)) {
+    for (struct json_walk w = json_walk_start(container); json_walk_next(&w);) {
         count++;
     }
     return count;
 }
 
+struct json_slice json_scan_item(struct json_slice container, size_t index)
+{
+    struct json_walk w = json_walk_start(container);
+    for (size_t i = 0; json_walk_next(&w) && i < index; i++) {
+    }
+    return w.value;
+}
+
 struct json_slice json_scan_member(struct json_slice object, const char *name)
 {
-    struct json_walk w = json_walk_start(object);
-    struct json_slice key;
-    struct json_slice value;
     struct json_slice found = {.at = NULL};
-    while (json_walk_next(&w, &key, &value)) {
-        if (json_scan_equals(key, name)) {
-            found = value;
+    for (struct json_walk w = json_walk_start(object); json_walk_next(&w);) {
+        if (json_scan_equals(w.key, name)) {
+            found = w.value;
         }
     }
     return found;
@@ -328,15 +329,12 @@ struct json_slice json_scan_member(struct json_slice object, const char *name)
 
 bool json_scan_field(struct json_slice object, const char *name, struct json_slice *out)
 {
-    struct json_walk w = json_walk_start(object);
-    struct json_slice key;
-    struct json_slice value;
     bool all_texts = true;
     *out = (struct json_slice){.at = NULL};
-    while (json_walk_next(&w, &key, &value)) {
-        enum json_kind kind = json_scan_kind(value);
-        if (kind != JSON_KIND_NULL && json_scan_folds(key, name)) {
-            *out = value;
+    for (struct json_walk w = json_walk_start(object); json_walk_next(&w);) {
+        enum json_kind kind = json_scan_kind(w.value);
+        if (kind != JSON_KIND_NULL && json_scan_folds(w.key, name)) {
+            *out = w.value;
             all_texts = all_texts && kind == JSON_KIND_TEXT;
         }
     }

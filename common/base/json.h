@@ -47,7 +47,10 @@ enum json_kind json_scan_kind(struct json_slice value);
 
 /* ---- members --------------------------------------------------------------------------------- */
 
+/* for (struct json_walk w = json_walk_start(container); json_walk_next(&w);) ... */
 struct json_walk {
+    struct json_slice key; /* absent in an array */
+    struct json_slice value;
     const char *at;
     const char *end;
     bool is_object;
@@ -55,11 +58,12 @@ struct json_walk {
 
 /* Steps through an object or an array; anything else is taken for an empty one. */
 struct json_walk json_walk_start(struct json_slice container);
-/* *out_key is absent in an array. */
-NODISCARD bool json_walk_next(struct json_walk *w, struct json_slice *out_key,
-                              struct json_slice *out_value);
+/* False, and nothing is there, behind the last. */
+NODISCARD bool json_walk_next(struct json_walk *w);
 
 size_t json_scan_count(struct json_slice container);
+/* The value at this place, from 0, of an array or an object. */
+struct json_slice json_scan_item(struct json_slice container, size_t index);
 
 /* The member of exactly this name, the last one of several: what Go finds in a map. */
 struct json_slice json_scan_member(struct json_slice object, const char *name);

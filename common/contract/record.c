@@ -16,8 +16,7 @@ enum { CRC_DIGITS = 8, CRC_TAIL_BYTES = sizeof(crc_member) - 1 + CRC_DIGITS + 3,
 enum kind {
     KIND_VERSION,
     KIND_TEXT,
-    KIND_INT32,
-    KIND_UINT32,
+    KIND_INT32, /* signed or not: no value needs the highest bit */
     KIND_INT64, /* also boot times */
     KIND_TIME,
     KIND_ADMIT,
@@ -44,16 +43,6 @@ struct member {
 #define IN(type, field)   offsetof(struct type, field), sizeof(((struct type *)0)->field)
 #define IN_RECORD(field)  IN(record, field)
 #define IN_VERDICT(field) IN(record, verdict.field)
-#define MEMBERS_OF(array)                                                                          \
-    (struct members)                                                                               \
-    {                                                                                              \
-        array, ARRAY_LEN(array)                                                                    \
-    }
-
-struct members {
-    const struct member *list;
-    size_t count;
-};
 
 /* In the order of the page. What is not NEEDED is missing in older records. */
 static const struct member record_members[] = {
@@ -79,6 +68,7 @@ static const struct member record_members[] = {
     {"transitionTime", KIND_TIME, 0, IN_VERDICT(transition)},
     {"writtenTime", KIND_TIME, 0, IN_RECORD(written)},
     {"pid", KIND_INT32, 0, IN_RECORD(pid)},
+    {NULL},
 };
 
 static const struct member lease_members[] = {
@@ -87,7 +77,8 @@ static const struct member lease_members[] = {
     {"uid", KIND_TEXT, 0, IN(readiness_lease, uid)},
     {"renewTime", KIND_TEXT, 0, IN(readiness_lease, renew_stamp)},
     {"resourceVersion", KIND_TEXT, 0, IN(readiness_lease, resource_version)},
-    {"durationSeconds", KIND_UINT32, 0, IN(readiness_lease, duration_s)},
+    {"durationSeconds", KIND_INT32, 0, IN(readiness_lease, duration_s)},
+    {NULL},
 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -101,7 +92,7 @@ static bool is_set(const struct member *m, const void *value)
                                 : *(const char *)value != '\0';
 }
 
-static void put_members(struct json_writer *w, struct members members, const void *from);
+static void put_members(struct json_writer *w, const struct member *members, const void *from);
 
 static void put_host_probes(struct json_writer *w, const struct readiness_host_probes *probes)
 {
@@ -128,9 +119,6 @@ static void put_value(struct json_writer *w, enum kind kind, const void *value)
     case KIND_INT32:
         json_put_i64(w, *(const int32_t *)value);
         break;
-    case KIND_UINT32:
-        json_put_i64(w, *(const uint32_t *)value);
-        break;
     case KIND_INT64:
         json_put_i64(w, *(const int64_t *)value);
         break;
@@ -148,7 +136,7 @@ static void put_value(struct json_writer *w, enum kind kind, const void *value)
         json_put_text(w, readiness_reason_name(*(const enum readiness_reason *)value));
         break;
     case KIND_LEASE:
-        put_members(w, MEMBERS_OF(lease_members), value);
+        put_members(w, lease_members, value);
         break;
     case KIND_HOST_PROBES:
         put_host_probes(w, value);
@@ -156,14 +144,13 @@ static void put_value(struct json_writer *w, enum kind kind, const void *value)
     }
 }
 
-static void put_members(struct json_writer *w, struct members members, const void *from)
+static void put_members(struct json_writer *w, const struct member *members, const void *from)
 {
     json_put_raw(w, "{");
-    for (size_t i = 0; i < members.count; i++) {
-        const struct member *m = &members.list[i];
+    for (const struct member *m = members; m->name; m++) {
         const void *value = (const char *)from + m->at;
         if (!(m->flags & IF_SET) || is_set(m, value)) {
-            json_put_raw(w, i > 0 ? "," : "");
+            json_put_raw(w, m > members ? "," : "");
             json_put_text(w, m->name);
             json_put_raw(w, ":");
             put_value(w, m->kind, value);
@@ -186,7 +173,7 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
         w = (struct json_writer){.out = out_page,
                                  .max_bytes = RECORD_PAGE_BYTES - CRC_TAIL_BYTES + 1};
         text_format(shown.verdict.message, keep, "%s", r->verdict.message); /* cut on purpose */
-        put_members(&w, MEMBERS_OF(record_members), &shown);
+        put_members(&w, record_members, &shown);
     }
     w.used--; /* the checksum is the last member */
     text_format(tail, sizeof(tail), "%s%08x\"}", crc_member, crc32c_compute(out_page, w.used));
@@ -199,8 +186,8 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static bool take_members(struct json_slice object, struct members members, void *to,
-                         struct json_slice *out_bad);
+static bool take_members(struct json_slice object, const struct member *members, void *to,
+                         const char **out_bad);
 
 static bool take_int(struct json_slice value, int64_t most, int64_t *out)
 {
@@ -217,17 +204,15 @@ static bool take_time(struct json_slice value, struct wall *out)
 static bool take_host_probes(struct json_slice object, struct readiness_host_probes *out)
 {
     struct json_walk w = json_walk_start(object);
-    struct json_slice key;
-    struct json_slice value;
     char word[WORD_BYTES];
     bool is_good = json_scan_kind(object) == JSON_KIND_OBJECT;
-    while (is_good && json_walk_next(&w, &key, &value)) {
+    while (is_good && json_walk_next(&w)) {
         if (out->count == HOST_PROBES_MAX) {
             return false;
         }
         struct readiness_host_probe *probe = &out->each[out->count++];
-        is_good = json_scan_text(key, probe->probe, sizeof(probe->probe)) &&
-                  json_scan_text(value, word, sizeof(word)) &&
+        is_good = json_scan_text(w.key, probe->probe, sizeof(probe->probe)) &&
+                  json_scan_text(w.value, word, sizeof(word)) &&
                   host_probe_state_from_name(word, &probe->says);
     }
     return is_good;
@@ -237,7 +222,7 @@ static bool take_host_probes(struct json_slice object, struct readiness_host_pro
 static bool take_value(const struct member *m, struct json_slice value, void *out)
 {
     char word[WORD_BYTES];
-    struct json_slice bad;
+    const char *bad;
     int64_t number = 0;
     bool is_good = true;
     switch (m->kind) {
@@ -246,9 +231,8 @@ static bool take_value(const struct member *m, struct json_slice value, void *ou
     case KIND_TEXT:
         return json_scan_text(value, out, m->bytes);
     case KIND_INT32:
-    case KIND_UINT32:
-        is_good = take_int(value, m->kind == KIND_INT32 ? INT32_MAX : UINT32_MAX, &number);
-        *(uint32_t *)out = (uint32_t)number; /* the bits of either */
+        is_good = take_int(value, INT32_MAX, &number);
+        *(int32_t *)out = (int32_t)number;
         return is_good;
     case KIND_INT64:
         return take_int(value, INT64_MAX, out);
@@ -262,52 +246,34 @@ static bool take_value(const struct member *m, struct json_slice value, void *ou
     case KIND_REASON:
         return json_scan_text(value, word, sizeof(word)) && readiness_reason_from_name(word, out);
     case KIND_LEASE:
-        return take_members(value, MEMBERS_OF(lease_members), out, &bad);
+        return take_members(value, lease_members, out, &bad);
     case KIND_HOST_PROBES:
         return take_host_probes(value, out);
     }
     return false;
 }
 
-/* A bit for each. */
-static uint32_t needed_members(struct members members)
-{
-    uint32_t needed = 0;
-    for (size_t i = 0; i < members.count; i++) {
-        needed |= members.list[i].flags & NEEDED ? UINT32_C(1) << i : 0;
-    }
-    return needed;
-}
-
-/* Its place; their count if it is none of them. */
-static size_t find_member(struct members members, struct json_slice name)
-{
-    size_t i = 0;
-    while (i < members.count && ((members.list[i].flags & UNREAD) != 0 ||
-                                 !json_scan_equals(name, members.list[i].name))) {
-        i++;
-    }
-    return i;
-}
-
 /* False if a member is not what it should be, or one that is NEEDED is missing: then *out_bad is
- * absent. */
-static bool take_members(struct json_slice object, struct members members, void *to,
-                         struct json_slice *out_bad)
+ * NULL. Passes over what is none of them: a newer agent's. */
+static bool take_members(struct json_slice object, const struct member *members, void *to,
+                         const char **out_bad)
 {
-    struct json_walk w = json_walk_start(object);
-    struct json_slice value;
-    uint32_t missing = needed_members(members);
-    while (json_walk_next(&w, out_bad, &value)) {
-        size_t i = find_member(members, *out_bad);
-        if (i == members.count) {
-            continue; /* a newer agent's */
+    uint32_t missing = 0; /* a bit for each */
+    for (const struct member *m = members; m->name; m++) {
+        missing |= m->flags & NEEDED ? UINT32_C(1) << (m - members) : 0;
+    }
+    for (struct json_walk w = json_walk_start(object); json_walk_next(&w);) {
+        const struct member *m = members;
+        while (m->name && ((m->flags & UNREAD) != 0 || !json_scan_equals(w.key, m->name))) {
+            m++;
         }
-        missing &= ~(UINT32_C(1) << i);
-        if (!take_value(&members.list[i], value, (char *)to + members.list[i].at)) {
+        *out_bad = m->name;
+        missing &= ~(UINT32_C(1) << (m - members));
+        if (m->name && !take_value(m, w.value, (char *)to + m->at)) {
             return false;
         }
     }
+    *out_bad = NULL;
     return missing == 0 && json_scan_kind(object) == JSON_KIND_OBJECT;
 }
 
@@ -335,18 +301,15 @@ static int check_crc(const char *page, size_t len, struct err *e)
 int record_decode(const char *page, size_t len, struct record *out, struct err *e)
 {
     struct json_slice object;
-    struct json_slice bad;
+    const char *bad;
     struct record r = {.pid = 0};
     int rc = check_crc(page, len, e);
     if (rc != 0 || (rc = json_scan_check(page, len, &object, e)) != 0) {
         return rc;
     }
-    if (!take_members(object, MEMBERS_OF(record_members), &r, &bad)) {
-        char name[WORD_BYTES];
-        (void)json_scan_text(bad, name, sizeof(name)); /* one that we know, so it fits */
-        return name[0] == '\0'
-                   ? err_set(e, ERR_PARSE, "the record is not complete")
-                   : err_set(e, ERR_PARSE, "the record's %s is not what it should be", name);
+    if (!take_members(object, record_members, &r, &bad)) {
+        return bad ? err_set(e, ERR_PARSE, "the record's %s is not what it should be", bad)
+                   : err_set(e, ERR_PARSE, "the record is not complete");
     }
     *out = r;
     return 0;

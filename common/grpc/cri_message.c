@@ -123,14 +123,12 @@ static int32_t find_pid(struct json_slice info)
 
 static void find_netns(struct json_slice info, char out[static CRI_PATH_BYTES])
 {
-    struct json_slice key;
-    struct json_slice entry;
     struct json_slice spec = json_scan_member(info, "runtimeSpec");
     struct json_walk w =
         json_walk_start(json_scan_member(json_scan_member(spec, "linux"), "namespaces"));
-    while (json_walk_next(&w, &key, &entry)) {
-        if (json_scan_equals(json_scan_member(entry, "type"), "network") &&
-            (!json_scan_text(json_scan_member(entry, "path"), out, CRI_PATH_BYTES) ||
+    while (json_walk_next(&w)) {
+        if (json_scan_equals(json_scan_member(w.value, "type"), "network") &&
+            (!json_scan_text(json_scan_member(w.value, "path"), out, CRI_PATH_BYTES) ||
              out[0] != '/')) {
             out[0] = '\0';
         }

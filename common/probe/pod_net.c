@@ -48,8 +48,6 @@ static void take_plugin(struct pod_net *p, struct json_slice plugin)
 static void take_config(struct pod_net *p, struct json_slice encoded)
 {
     struct json_slice config;
-    struct json_slice key;
-    struct json_slice plugin;
     size_t len = 0;
     if (encoded.len < 2) {
         return;
@@ -61,8 +59,8 @@ static void take_config(struct pod_net *p, struct json_slice encoded)
     }
     take_plugin(p, config);
     struct json_walk w = json_walk_start(json_scan_member(config, "plugins"));
-    while (json_walk_next(&w, &key, &plugin)) {
-        take_plugin(p, plugin);
+    while (json_walk_next(&w)) {
+        take_plugin(p, w.value);
     }
 }
 
@@ -78,15 +76,13 @@ static void take_name(struct json_slice name, struct pod_net_names *list)
 /* Interfaces without a sandbox are on the host. */
 static void take_result(struct pod_net *p, struct json_slice result)
 {
-    struct json_slice key;
-    struct json_slice entry;
     struct json_walk w = json_walk_start(json_scan_member(result, "interfaces"));
-    while (json_walk_next(&w, &key, &entry)) {
-        struct json_slice name = json_scan_member(entry, "name");
-        bool is_pods = json_scan_member(entry, "sandbox").len > 2;
+    while (json_walk_next(&w)) {
+        struct json_slice name = json_scan_member(w.value, "name");
+        bool is_pods = json_scan_member(w.value, "sandbox").len > 2;
         if (is_pods && json_scan_equals(name, POD_NET_INTERFACE)) {
             p->has_testified = true;
-            take_device(p, json_scan_member(entry, "pciID"));
+            take_device(p, json_scan_member(w.value, "pciID"));
         } else if (!is_pods) {
             take_name(name, &p->ends);
         }

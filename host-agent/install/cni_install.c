@@ -69,29 +69,20 @@ static bool is_gate(struct json_slice plugin)
 static struct json_slice first_plugin(struct json_slice conf)
 {
     struct json_slice plugins = json_scan_member(conf, "plugins");
-    struct json_walk w = json_walk_start(plugins);
-    struct json_slice key;
-    struct json_slice plugin;
-    if (json_scan_kind(plugins) == JSON_KIND_ABSENT) {
-        return conf;
-    }
-    return json_walk_next(&w, &key, &plugin) ? plugin : (struct json_slice){.at = NULL};
+    return json_scan_kind(plugins) == JSON_KIND_ABSENT ? conf : json_scan_item(plugins, 0);
 }
 
 static int check_plugins(struct json_slice plugins, struct err *e)
 {
     struct json_walk w = json_walk_start(plugins);
-    struct json_slice key;
-    struct json_slice plugin;
-    size_t i = 0;
     if (json_scan_kind(plugins) != JSON_KIND_ARRAY || json_scan_count(plugins) == 0) {
         return err_set(e, ERR_PARSE, "its 'plugins' is not a list of plugins");
     }
-    for (; json_walk_next(&w, &key, &plugin); i++) {
-        if (json_scan_kind(type_of(plugin)) == JSON_KIND_ABSENT) {
+    for (size_t i = 0; json_walk_next(&w); i++) {
+        if (json_scan_kind(type_of(w.value)) == JSON_KIND_ABSENT) {
             return err_set(e, ERR_PARSE, "its plugin %zu has no type", i);
         }
-        if (is_gate(plugin)) {
+        if (is_gate(w.value)) {
             return err_set(e, ERR_PARSE, "it goes through dpu-gate already");
         }
     }
@@ -109,8 +100,8 @@ static int check_keys_once(struct json_slice object, struct err *e)
     size_t count = json_scan_count(object);
     CLEANUP(free) struct json_slice *keys = mem_calloc(count + 1, sizeof(*keys));
     struct json_walk w = json_walk_start(object);
-    struct json_slice value;
-    for (size_t i = 0; i < count && json_walk_next(&w, &keys[i], &value); i++) {
+    for (size_t i = 0; json_walk_next(&w); i++) {
+        keys[i] = w.key;
     }
     qsort(keys, count, sizeof(*keys), compare_keys);
     for (size_t i = 1; i < count; i++) {
@@ -191,12 +182,10 @@ static void put_plugins(struct plan *p, struct json_slice plugins, size_t skippe
                         const char *between)
 {
     struct json_walk w = json_walk_start(plugins);
-    struct json_slice key;
-    struct json_slice plugin;
-    for (size_t i = 0; json_walk_next(&w, &key, &plugin); i++) {
+    for (size_t i = 0; json_walk_next(&w); i++) {
         if (i >= skipped) {
             put_text(p, i > skipped ? between : "");
-            put_slice(p, plugin);
+            put_slice(p, w.value);
         }
     }
 }
@@ -248,19 +237,16 @@ static void put_gate_plugin(struct plan *p, bool wraps)
 static void put_list_keys(struct plan *p)
 {
     static const char *const ours[] = {"cniVersion", "cniVersions", "name", "plugins"};
-    struct json_walk w = json_walk_start(p->source);
-    struct json_slice key;
-    struct json_slice value;
-    while (json_walk_next(&w, &key, &value)) {
+    for (struct json_walk w = json_walk_start(p->source); json_walk_next(&w);) {
         bool is_ours = false;
         for (size_t i = 0; i < ARRAY_LEN(ours); i++) {
-            is_ours = is_ours || json_scan_equals(key, ours[i]);
+            is_ours = is_ours || json_scan_equals(w.key, ours[i]);
         }
         if (!is_ours) {
             put_text(p, "  ");
-            put_slice(p, key);
+            put_slice(p, w.key);
             put_text(p, ": ");
-            put_slice(p, value);
+            put_slice(p, w.value);
             put_text(p, ",\n");
         }
     }

@@ -157,15 +157,13 @@ static bool is_mirror_of(struct json_slice pod, const char *uid)
  * is none. */
 static struct json_slice find_pod(struct json_slice list, const char *uid)
 {
-    struct json_slice key;
-    struct json_slice pod;
     struct json_slice mirror = {NULL, 0};
     struct json_walk w = json_walk_start(json_scan_member(list, "items"));
-    while (uid[0] != '\0' && json_walk_next(&w, &key, &pod)) {
-        if (json_scan_equals(json_scan_member(json_scan_member(pod, "metadata"), "uid"), uid)) {
-            return pod;
+    while (uid[0] != '\0' && json_walk_next(&w)) {
+        if (json_scan_equals(json_scan_member(json_scan_member(w.value, "metadata"), "uid"), uid)) {
+            return w.value;
         }
-        mirror = is_mirror_of(pod, uid) ? pod : mirror;
+        mirror = is_mirror_of(w.value, uid) ? w.value : mirror;
     }
     return mirror;
 }

@@ -47,8 +47,6 @@ static void check_member(json_t *tree, struct json_slice object, struct json_sli
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct json_slice whole;
-    struct json_slice key;
-    struct json_slice value;
     size_t parts = 0;
     if (size > 1 << 16) {
         return 0;
@@ -63,12 +61,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(json_scan_kind(whole) != JSON_KIND_ABSENT);
     fuzz_tell(true);
     struct json_walk w = json_walk_start(whole);
-    while (json_walk_next(&w, &key, &value) && ++parts < 64) {
-        check_part(value);
+    while (json_walk_next(&w) && ++parts < 64) {
+        check_part(w.value);
         if (w.is_object) {
-            check_part(key);
-            check_member(tree, whole, key);
-            check(json_scan_compare(key, key) == 0);
+            check_part(w.key);
+            check_member(tree, whole, w.key);
+            check(json_scan_compare(w.key, w.key) == 0);
         }
     }
     check(parts == 64 || !tree || json_is_object(tree) ? 1 : parts == json_array_size(tree));

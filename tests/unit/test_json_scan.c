@@ -141,8 +141,6 @@ TEST(each_cut_text_stays_within_its_bytes)
 
 TEST(members_stand_where_they_stand)
 {
-    struct json_slice key;
-    struct json_slice value;
     struct json_slice object =
         whole(" { \"a\" : 1 ,\"b\":[ 1 ,\t\"]\\\"\" ] , \"c\":{\"d\":{}} ,\"e\": -1.50 } ");
     static const char *const expected[][2] = {{"\"a\"", "1"},
@@ -151,20 +149,22 @@ TEST(members_stand_where_they_stand)
                                               {"\"e\"", "-1.50"}};
     struct json_walk w = json_walk_start(object);
     for (size_t i = 0; i < 4; i++) {
-        assert_true(json_walk_next(&w, &key, &value));
-        assert_slice(key, expected[i][0]);
-        assert_slice(value, expected[i][1]);
+        assert_true(json_walk_next(&w));
+        assert_slice(w.key, expected[i][0]);
+        assert_slice(w.value, expected[i][1]);
+        assert_slice(json_scan_item(object, i), expected[i][1]);
     }
-    assert_false(json_walk_next(&w, &key, &value));
-    assert_false(json_walk_next(&w, &key, &value)); /* and stays there */
+    assert_false(json_walk_next(&w));
+    assert_false(json_walk_next(&w)); /* and stays there */
+    assert_slice(json_scan_item(object, 4), NULL);
     assert_int_equal(json_scan_count(object), 4);
     w = json_walk_start(json_scan_member(object, "b"));
-    assert_true(json_walk_next(&w, &key, &value));
-    assert_slice(key, NULL);
-    assert_slice(value, "1");
-    assert_true(json_walk_next(&w, &key, &value));
-    assert_slice(value, "\"]\\\"\"");
-    assert_false(json_walk_next(&w, &key, &value));
+    assert_true(json_walk_next(&w));
+    assert_slice(w.key, NULL);
+    assert_slice(w.value, "1");
+    assert_true(json_walk_next(&w));
+    assert_slice(w.value, "\"]\\\"\"");
+    assert_false(json_walk_next(&w));
     static const char *const empty[] = {"{}", "[ ]", "1", "null", "\"[1]\""};
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(json_scan_count(whole(empty[i])), 0);

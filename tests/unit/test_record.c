@@ -144,7 +144,7 @@ TEST(extreme_values_survive)
     struct record back;
     r.verdict.lease_until = MONO_NEVER;
     r.hold_until = MONO_NEVER;
-    r.verdict.lease.duration_s = UINT32_MAX;
+    r.verdict.lease.duration_s = INT32_MAX;
     r.pid = INT32_MAX;
     (void)text_copy(r.verdict.message, sizeof(r.verdict.message),
                     "quotes \" and \\ and tab\t and \x01 and \xc3\xa9 \xf0\x9f\x92\xbe");
