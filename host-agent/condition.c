@@ -12,17 +12,19 @@
 struct condition {
     struct kube_sync *sync;
     char *type;
+    bool is_firm;
     bool has_verdict;
     struct readiness verdict; /* what it has to say */
     struct wall since;        /* since when the verdict has this state */
 };
 
-static const char *status_name(enum readiness_state state)
+static const char *condition_status(const struct condition *c)
 {
     static const char *const names[] = {[READINESS_READY] = "True",
                                         [READINESS_NOT_READY] = "False",
                                         [READINESS_UNKNOWN] = "Unknown"};
-    return names[state];
+    enum readiness_state admitted = c->verdict.admit ? READINESS_READY : READINESS_NOT_READY;
+    return names[c->is_firm ? admitted : c->verdict.state];
 }
 
 static json_t *pick_condition(void *user, json_t *node)
@@ -44,7 +46,7 @@ static struct wall condition_since(const struct condition *c, const json_t *exis
 {
     struct wall since;
     const char *text = json_text_get(existing, "lastTransitionTime");
-    bool is_same = text_equal(json_text_get(existing, "status"), status_name(c->verdict.state));
+    bool is_same = text_equal(json_text_get(existing, "status"), condition_status(c));
     if (is_same && text && rfc3339_parse(text, strlen(text), &since, NULL) == 0) {
         return since;
     }
@@ -56,7 +58,7 @@ static void desired_condition(void *user, const json_t *existing, const char *ui
                               struct kube_sync_want *out)
 {
     const struct condition *c = user;
-    const char *status = status_name(c->verdict.state);
+    const char *status = condition_status(c);
     const char *reason = readiness_reason_name(c->verdict.reason);
     char written[RFC3339_BYTES];
     char changed[RFC3339_BYTES];
@@ -75,9 +77,10 @@ static void desired_condition(void *user, const json_t *existing, const char *ui
 }
 
 struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                                const char *driver)
+                                const char *driver, bool is_firm)
 {
     struct condition *c = MEM_NEW(struct condition);
+    c->is_firm = is_firm;
     bool is_first = text_equal(driver, NAMES_DRA_DRIVER);
     c->type = mem_format("%s%sDPUReady", is_first ? "" : driver, is_first ? "" : "/");
     char *what = mem_format("%s on Node '%s'", c->type, node);

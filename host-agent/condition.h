@@ -25,9 +25,9 @@
 
 struct condition;
 
-/* Borrows `loop` and `client`. */
+/* Borrows `loop` and `client`. A firm one is never Unknown: it says whether pods are admitted. */
 struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                                const char *driver);
+                                const char *driver, bool is_firm);
 /* Leaves the condition as it is; before the client; accepts NULL. */
 void condition_free(struct condition *c);
 

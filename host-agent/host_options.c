@@ -30,6 +30,10 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct host_config, node_condition), .default_text = "off",
      .help = "Keep the condition DPUReady in the Node's status. Needs "
              "rbac/host-agent-node-condition.yaml."},
+    {.name = "node-condition-firm", .type = OPTION_BOOL,
+     .offset = offsetof(struct host_config, node_condition_firm), .default_text = "off",
+     .help = "For that condition: if the state is Unknown, write True if Pods are admitted, else "
+             "False."},
     AGENT_HTTP_ROW(struct host_config, agent, "127.0.0.1:9412"),
     {.name = "cni-sync", .type = OPTION_BOOL, .offset = offsetof(struct host_config, cni_sync),
      .default_text = "false",

@@ -75,6 +75,7 @@ static int start_monitor(struct host_agent *host, struct err *e)
         .turn = host->turn,
         .stale_hold_ns = c->stale_hold_ns,
         .has_condition = c->node_condition,
+        .is_condition_firm = c->node_condition_firm,
     };
     struct verdict_carry carry;
     struct err why = ERR_INIT;

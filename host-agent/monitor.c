@@ -282,7 +282,8 @@ static int start_parts(struct monitor *m, struct err *e)
         }
     }
     if (c->has_condition) {
-        m->parts.condition = condition_new(daemon_loop(c->daemon), c->client, c->node, c->driver);
+        m->parts.condition = condition_new(daemon_loop(c->daemon), c->client, c->node, c->driver,
+                                           c->is_condition_firm);
     }
     return 0;
 }

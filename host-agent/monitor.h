@@ -40,6 +40,7 @@ struct monitor_config {
     struct record_turn *turn; /* NULL: the record is always ours to write */
     int64_t stale_hold_ns;
     bool has_condition;
+    bool is_condition_firm;
 };
 
 /* What the monitor owns and calls; for what they have counted. NULL: off. */

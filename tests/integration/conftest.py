@@ -68,6 +68,7 @@ SLOW = {  # cases that take longer, and why
     "test_restarts_of_ovs_are_no_alarm": "ten restarts",
     "test_runtime_that_refuses_hangs_and_restarts": "the runtime's deadline",
     "test_seconds_of_real_work_are_no_alarm_with_the_patience_that_is_shipped": "three times 3 s of work",
+    "test_rules_on_the_condition_take_a_held_verdict_for_a_failure_unless_it_is_firm": "two writes, 5 s apart",
     "test_slow_events_do_not_delay_the_verdict": "two leases, and the first Event",
     "test_the_condition_follows_the_verdict": "a lease, and the condition's pace",
     "test_the_demo_tells_its_story": "the whole story",

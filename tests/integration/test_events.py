@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events about the Node for each change of readiness, and the condition DPUReady."""
 
+import pathlib
 import re
 import time
 
 import pytest
+import yaml
 from dpu_testing.wait import until
 from world import SOON_S
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 NODE = "/api/v1/nodes"
+NODE_HEALTH = pathlib.Path(__file__).parents[2] / "deploy" / "node-health"
 
 
 def events(target, reason=None):
@@ -144,6 +147,45 @@ def test_a_webhook_that_changes_the_condition_is_no_loop(world, target):
     time.sleep(4)  # a rate
     written = [a for a in target.standin.audit(user="host", verb="patch", resource="nodes")]
     assert 1 <= len(written) <= 2, written
+
+
+def spec(name):
+    return yaml.safe_load((NODE_HEALTH / f"{name}.yaml").read_text())["spec"]
+
+
+def is_tainted(target):
+    """As node-readiness-controller does: each condition has to be there, with just that status."""
+    rule = spec("node-readiness-rule")
+    assert (rule["enforcementMode"], rule["taint"]["effect"]) == ("continuous", "NoSchedule")
+    assert rule["taint"]["key"].startswith("readiness.k8s.io/")
+    wanted = {c["type"]: c["requiredStatus"] for c in rule["conditions"]}
+    return not all((c := condition(target, kind)) and c["status"] == wanted[kind] for kind in wanted)
+
+
+def is_remediated(target):
+    """As OpenShift's MachineHealthCheck does, once the timeout is over: one such condition is enough."""
+    check = spec("machine-health-check")
+    found = [condition(target, c["type"]) for c in check["unhealthyConditions"]]
+    assert all(re.fullmatch(r"\d+m", c["timeout"]) for c in check["unhealthyConditions"])
+    return any(f and f["status"] == c["status"] for f, c in zip(found, check["unhealthyConditions"], strict=True))
+
+
+@pytest.mark.standin_only
+@pytest.mark.parametrize("firm, held", [("off", "Unknown"), ("on", "True")])
+def test_rules_on_the_condition_take_a_held_verdict_for_a_failure_unless_it_is_firm(world, target, firm, held):
+    assert (is_tainted(target), is_remediated(target)) == (True, False)  # there is no condition yet
+    world.host(node_condition=True, node_condition_firm=firm)
+    dpu = world.dpu()
+    wait_condition(target, "True")
+    assert (is_tainted(target), is_remediated(target)) == (False, False)
+    target.standin.fault("status", resource="leases", verb=["update", "create", "patch"], code=500)
+    dpu.kill()
+    until(lambda: condition(target)["reason"] == "ApiServerNotWriting", SOON_S + 5, "a held verdict")
+    assert condition(target)["status"] == held
+    assert (is_tainted(target), is_remediated(target)) == (firm == "off", False)
+    target.standin.clear_faults()
+    wait_condition(target, "False", SOON_S + 5)
+    assert (is_tainted(target), is_remediated(target)) == (True, True)
 
 
 def test_other_conditions_are_left_alone(world, target):

@@ -14,10 +14,10 @@
     "\",\"lastTransitionTime\":\"" since "\"}]}}"
 #define NODE_SAYS_READY NODE_SAYS("True", "LeaseRenewed", "renews", "2020-01-02T03:04:05Z")
 
-static struct condition *start_for(const char *driver)
+static struct condition *start_for(const char *driver, bool is_firm)
 {
     world_start();
-    return condition_new(NULL, &world.client, "w1", driver);
+    return condition_new(NULL, &world.client, "w1", driver, is_firm);
 }
 
 static void publish(struct condition *s, enum readiness_state state, enum readiness_reason reason,
@@ -39,7 +39,7 @@ static void expired(struct condition *s)
 
 static struct condition *start(void)
 {
-    return start_for(NAMES_DRA_DRIVER);
+    return start_for(NAMES_DRA_DRIVER, false);
 }
 
 /* A member of the condition in the patch under way. */
@@ -111,9 +111,35 @@ TEST_WITH(a_patch_names_our_condition_alone, NULL, NULL)
     }
 }
 
+/* While it is held, pods are let in as before. */
+TEST(a_firm_condition_says_whether_pods_are_admitted)
+{
+    static const struct {
+        enum readiness_state state;
+        bool admit;
+        const char *status;
+    } rows[] = {{READINESS_READY, true, "True"},
+                {READINESS_UNKNOWN, true, "True"},
+                {READINESS_UNKNOWN, false, "False"},
+                {READINESS_NOT_READY, false, "False"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct condition *s = start_for(NAMES_DRA_DRIVER, true);
+        struct readiness v = world_verdict(rows[i].state, REASON_API_SERVER_NOT_WRITING, "held");
+        v.admit = rows[i].admit;
+        condition_publish(s, &v);
+        world_pass(CONDITION_SETTLE_NS);
+        world_answer(200, NODE_SAYS_READY);
+        assert_string_equal(sent("status"), rows[i].status);
+        assert_string_equal(sent("reason"), "ApiServerNotWriting");
+        bool is_kept = text_equal(rows[i].status, "True");
+        assert_int_equal(text_equal(sent("lastTransitionTime"), "2020-01-02T03:04:05Z"), is_kept);
+        condition_free(s);
+    }
+}
+
 TEST(a_further_dpu_has_a_condition_of_its_own)
 {
-    struct condition *s = start_for("dpu1.dpu.k8s.ovn.org");
+    struct condition *s = start_for("dpu1.dpu.k8s.ovn.org", false);
     ready(s);
     world_pass(CONDITION_SETTLE_NS);
     world_answer(200, NODE_SAYS_READY);

@@ -189,10 +189,11 @@ void events_tell_reboot(struct events *x, struct wall at)
 }
 
 struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                                const char *driver)
+                                const char *driver, bool is_firm)
 {
     assert_string_equal(node, "w1");
     assert_string_equal(driver, "dpu.example");
+    assert_true(is_firm);
     return part();
 }
 
@@ -236,7 +237,8 @@ static struct monitor_config everything(void)
                                    .readiness_file = "/run/x/readiness.json",
                                    .stale_hold_ns = 300 * NS_PER_SEC,
                                    .events = (struct events *)&stage,
-                                   .has_condition = true};
+                                   .has_condition = true,
+                                   .is_condition_firm = true};
 }
 
 static void begin(const struct monitor_config *config, const struct verdict_carry *carry)

@@ -9,6 +9,7 @@ import (
 
 	admission "k8s.io/api/admissionregistration/v1"
 	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -74,6 +75,21 @@ func TestGivenALeaseThatNobodyMayWriteWhenItRunsOutThenTheHostHoldsForOneMoreDur
 	defer undo()
 	p.Expect(duration+soon, "Unknown", "ApiServerNotWriting")
 	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+}
+
+// What acts on the condition takes Unknown for a failure.
+func TestGivenAFirmConditionWhenNobodyMayWriteTheLeaseThenItSaysThatPodsAreAdmitted(t *testing.T) {
+	p := newSharedPair(t)
+	p.StartHostEvery(interval, nodeDuration, "--node-condition", "--node-condition-firm")
+	p.StartDPUEvery(interval, nodeDuration)
+	before := p.condition(soon, core.ConditionTrue, "LeaseRenewed")
+	undo := p.refuseLease()
+	defer undo()
+	held := p.condition(nodeDuration+soon, core.ConditionTrue, "ApiServerNotWriting")
+	if !held.LastTransitionTime.Equal(&before.LastTransitionTime) {
+		t.Errorf("it has been True since %v, and not since %v", held.LastTransitionTime, before.LastTransitionTime)
+	}
+	p.condition(nodeDuration+soon, core.ConditionFalse, "LeaseExpired")
 }
 
 // Whatever somebody writes beside it, a renewal is seen and silence is noticed.
