@@ -1,22 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/ovs_rpc.h"
+/*
+ * What the daemons and databases of OVS and OVN answer, over JSON-RPC 1.0 on a unix socket: one
+ * connection per run, question after question. A server's own requests are passed over. By default
+ * OVS sends no echo request on a unix socket, so none waits for our answer.
+ *
+ * A hostile server costs no more than RPC_TOTAL_BYTES read, in pieces of what is there, and the
+ * tree of RPC_INBOX_BYTES of JSON.
+ */
+#include "probe/probe_set.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "probe/probe_set.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SHOWN_BYTES = 100, PID_FILE_BYTES = 32 };
+enum {
+    SHOWN_BYTES = 100,
+    PID_FILE_BYTES = 32,
+    RPC_QUESTION_BYTES = 512,
+    RPC_INBOX_BYTES = 64 << 10,   /* the largest object */
+    RPC_TOTAL_BYTES = 1024 << 10, /* of one connection */
+};
 
 /* ---- messages -------------------------------------------------------------------------------- */
+
+enum rpc_kind {
+    RPC_MORE,    /* no whole object yet */
+    RPC_INVALID, /* what comes is no object of JSON-RPC */
+    RPC_NOTICE,  /* a request or a notice: asks for nothing that we answer */
+    RPC_REPLY,   /* its error is absent or null, unless it is one */
+};
 
 /* A member that is there and not null. */
 static json_t *find_member(const json_t *object, const char *key)
@@ -34,10 +55,13 @@ static enum rpc_kind kind_of(const json_t *object)
     return is_answer && json_object_get(object, "id") ? RPC_REPLY : RPC_INVALID;
 }
 
-/* Only what ends in a brace can be whole, and a cut there spoils no token: what is wrong then stays
- * wrong, whatever follows. */
-enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, json_t **out,
-                               size_t *out_len)
+/* Reads the first of the objects that stand back to back, without length or newline (RFC 7047,
+ * section 4). `bytes` is all that came since the last one, and the end of the stream with `is_end`.
+ * With RPC_NOTICE and above it took `*out_len` bytes, and *out is owned: json_decref; below it is
+ * NULL. Only what ends in a brace can be whole, and a cut there spoils no token: what is wrong then
+ * stays wrong, whatever follows. */
+static enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, json_t **out,
+                                      size_t *out_len)
 {
     static const char blanks[] = " \t\r\n";
     *out = NULL;
@@ -166,8 +190,11 @@ static enum probe_outcome judge_text(const struct service_question *q, const cha
     return wrong(words, NULL, "'%s' answers '%s' instead of '%s'", q->method, shown, wanted);
 }
 
-enum probe_outcome service_judge(const struct service_question *q, const char *bridge,
-                                 const json_t *reply, char words[static PROBE_WORDS_BYTES])
+/* What `reply` says to the question, unless that is of a beat. PROBE_PASSED, with the value that
+ * was asked for in `words`, if any; or PROBE_WRONG, and why. `bridge`: what ovs-vswitchd must have.
+ */
+static enum probe_outcome service_judge(const struct service_question *q, const char *bridge,
+                                        const json_t *reply, char words[static PROBE_WORDS_BYTES])
 {
     const json_t *error = find_member(reply, "error");
     const json_t *result = json_object_get(reply, "result");
@@ -189,6 +216,17 @@ enum probe_outcome service_judge(const struct service_question *q, const char *b
 
 /* ---- the beat -------------------------------------------------------------------------------- */
 
+/* ovnkube writes the time to its northbound database every 30 s, northd copies it to the southbound
+ * one: while it changes, all of them work. It is judged by its changes on our own clock; only the
+ * first value may vouch by its age, so that a restart of ours waits for no change. */
+struct service_beat {
+    int64_t limit_ns; /* without a change */
+    char last[PROBE_WORDS_BYTES];
+    bool has_begun;       /* to be watched */
+    bool was_alive;       /* it changed, or was young when it was first seen */
+    struct mono alive_at; /* or when it was first looked at */
+};
+
 /* Both stamps are of this machine; one of the future is a step of its clock. */
 static bool is_young(const char *value, struct wall now, int64_t limit_ns)
 {
@@ -201,10 +239,13 @@ static bool is_young(const char *value, struct wall now, int64_t limit_ns)
     return age_ns >= 0 && age_ns < limit_ns;
 }
 
-enum probe_outcome service_beat_step(struct service_beat *beat,
-                                     const struct service_question *question, const json_t *reply,
-                                     struct mono now, struct wall wall_now,
-                                     char words[static PROBE_WORDS_BYTES])
+/* `reply` is the answer to `question`. PROBE_UNKNOWN until the first value has changed
+ * or had its time to. */
+static enum probe_outcome service_beat_step(struct service_beat *beat,
+                                            const struct service_question *question,
+                                            const json_t *reply, struct mono now,
+                                            struct wall wall_now,
+                                            char words[static PROBE_WORDS_BYTES])
 {
     char value[PROBE_WORDS_BYTES];
     char span[32];
@@ -245,41 +286,33 @@ struct service_probe {
     char inbox[RPC_INBOX_BYTES];
 };
 
-static void hang_up(struct service_probe *p)
-{
-    if (p->ready.fd >= 0) {
-        ev_io_stop(p->probe.loop, &p->ready);
-        (void)close(p->ready.fd); /* nothing more is wanted of it */
-        ev_io_set(&p->ready, -1, EV_READ);
-    }
-}
-
-/* Returns false: the run does not go on. */
-static bool end_run(struct service_probe *p, enum probe_outcome outcome, const char *words)
-{
-    hang_up(p);
-    probe_end(&p->probe, outcome, "%s", words); /* may start the next run */
-    return false;
-}
-
 static const struct service_question *asked(const struct service_probe *p)
 {
     return &p->probe.spec.service->questions[p->question];
 }
 
-static bool end_closed(struct service_probe *p)
+static const char *service_stop(struct probe *probe)
 {
-    hang_up(p);
-    probe_end(&p->probe, PROBE_REFUSED, "the connection was closed without an answer to '%s'",
-              asked(p)->method);
+    struct service_probe *p = (struct service_probe *)probe;
+    if (p->ready.fd >= 0) {
+        ev_io_stop(probe->loop, &p->ready);
+        (void)close(p->ready.fd); /* nothing more is wanted of it */
+        ev_io_set(&p->ready, -1, EV_READ);
+    }
+    return asked(p)->method;
+}
+
+/* What is said of it stands before and behind the question. Returns false: the run is over. */
+static bool end_run(struct service_probe *p, enum probe_outcome outcome, const char *before,
+                    const char *behind)
+{
+    probe_end(&p->probe, outcome, "%s '%s'%s", before, asked(p)->method, behind);
     return false;
 }
 
-static bool end_wrong(struct service_probe *p, const char *what)
+static bool end_closed(struct service_probe *p)
 {
-    hang_up(p);
-    probe_end(&p->probe, PROBE_WRONG, "what answers '%s' %s", asked(p)->method, what);
-    return false;
+    return end_run(p, PROBE_REFUSED, "the connection was closed without an answer to", "");
 }
 
 /* Returns whether the run goes on. A fresh socket takes so little at once. */
@@ -300,7 +333,7 @@ static bool take_reply(struct service_probe *p, const json_t *reply)
     const struct service_question *q = asked(p);
     const json_t *id = json_object_get(reply, "id");
     if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)p->question) {
-        return end_wrong(p, "was asked by somebody else");
+        return end_run(p, PROBE_WRONG, "what answers", " was asked by somebody else");
     }
     enum probe_outcome outcome =
         q->expected == ANSWER_BEAT
@@ -308,7 +341,8 @@ static bool take_reply(struct service_probe *p, const json_t *reply)
             : service_judge(q, p->probe.spec.target, reply, words);
     bool is_last = p->question + 1 == SERVICE_QUESTIONS_MAX || !q[1].method;
     if (outcome != PROBE_PASSED || is_last) {
-        return end_run(p, outcome, words);
+        probe_end(&p->probe, outcome, "%s", words); /* may start the next run */
+        return false;
     }
     p->question++;
     return ask(p);
@@ -324,7 +358,7 @@ static bool take_messages(struct service_probe *p, bool is_end)
             return true;
         }
         if (kind == RPC_INVALID) {
-            return end_wrong(p, "does not speak JSON-RPC");
+            return end_run(p, PROBE_WRONG, "what answers", " does not speak JSON-RPC");
         }
         p->inbox_len -= len;
         memmove(p->inbox, p->inbox + len, p->inbox_len);
@@ -347,9 +381,9 @@ static void on_ready(struct ev_loop *loop, ev_io *w, int revents)
         return;
     }
     if (got <= 0) {
-        end_closed(p);
+        (void)end_closed(p);
     } else if (p->inbox_len == sizeof(p->inbox) || p->received > RPC_TOTAL_BYTES) {
-        end_wrong(p, "sends more than is asked for");
+        (void)end_run(p, PROBE_WRONG, "what answers", " sends more than is asked for");
     }
 }
 
@@ -418,13 +452,6 @@ static void service_start(struct probe *probe)
     (void)ask(p); /* it ends the run if that fails */
 }
 
-static const char *service_cancel(struct probe *probe)
-{
-    struct service_probe *p = (struct service_probe *)probe;
-    hang_up(p);
-    return asked(p)->method;
-}
-
 static int service_init(struct probe *probe, struct err *e)
 {
     struct service_probe *p = (struct service_probe *)probe;
@@ -439,13 +466,7 @@ static int service_init(struct probe *probe, struct err *e)
                          DIR_BYTES - 1);
 }
 
-static void service_fini(struct probe *probe)
-{
-    hang_up((struct service_probe *)probe);
-}
-
 const struct probe_method probe_method_service = {.bytes = sizeof(struct service_probe),
                                                   .init = service_init,
                                                   .start = service_start,
-                                                  .cancel = service_cancel,
-                                                  .fini = service_fini};
+                                                  .stop = service_stop};

@@ -113,91 +113,90 @@ const struct probe_method probe_method_unix = {
 
 /* Whether the kernel has it: state from sysfs. Whoever cannot look has not seen that something is
  * missing. */
-struct sysfs_probe {
-    struct probe probe;
+static const struct sysfs_kind {
     const char *what;
-    char list[PATH_MAX];    /* the directory that all of the kind are in */
-    char path[PATH_MAX];    /* there if it exists */
-    char carrier[PATH_MAX]; /* to be read; "": it does not matter */
+    const char *list; /* the directory that all of the kind are in */
+    const char *file; /* there if one of them exists */
+} sysfs_kinds[] = {
+    [PROBE_NETDEV] = {"network interface", "sys/class/net", "/ifindex"},
+    [PROBE_PCI] = {"PCI function", "sys/bus/pci/devices", ""},
 };
 
-static enum probe_outcome explain_absence(const struct sysfs_probe *p, int error, char *words)
+static const char *root_of(const struct probe_spec *spec)
 {
-    bool is_gone =
-        (error == ENOENT || error == ENOTDIR || error == ENODEV) && access(p->list, X_OK) == 0;
-    if (is_gone) {
-        text_format(words, PROBE_WORDS_BYTES, "there is no %s '%s'", p->what, p->probe.spec.target);
+    return spec->root ? spec->root : "";
+}
+
+static void sysfs_path(const struct probe_spec *spec, const char *file, char out[static PATH_MAX])
+{
+    text_format(out, PATH_MAX, "%s/%s/%s%s", root_of(spec), sysfs_kinds[spec->kind].list,
+                spec->target, file);
+}
+
+static enum probe_outcome explain_absence(const struct probe_spec *spec, int error, char *words)
+{
+    char list[PATH_MAX];
+    text_format(list, sizeof(list), "%s/%s", root_of(spec), sysfs_kinds[spec->kind].list);
+    if ((error == ENOENT || error == ENOTDIR || error == ENODEV) && access(list, X_OK) == 0) {
+        text_format(words, PROBE_WORDS_BYTES, "there is no %s '%s'", sysfs_kinds[spec->kind].what,
+                    spec->target);
         return PROBE_MISSING;
     }
-    text_format(words, PROBE_WORDS_BYTES, "'%s' cannot be looked at: %s", p->list,
+    text_format(words, PROBE_WORDS_BYTES, "'%s' cannot be looked at: %s", list,
                 strerrordesc_np(error));
     return probe_outcome_is_our_lack(error) ? PROBE_UNABLE : PROBE_DENIED;
 }
 
-static enum probe_outcome look_at_carrier(const struct sysfs_probe *p, char *words)
+static enum probe_outcome sysfs_look(const struct probe_spec *spec, char *words)
 {
+    const struct sysfs_kind *kind = &sysfs_kinds[spec->kind];
+    char path[PATH_MAX];
     char digit;
-    CLEANUP(fd) int fd = open(p->carrier, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    sysfs_path(spec, kind->file, path);
+    if (access(path, F_OK) != 0) {
+        return explain_absence(spec, errno, words);
+    }
+    if (!spec->wants_carrier) {
+        return PROBE_PASSED;
+    }
+    sysfs_path(spec, "/carrier", path);
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t got = fd < 0 ? -1 : read(fd, &digit, 1);
     if (got == 1 && digit == '1') {
         return PROBE_PASSED;
     }
     if (got < 0 && errno != EINVAL) {
-        return explain_absence(p, errno, words);
+        return explain_absence(spec, errno, words);
     }
-    text_format(words, PROBE_WORDS_BYTES, "%s '%s' %s", p->what, p->probe.spec.target,
+    text_format(words, PROBE_WORDS_BYTES, "%s '%s' %s", kind->what, spec->target,
                 got < 0 ? "is down" : "has no carrier");
     return PROBE_WRONG;
 }
 
 static void sysfs_start(struct probe *probe)
 {
-    struct sysfs_probe *p = (struct sysfs_probe *)probe;
     char words[PROBE_WORDS_BYTES] = "";
-    enum probe_outcome outcome = PROBE_PASSED;
-    if (access(p->path, F_OK) != 0) {
-        outcome = explain_absence(p, errno, words);
-    } else if (p->carrier[0]) {
-        outcome = look_at_carrier(p, words);
-    }
+    enum probe_outcome outcome = sysfs_look(&probe->spec, words);
     probe_end(probe, outcome, "%s", words);
-}
-
-static bool is_netdev_name(const char *s)
-{
-    size_t len = strlen(s);
-    return len > 0 && len < IFNAMSIZ && strcspn(s, "/: \t\n") == len && !text_equal(s, ".") &&
-           !text_equal(s, "..");
-}
-
-static bool put_path(char out[static PATH_MAX], const char *dir, const char *name, const char *file)
-{
-    return snprintf(out, PATH_MAX, "%s/%s%s", dir, name, file) < PATH_MAX;
 }
 
 static int sysfs_init(struct probe *probe, struct err *e)
 {
-    struct sysfs_probe *p = (struct sysfs_probe *)probe;
     const char *name = probe->spec.target;
-    bool is_netdev = probe->spec.kind == PROBE_NETDEV;
-    const char *root = text_is_empty(probe->spec.root) ? "" : probe->spec.root;
-    if (is_netdev && !is_netdev_name(name)) {
-        return err_set(e, ERR_PARSE, "it is no name of a network interface");
+    size_t len = strlen(name);
+    if (probe->spec.kind == PROBE_PCI) {
+        return text_is_pci_address(name)
+                   ? 0
+                   : err_set(e, ERR_PARSE,
+                             "it is no address as in /sys/bus/pci/devices, 0000:03:00.0");
     }
-    if (!is_netdev && !text_is_pci_address(name)) {
-        return err_set(e, ERR_PARSE, "it is no address as in /sys/bus/pci/devices, 0000:03:00.0");
-    }
-    p->what = is_netdev ? "network interface" : "PCI function";
-    if (!put_path(p->list, root, is_netdev ? "sys/class/net" : "sys/bus/pci/devices", "") ||
-        !put_path(p->path, p->list, name, is_netdev ? "/ifindex" : "") ||
-        (probe->spec.wants_carrier && !put_path(p->carrier, p->list, name, "/carrier"))) {
-        return err_set(e, ERR_LIMIT, "the path '%.100s...' is too long", root);
-    }
-    return 0;
+    bool is_name = len < IFNAMSIZ && strcspn(name, "/: \t\n") == len && !text_equal(name, ".") &&
+                   !text_equal(name, "..");
+    return is_name ? 0 : err_set(e, ERR_PARSE, "it is no name of a network interface");
 }
 
 const struct probe_method probe_method_sysfs = {
-    .bytes = sizeof(struct sysfs_probe), .init = sysfs_init, .start = sysfs_start};
+    .bytes = sizeof(struct probe), .init = sysfs_init, .start = sysfs_start};
 
 /* ---- http://HOST[:PORT][/PATH], https://... -------------------------------------------------- */
 
@@ -301,8 +300,6 @@ static void after_curl(void *user)
     if (!p->has_ended) {
         return;
     }
-    p->has_ended = false;
-    curl_loop_remove(p->curl, p->easy);
     if (p->answer >= 200) {
         int64_t wanted = p->probe.spec.http_status;
         bool is_well = wanted ? p->answer == wanted : p->answer < 300;
@@ -338,7 +335,7 @@ static void http_start(struct probe *probe)
     curl_loop_add(p->curl, p->easy);
 }
 
-static const char *http_cancel(struct probe *probe)
+static const char *http_stop(struct probe *probe)
 {
     struct http_probe *p = (struct http_probe *)probe;
     p->has_ended = false;
@@ -349,9 +346,6 @@ static const char *http_cancel(struct probe *probe)
 static void http_fini(struct probe *probe)
 {
     struct http_probe *p = (struct http_probe *)probe;
-    if (p->curl) {
-        curl_loop_remove(p->curl, p->easy);
-    }
     curl_easy_cleanup(p->easy);
     curl_loop_free(p->curl);
 }
@@ -395,7 +389,7 @@ static int http_init(struct probe *probe, struct err *e)
 const struct probe_method probe_method_http = {.bytes = sizeof(struct http_probe),
                                                .init = http_init,
                                                .start = http_start,
-                                               .cancel = http_cancel,
+                                               .stop = http_stop,
                                                .fini = http_fini};
 
 /* ---- exec:COMMAND ---------------------------------------------------------------------------- */
@@ -405,14 +399,14 @@ enum { EXEC_OUTPUT_BYTES = 2048 };
 /*
  * `/bin/sh -c COMMAND` in a process group of its own: well if it exits with status 0. The last line
  * it writes is the reason of a failure. The whole group is killed when the command has ended and
- * when it is cancelled, so nothing that it started in the background outlives the run. A command
+ * when it is stopped, so nothing that it started in the background outlives the run. A command
  * that cannot be killed fails the following runs until it is gone, so that never more than one of
  * it exists.
  */
 struct exec_probe {
     struct probe probe;
     pid_t pid;      /* also the process group; 0: none */
-    bool cancelled; /* killed; nobody waits for its result */
+    bool stopped;   /* killed; nobody waits for its result */
     ev_io exited;   /* on the pidfd */
     ev_io readable; /* on the read end of its output; fd -1 once closed */
     char output[EXEC_OUTPUT_BYTES];
@@ -499,7 +493,7 @@ static void on_exited(struct ev_loop *loop, ev_io *w, int revents)
     (void)waitpid(p->pid, NULL, WNOHANG); /* it has ended */
     read_output(p);
     forget_command(p);
-    if (!p->cancelled) {
+    if (!p->stopped) {
         report_exit(p, &info);
     }
 }
@@ -578,7 +572,7 @@ static void exec_start(struct probe *probe)
         return;
     }
     (void)fcntl(out, F_SETFL, O_NONBLOCK); /* a pipe takes this always */
-    p->cancelled = false;
+    p->stopped = false;
     p->output_len = 0;
     ev_io_set(&p->exited, pidfd, EV_READ);
     ev_io_set(&p->readable, out, EV_READ);
@@ -587,12 +581,12 @@ static void exec_start(struct probe *probe)
     ev_io_start(probe->loop, &p->readable);
 }
 
-static const char *exec_cancel(struct probe *probe)
+static const char *exec_stop(struct probe *probe)
 {
     struct exec_probe *p = (struct exec_probe *)probe;
     if (p->pid != 0) {
         kill_group(p);
-        p->cancelled = true; /* on_exited reaps it */
+        p->stopped = true; /* on_exited reaps it */
     }
     return NULL;
 }
@@ -611,7 +605,6 @@ static void exec_fini(struct probe *probe)
 {
     struct exec_probe *p = (struct exec_probe *)probe;
     if (p->pid != 0) {
-        kill_group(p);
         (void)waitpid(p->pid, NULL, WNOHANG); /* our own end must not wait for a stuck child */
         forget_command(p);
     }
@@ -620,5 +613,5 @@ static void exec_fini(struct probe *probe)
 const struct probe_method probe_method_exec = {.bytes = sizeof(struct exec_probe),
                                                .init = exec_init,
                                                .start = exec_start,
-                                               .cancel = exec_cancel,
+                                               .stop = exec_stop,
                                                .fini = exec_fini};

@@ -36,6 +36,13 @@ static void arm_timer(struct probe *probe, ev_timer *timer, int64_t span_ns)
     ev_timer_start(probe->loop, timer);
 }
 
+/* Lets go of what a run holds. Returns what it waited for, or NULL. */
+static const char *run_stop(struct probe *probe)
+{
+    ev_timer_stop(probe->loop, &probe->timeout);
+    return probe->method->stop ? probe->method->stop(probe) : NULL;
+}
+
 void probe_end(struct probe *probe, enum probe_outcome outcome, const char *format, ...)
 {
     char words[PROBE_WORDS_BYTES];
@@ -48,8 +55,8 @@ void probe_end(struct probe *probe, enum probe_outcome outcome, const char *form
     va_start(args, format);
     text_vformat(words, sizeof(words), format, args);
     va_end(args);
+    (void)run_stop(probe);
     result.is_late = mono_since(result.now, result.started) >= probe->spec.timeout_ns + LATE_NS;
-    ev_timer_stop(probe->loop, &probe->timeout);
     arm_timer(probe, &probe->pause,
               outcome == PROBE_PASSED ? probe->spec.interval_ns : probe->spec.retry_ns);
     probe->result(probe->user, &result);
@@ -59,7 +66,7 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
 {
     struct probe *probe = w->data;
     char span[32];
-    const char *awaited = probe->method->cancel ? probe->method->cancel(probe) : NULL;
+    const char *awaited = run_stop(probe);
     text_from_duration(probe->spec.timeout_ns, span, sizeof(span));
     if (awaited) {
         probe_end(probe, PROBE_SILENT, "no answer to '%s' within %s", awaited, span);
@@ -173,8 +180,10 @@ void probe_free(struct probe *probe)
     if (!probe) {
         return;
     }
+    if (ev_is_active(&probe->timeout)) {
+        (void)run_stop(probe); /* nobody waits for it */
+    }
     ev_timer_stop(probe->loop, &probe->pause);
-    ev_timer_stop(probe->loop, &probe->timeout);
     ev_io_stop(probe->loop, &probe->changes);
     if (probe->changes.fd >= 0) {
         (void)close(probe->changes.fd); /* only read from */

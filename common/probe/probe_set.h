@@ -4,7 +4,7 @@
  * only.
  *
  * A probe runs its method at once, then again a pause after each run has ended, for ever; a run
- * that takes longer than the timeout is cancelled and has failed. Where the kernel tells of changes
+ * that takes longer than the timeout is stopped and has failed. Where the kernel tells of changes
  * the pause ends soon after one. Its timers are libev's own (CLOCK_MONOTONIC): no lease hangs on
  * them, and a probe need not have run during a suspend.
  */
@@ -75,16 +75,17 @@ void probe_set_free(struct probe_set *set); /* accepts NULL */
  */
 
 /* `start` begins a run and never blocks; the run ends with exactly one probe_end(), possibly before
- * `start` returns, or with `cancel`. A method has no timeout of its own: the probe cancels. */
+ * `start` returns, or is stopped: a method has no timeout of its own. */
 struct probe_method {
     size_t bytes; /* of what it keeps, zeroed but for the struct probe that it begins with */
     /* Errors: ERR_PARSE if the spec's target makes no sense, ERR_LIMIT, ERR_IO; `fini` is called
      * then, too. */
     int (*init)(struct probe *probe, struct err *e);
     void (*start)(struct probe *probe);
-    /* Returns what it waited for, or NULL; borrowed. NULL: no run outlives its start. */
-    const char *(*cancel)(struct probe *probe);
-    void (*fini)(struct probe *probe); /* also of a run under way; NULL: nothing to do */
+    /* Lets go of what a run holds, also of one that has ended. Returns what it waited for, or NULL;
+     * borrowed. NULL: a run holds nothing. */
+    const char *(*stop)(struct probe *probe);
+    void (*fini)(struct probe *probe); /* no run is under way; NULL: nothing to do */
 };
 
 extern const struct probe_method probe_method_exec;
