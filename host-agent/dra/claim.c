@@ -54,19 +54,19 @@ static int copy_member(const json_t *object, const char *key, char *out, size_t 
                : err_set(e, ERR_LIMIT, "%s has more than %zu bytes", key, out_bytes - 1);
 }
 
-static int read_result(const json_t *result, const struct claim_target *target,
+static int read_result(const json_t *result, const struct dra_device *device,
                        struct claim_allocation *a, struct err *e)
 {
     char request[2 * CLAIM_REQUEST_BYTES];
     const char *pool = json_text_get(result, "pool");
-    const char *device = json_text_get(result, "device");
+    const char *name = json_text_get(result, "device");
     struct claim_share *share = &a->shares[a->count];
-    if (!text_equal(json_text_get(result, "driver"), target->driver)) {
+    if (!text_equal(json_text_get(result, "driver"), device->driver)) {
         return 0;
     }
-    if (!text_equal(pool, target->pool) || !text_equal(device, target->device)) {
+    if (!text_equal(pool, device->pool) || !text_equal(name, device->name)) {
         return err_set(e, ERR_CONFLICT, "device '%s/%s' is not on this node, which has '%s/%s'",
-                       pool ? pool : "", device ? device : "", target->pool, target->device);
+                       pool ? pool : "", name ? name : "", device->pool, device->name);
     }
     if (a->count == CLAIM_RESULTS_MAX) {
         return err_set(e, ERR_LIMIT, "more than %d allocation results", CLAIM_RESULTS_MAX);
@@ -91,8 +91,7 @@ static int read_result(const json_t *result, const struct claim_target *target,
 }
 
 static int read_claim(const json_t *claim, const struct claim_ref *ref,
-                      const struct claim_target *target, struct claim_allocation *out,
-                      struct err *e)
+                      const struct dra_device *device, struct claim_allocation *out, struct err *e)
 {
     const char *uid = json_text_get(json_object_get(claim, "metadata"), "uid");
     const json_t *allocation = json_object_get(json_object_get(claim, "status"), "allocation");
@@ -111,21 +110,21 @@ static int read_claim(const json_t *claim, const struct claim_ref *ref,
     }
     json_array_foreach(results, index, result)
     {
-        int rc = read_result(result, target, &a, e);
+        int rc = read_result(result, device, &a, e);
         if (rc != 0) {
             return rc;
         }
     }
     if (a.count == 0) {
         return err_set(e, ERR_NOTFOUND, "it has nothing allocated from driver '%s'",
-                       target->driver);
+                       device->driver);
     }
     *out = a;
     return 0;
 }
 
 int claim_read(const struct kube_response *answer, const struct claim_ref *ref,
-               const struct claim_target *target, struct claim_allocation *out, struct err *e)
+               const struct dra_device *device, struct claim_allocation *out, struct err *e)
 {
     /* A 404 that is no Status object says nothing about the claim: the API is not served. */
     bool is_unserved = answer->http_status == 404 && !text_equal(answer->reason, "NotFound");
@@ -133,7 +132,7 @@ int claim_read(const struct kube_response *answer, const struct claim_ref *ref,
     if (rc != 0) {
         return err_set(e, rc, "looking up claim '%s/%s': %s", ref->ns, ref->name, answer->message);
     }
-    rc = read_claim(answer->body, ref, target, out, e);
+    rc = read_claim(answer->body, ref, device, out, e);
     if (rc != 0) {
         (void)err_wrap(e, "claim '%s/%s'", ref->ns, ref->name); /* rc is the code */
     }
@@ -259,7 +258,8 @@ void claim_store_drop(const char *plugin_dir, const char *uid)
 /* ---- Events on the pods that have them ------------------------------------------------------- */
 
 struct claim_events {
-    struct claim_events_config config;
+    const struct dra_config *config;
+    const struct dra_device *device;
     struct stored_claim claim; /* that is looked up; a round goes through all, in their order */
     struct kube_call *call;    /* NULL: no look-up is under way */
     bool is_check;             /* it is of no round */
@@ -278,13 +278,13 @@ static const json_t *pods_of(const struct claim_events *t, const struct kube_res
     struct claim_allocation allocation;
     const struct stored_claim *c = &t->claim;
     const struct claim_ref ref = {.ns = c->ns, .uid = c->uid, .name = c->name};
-    int rc = claim_read(answer, &ref, &t->config.target, &allocation, &e);
+    int rc = claim_read(answer, &ref, t->device, &allocation, &e);
     if (rc == 0) {
         return json_object_get(json_object_get(answer->body, "status"), "reservedFor");
     }
     if (rc == ERR_NOTFOUND || rc == ERR_GONE || rc == ERR_CONFLICT) {
         log_debug("dra", "claim '%s/%s' is prepared no longer: %s", c->ns, c->name, e.msg);
-        claim_store_drop(t->config.plugin_dir, c->uid);
+        claim_store_drop(t->config->options->names.plugin_dir, c->uid);
     }
     return NULL;
 }
@@ -308,7 +308,7 @@ static void tell_pod(struct claim_events *t, const json_t *user)
         text_format(event.ns, sizeof(event.ns), "%s", t->claim.ns);
         text_format(event.pod, sizeof(event.pod), "%s", name);
         text_format(event.uid, sizeof(event.uid), "%s", uid);
-        events_tell_pod(t->config.events, &event);
+        events_tell_pod(t->config->events, &event);
     }
 }
 
@@ -332,7 +332,7 @@ static void claim_look_up(struct claim_events *t)
 {
     struct err e = ERR_INIT;
     const struct claim_ref ref = {.ns = t->claim.ns, .uid = t->claim.uid, .name = t->claim.name};
-    if (claim_ask(t->config.client, KUBE_ORDINARY, &ref, on_answer, t, &t->call, &e) != 0) {
+    if (claim_ask(t->config->client, KUBE_ORDINARY, &ref, on_answer, t, &t->call, &e) != 0) {
         t->call = NULL;
         log_debug("dra", "looking up claim '%s/%s': %s", ref.ns, ref.name, e.msg);
     }
@@ -347,7 +347,7 @@ static void round_go_on(struct claim_events *t)
         }
         t->is_anew = false;
         t->is_check = false;
-        if (!claim_store_next(t->config.plugin_dir, t->claim.uid, &t->claim)) {
+        if (!claim_store_next(t->config->options->names.plugin_dir, t->claim.uid, &t->claim)) {
             return;
         }
         claim_look_up(t);
@@ -357,7 +357,7 @@ static void round_go_on(struct claim_events *t)
 void claim_events_tell(struct claim_events *t, const struct readiness *verdict)
 {
     bool is_hold = verdict->state == READINESS_UNKNOWN && verdict->admit;
-    if (!t->config.events || is_hold || (t->has_told && t->reason == verdict->reason)) {
+    if (!t->config->events || is_hold || (t->has_told && t->reason == verdict->reason)) {
         return;
     }
     t->has_told = true;
@@ -365,7 +365,7 @@ void claim_events_tell(struct claim_events *t, const struct readiness *verdict)
     t->news = health_report_of(verdict);
     t->at = verdict->transition;
     t->is_anew = true;
-    events_withdraw(t->config.events, EVENT_ACTION);
+    events_withdraw(t->config->events, EVENT_ACTION);
     round_go_on(t);
 }
 
@@ -378,10 +378,12 @@ void claim_events_check(struct claim_events *t, const struct stored_claim *claim
     }
 }
 
-struct claim_events *claim_events_new(const struct claim_events_config *config)
+struct claim_events *claim_events_new(const struct dra_config *config,
+                                      const struct dra_device *device)
 {
     struct claim_events *t = MEM_NEW(struct claim_events);
-    t->config = *config;
+    t->config = config;
+    t->device = device;
     return t;
 }
 

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "contract/names.h"
 #include "contract/readiness.h"
+#include "host-agent/dra/dra_service.h"
 #include "kube/kube_client.h"
 
 #include <stdbool.h>
@@ -36,13 +37,6 @@ struct claim_ref {
     const char *ns;
     const char *uid;
     const char *name;
-};
-
-/* What we serve. All borrowed. */
-struct claim_target {
-    const char *driver;
-    const char *pool;
-    const char *device;
 };
 
 enum claim_use {
@@ -77,7 +71,7 @@ NODISCARD int claim_ask(struct kube_client *client, enum kube_priority priority,
  * device any more: it is not there or not allocated, is another of that name, has a device that we
  * do not have. Otherwise nobody can tell: ERR_RETRY ... */
 NODISCARD int claim_read(const struct kube_response *answer, const struct claim_ref *ref,
-                         const struct claim_target *target, struct claim_allocation *out,
+                         const struct dra_device *device, struct claim_allocation *out,
                          struct err *e);
 
 /* Keeps it, in place of what was kept for that UID, unless another claim is in the way: each may
@@ -105,16 +99,9 @@ NODISCARD bool claim_store_next(const char *plugin_dir, const char *uid, struct 
  */
 
 struct claim_events;
-struct events;
-
-struct claim_events_config {
-    struct kube_client *client; /* borrowed, like all of these */
-    struct events *events;      /* NULL: nothing is told */
-    const char *plugin_dir;
-    struct claim_target target; /* its pool is not always the node */
-};
-
-struct claim_events *claim_events_new(const struct claim_events_config *config);
+/* Borrows both. Without `events` in the config nothing is told. */
+struct claim_events *claim_events_new(const struct dra_config *config,
+                                      const struct dra_device *device);
 void claim_events_free(struct claim_events *t); /* before the client; accepts NULL */
 
 /* This is the verdict, since its transition. What lets pods in because nobody can know is no news

@@ -31,14 +31,12 @@ enum {
 enum { SOCKET_DRA, SOCKET_REGISTRATION, SOCKET_COUNT };
 
 struct dra_service {
+    struct plugin plugin; /* first, so that its callbacks lead back */
     struct dra_config config;
     const struct dra_options *options; /* the config's */
-    struct claim_target target;
-    json_t *attributes;
-    struct plugin plugin;
-    struct file_lock answer_lock; /* the plugin's in rolling updates */
-    struct file_lock driver_lock; /* held with the sockets, but by a second */
-    struct claim_events *claims;
+    struct dra_device device;          /* owns its attributes */
+    struct file_lock answer_lock;      /* the plugin's in rolling updates */
+    struct file_lock driver_lock;      /* held with the sockets, but by a second */
     struct slice_publisher *publisher;
     struct grpc_server *servers[SOCKET_COUNT]; /* NULL: not listening; all are, or none */
     struct log_repeat socket_warnings;
@@ -226,8 +224,7 @@ static void rearm(struct dra_service *s)
 
 static void on_drained(void *user)
 {
-    const struct plugin *plugin = user;
-    struct dra_service *s = plugin->user;
+    struct dra_service *s = user;
     s->draining--;
     if (s->draining == 0) {
         boot_timer_arm(s->stop_timer, clock_mono_now()); /* from the loop, not from a callback */
@@ -258,7 +255,7 @@ static int take_driver(struct dra_service *s, struct err *e)
                : err_set(e, rc,
                          "driver '%s' is another dpu-host-agent's: each DPU of a node needs a "
                          "--dra-driver-name of its own (lock '%s')",
-                         s->target.driver, s->driver_lock.path);
+                         s->device.driver, s->driver_lock.path);
 }
 
 static int open_sockets(struct dra_service *s, struct err *e)
@@ -314,7 +311,7 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
         return err_set(e, rc, "%s", why.msg);
     }
     if (rc == 0 && open_sockets(s, &why) == 0) {
-        log_info("dra", "serving driver '%s' at '%s', announced at '%s'", s->target.driver,
+        log_info("dra", "serving driver '%s' at '%s', announced at '%s'", s->device.driver,
                  s->options->names.dra, s->options->names.registration);
         log_repeat_reset(&s->socket_warnings);
     } else {
@@ -352,32 +349,6 @@ static void on_stop_timer(void *user)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void on_conflict(void *user, const struct stored_claim *claim)
-{
-    struct dra_service *s = user;
-    claim_events_check(s->claims, claim);
-}
-
-static void make_services(struct dra_service *s)
-{
-    const struct dra_config *c = &s->config;
-    s->plugin = (struct plugin){
-        .target = s->target,
-        .endpoint = s->options->names.dra,
-        .plugin_dir = s->options->names.plugin_dir,
-        .client = c->client,
-        .lock = text_is_empty(s->options->rolling_uid) ? NULL : &s->answer_lock,
-        .health_timeout_ns = s->options->health_timeout_ns,
-        .on_conflict = on_conflict,
-        .user = s,
-        .is_monitor_alive = c->is_monitor_alive,
-        .monitor = c->user,
-    };
-    plugin_init(&s->plugin);
-    s->timer = boot_timer_new(c->loop, on_timer, s);
-    s->stop_timer = boot_timer_new(c->loop, on_stop_timer, s);
-}
-
 /* Found ones come first, so that given ones win. */
 static int make_attributes(struct dra_service *s, struct err *e)
 {
@@ -385,27 +356,30 @@ static int make_attributes(struct dra_service *s, struct err *e)
     const char *root = s->config.host_root ? s->config.host_root : "";
     size_t at = 0;
     while (probes && at < probes->count &&
-           !describe_function(root, probes->items[at], s->attributes)) {
+           !describe_function(root, probes->items[at], s->device.attributes)) {
         at++;
     }
-    return add_attributes(s->options, s->attributes, e);
+    return add_attributes(s->options, s->device.attributes, e);
 }
 
-static void make_outputs(struct dra_service *s)
+static void make_parts(struct dra_service *s)
 {
     const struct dra_config *c = &s->config;
-    const struct claim_events_config claims = {.client = c->client,
-                                               .events = c->events,
-                                               .plugin_dir = s->options->names.plugin_dir,
-                                               .target = s->target};
-    const struct slice_spec slice = {.driver = s->target.driver,
-                                     .node_name = c->node_name,
-                                     .pool = s->target.pool,
-                                     .device = s->target.device,
-                                     .attributes = s->attributes,
-                                     .effect = (enum slice_effect)s->options->taint_effect};
-    s->claims = claim_events_new(&claims);
-    s->publisher = slice_publisher_new(c->loop, c->client, &slice, c->renew_interval_ns);
+    const struct dra_options *o = s->options;
+    s->device = (struct dra_device){.driver = o->driver,
+                                    .node_name = c->node_name,
+                                    .pool = text_is_empty(o->pool) ? c->node_name : o->pool,
+                                    .name = o->device,
+                                    .attributes = json_object(),
+                                    .effect = (enum slice_effect)o->taint_effect};
+    s->publisher = slice_publisher_new(c, &s->device);
+    s->plugin = (struct plugin){.config = c,
+                                .device = &s->device,
+                                .claims = claim_events_new(c, &s->device),
+                                .lock = text_is_empty(o->rolling_uid) ? NULL : &s->answer_lock};
+    plugin_init(&s->plugin);
+    s->timer = boot_timer_new(c->loop, on_timer, s);
+    s->stop_timer = boot_timer_new(c->loop, on_stop_timer, s);
 }
 
 int dra_service_start(const struct dra_config *config, struct dra_service **out, struct err *e)
@@ -414,16 +388,11 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
     const struct dra_options *o = config->options;
     s->config = *config;
     s->options = o;
-    s->attributes = json_object();
     s->driver_lock.fd = s->answer_lock.fd = -1;
-    s->target = (struct claim_target){.driver = o->driver,
-                                      .pool = text_is_empty(o->pool) ? config->node_name : o->pool,
-                                      .device = o->device};
     if (config->check_interval_ns == 0) {
         s->config.check_interval_ns = DRA_CHECK_NS;
     }
-    make_services(s);
-    make_outputs(s);
+    make_parts(s);
     const char *dir = text_is_empty(o->lock_dir) ? o->names.plugin_dir : o->lock_dir;
     int rc = file_lock_init(&s->driver_lock, dir, "/driver.lock", e);
     if (rc != 0 || (rc = file_lock_init(&s->answer_lock, dir, "/serialize.lock", e)) != 0 ||
@@ -464,7 +433,7 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 
 void dra_service_tell(struct dra_service *s, const struct readiness *verdict)
 {
-    claim_events_tell(s->claims, verdict);
+    claim_events_tell(s->plugin.claims, verdict);
 }
 
 void dra_service_stop(struct dra_service *s)
@@ -494,9 +463,9 @@ void dra_service_free(struct dra_service *s)
     }
     close_sockets(s);
     plugin_fini(&s->plugin);
-    claim_events_free(s->claims);
+    claim_events_free(s->plugin.claims);
     slice_publisher_free(s->publisher);
-    json_decref(s->attributes);
+    json_decref(s->device.attributes);
     boot_timer_free(s->timer);
     boot_timer_free(s->stop_timer);
     free(s);

@@ -20,6 +20,7 @@
 #include "contract/readiness.h"
 #include "loop/option.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -120,6 +121,23 @@ NODISCARD int dra_options_check(struct dra_options *o, struct err *e);
 bool dra_options_enabled(const struct dra_options *o);
 
 /* ---- the service ----------------------------------------------------------------------------- */
+
+enum slice_effect {
+    SLICE_EFFECT_NO_SCHEDULE, /* not given to new claims */
+    SLICE_EFFECT_NO_EXECUTE,  /* and pods that use it are evicted */
+    SLICE_EFFECT_NONE,        /* information only */
+    SLICE_EFFECT_OFF,         /* no taint at all */
+};
+
+/* What we serve, as plugin, slice and claims have it. All borrowed. */
+struct dra_device {
+    const char *driver;
+    const char *node_name;
+    const char *pool; /* not always the node */
+    const char *name;
+    json_t *attributes; /* {name: {"string": text}}; NULL: none */
+    enum slice_effect effect;
+};
 
 /* Borrowed for the service's life. */
 struct dra_config {

@@ -44,8 +44,8 @@ static void get_info(void *user, struct grpc_call *call, const uint8_t *message,
     };
     Registration__PluginInfo info = REGISTRATION__PLUGIN_INFO__INIT;
     info.type = mutable("DRAPlugin");
-    info.name = mutable(p->target.driver);
-    info.endpoint = mutable(p->endpoint);
+    info.name = mutable(p->device->driver);
+    info.endpoint = mutable(p->config->options->names.dra);
     info.supported_versions = versions;
     info.n_supported_versions = ARRAY_LEN(versions);
     reply_with(call, &info.base);
@@ -60,7 +60,7 @@ static void take_status(struct plugin *p, const Registration__Status *status)
         p->stats.registrations++;
         log_repeat_reset(&p->rejections);
         log_info("dra", "the kubelet registered driver '%s' (registration %" PRIu64 ")",
-                 p->target.driver, p->stats.registrations);
+                 p->device->driver, p->stats.registrations);
         return;
     }
     p->stats.rejections++;
@@ -68,7 +68,7 @@ static void take_status(struct plugin *p, const Registration__Status *status)
         &p->rejections, REJECTION_LOG_NS, LOG_WARN, "dra",
         "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its feature "
         "gate DynamicResourceAllocation is off), continuing",
-        p->target.driver, p->refusal);
+        p->device->driver, p->refusal);
 }
 
 static void notify_status(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
@@ -183,7 +183,7 @@ static void prepare_free(struct prepare *p)
 
 static Dra__PrepareResponse__ClaimsEntry *item_describe(struct item *item)
 {
-    const struct claim_target *target = &item->prepare->plugin->target;
+    const struct dra_device *ours = item->prepare->plugin->device;
     dra__prepare_response__claims_entry__init(&item->entry);
     dra__prepared__init(&item->prepared);
     item->entry.key = mutable(item->ref.uid);
@@ -199,8 +199,8 @@ static Dra__PrepareResponse__ClaimsEntry *item_describe(struct item *item)
         struct claim_share *share = &item->allocation.shares[i];
         Dra__Device *device = item->device_list[i] = &item->devices[i];
         dra__device__init(device);
-        device->pool_name = mutable(target->pool);
-        device->device_name = mutable(target->device);
+        device->pool_name = mutable(ours->pool);
+        device->device_name = mutable(ours->name);
         device->share_id = share->share_id;
         item->requests[i] = share->request;
         device->request_names = &item->requests[i];
@@ -215,11 +215,11 @@ static void item_keep(struct item *item)
 {
     struct plugin *p = item->prepare->plugin;
     struct stored_claim other;
-    int rc =
-        claim_store_take(p->plugin_dir, &item->ref, item->allocation.use, &other, &item->error);
+    int rc = claim_store_take(p->config->options->names.plugin_dir, &item->ref,
+                              item->allocation.use, &other, &item->error);
     if (rc == ERR_CONFLICT) {
         item->is_allocated = false;
-        p->on_conflict(p->user, &other);
+        claim_events_check(p->claims, &other);
     } else if (rc != 0) {
         (void)log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra", "%s, continuing without",
                           item->error.msg);
@@ -263,7 +263,7 @@ static void on_claim(void *user, const struct kube_response *answer)
     struct prepare *p = item->prepare;
     item->lookup = NULL;
     item->is_allocated =
-        claim_read(answer, &item->ref, &p->plugin->target, &item->allocation, &item->error) == 0;
+        claim_read(answer, &item->ref, p->plugin->device, &item->allocation, &item->error) == 0;
     p->pending--;
     if (p->pending == 0) {
         prepare_answer(p);
@@ -294,7 +294,7 @@ static void prepare(void *user, struct grpc_call *call, const uint8_t *message, 
         struct item *item = &p->items[i];
         *item = (struct item){
             .prepare = p, .ref = {.ns = claim->namespace_, .uid = claim->uid, .name = claim->name}};
-        p->pending += claim_ask(plugin->client, KUBE_URGENT, &item->ref, on_claim, item,
+        p->pending += claim_ask(plugin->config->client, KUBE_URGENT, &item->ref, on_claim, item,
                                 &item->lookup, &item->error) == 0;
     }
     if (p->pending == 0) {
@@ -324,7 +324,7 @@ static void unprepare(void *user, struct grpc_call *call, const uint8_t *message
             entries[i].key = request->claims[i]->uid;
             entries[i].value = &nothing_wrong;
             list[i] = &entries[i];
-            claim_store_drop(plugin->plugin_dir, entries[i].key);
+            claim_store_drop(plugin->config->options->names.plugin_dir, entries[i].key);
         }
         response.claims = list;
         response.n_claims = count;
@@ -365,13 +365,13 @@ static void send_report(struct plugin *p, const struct grpc_call *only)
                                        : p->report.message;
     /* Go refuses a message with invalid UTF-8 and ends the stream, every five seconds anew. */
     text_sanitize(message, sizeof(message), text, strlen(text));
-    id.pool_name = mutable(p->target.pool);
-    id.device_name = mutable(p->target.device);
+    id.pool_name = mutable(p->device->pool);
+    id.device_name = mutable(p->device->name);
     device.device = &id;
     device.health = text == p->report.message ? (Health__Status)p->report.status
                                               : (Health__Status)HEALTH_UNKNOWN;
     device.last_updated_time = p->wall.ns / NS_PER_SEC;
-    device.health_check_timeout_seconds = p->health_timeout_ns / NS_PER_SEC;
+    device.health_check_timeout_seconds = p->config->options->health_timeout_ns / NS_PER_SEC;
     device.message = message;
     response.devices = devices;
     response.n_devices = ARRAY_LEN(devices);
@@ -389,7 +389,7 @@ static void send_report(struct plugin *p, const struct grpc_call *only)
 static void set_next_beat(struct plugin *p, struct mono now, struct wall wall)
 {
     p->wall = wall;
-    p->next_beat = mono_add(now, p->health_timeout_ns / BEATS_PER_TIMEOUT);
+    p->next_beat = mono_add(now, p->config->options->health_timeout_ns / BEATS_PER_TIMEOUT);
 }
 
 static void forget_stream(void *user, struct grpc_call *call)
@@ -440,7 +440,8 @@ void plugin_tick(struct plugin *p, struct mono now, struct wall wall)
     if (p->is_stopped || mono_before(now, p->next_beat)) {
         return;
     }
-    bool is_alive = !p->is_monitor_alive || p->is_monitor_alive(p->monitor, now);
+    const struct dra_config *c = p->config;
+    bool is_alive = !c->is_monitor_alive || c->is_monitor_alive(c->user, now);
     bool is_news = p->is_stalled == is_alive;
     p->is_stalled = !is_alive;
     set_next_beat(p, now, wall);
@@ -488,9 +489,9 @@ const struct grpc_method plugin_dra_methods[PLUGIN_DRA_METHODS] = {
 
 void plugin_init(struct plugin *p)
 {
-    assert(p->health_timeout_ns >= BEATS_PER_TIMEOUT * NS_PER_SEC);
+    assert(p->config->options->health_timeout_ns >= BEATS_PER_TIMEOUT * NS_PER_SEC);
     p->next_beat = MONO_NEVER;
-    p->stats.driver = p->target.driver;
+    p->stats.driver = p->device->driver;
     p->stats.refusal = p->refusal;
     text_format(p->report.message, sizeof(p->report.message), "no verdict yet");
 }

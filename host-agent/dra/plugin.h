@@ -63,18 +63,10 @@ struct health_report health_report_of(const struct readiness *verdict);
 
 /* Caller-owned. Zero-initialise, fill the first part, and plugin_init. All borrowed. */
 struct plugin {
-    struct claim_target target;
-    const char *endpoint;   /* path of the DRA socket */
-    const char *plugin_dir; /* of what is remembered */
-    struct kube_client *client;
-    struct file_lock *lock;    /* held while an answer is made; NULL: we are the only instance */
-    int64_t health_timeout_ns; /* after which a kubelet reads Unknown; whole seconds, at least 3 */
-    /* That claim was in another's way. */
-    void (*on_conflict)(void *user, const struct stored_claim *claim);
-    void *user;
-    /* Does the monitor that makes the verdicts still work? NULL: always. */
-    bool (*is_monitor_alive)(void *user, struct mono now);
-    void *monitor;
+    const struct dra_config *config;
+    const struct dra_device *device;
+    struct claim_events *claims; /* looks whether what is in another's way is still there */
+    struct file_lock *lock;      /* held while an answer is made; NULL: we are the only instance */
 
     struct dra_stats stats;                     /* but for what is the slice's */
     char refusal[PLUGIN_REFUSAL_BYTES];         /* of the kubelet, made printable; "": it did not */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "kube/kube_client.h"
 #include "kube/kube_sync.h"
 #include "kube/kube_watch.h"
 
@@ -99,17 +100,17 @@ static json_t *object_at(json_t *parent, const char *key)
 }
 
 /* The taint that is there already, with the server's timeAdded, or a new one. Owned. */
-static json_t *plan_taint(const struct slice_spec *spec, const char *taint, const json_t *existing)
+static json_t *plan_taint(const struct dra_device *ours, const char *taint, const json_t *existing)
 {
     static const char *const effects[] = {[SLICE_EFFECT_NO_SCHEDULE] = "NoSchedule",
                                           [SLICE_EFFECT_NO_EXECUTE] = "NoExecute",
                                           [SLICE_EFFECT_NONE] = "None",
                                           [SLICE_EFFECT_OFF] = "None"};
     char key[NAMES_K8S_NAME_BYTES + 16];
-    const char *effect = effects[spec->effect];
+    const char *effect = effects[ours->effect];
     size_t index;
     json_t *old;
-    text_format(key, sizeof(key), "%s/unhealthy", spec->driver); /* a driver has 63 bytes */
+    text_format(key, sizeof(key), "%s/unhealthy", ours->driver); /* a driver has 63 bytes */
     json_array_foreach(existing, index, old)
     {
         if (text_equal(json_text_get(old, "key"), key) &&
@@ -122,32 +123,32 @@ static json_t *plan_taint(const struct slice_spec *spec, const char *taint, cons
 }
 
 /* Lays our members over the device. */
-static void lay_device(json_t *device, const struct slice_spec *spec, const char *taint,
+static void lay_device(json_t *device, const struct dra_device *ours, const char *taint,
                        struct slice_dropped dropped)
 {
-    (void)json_object_set_new(device, "name", json_string(spec->device));
+    (void)json_object_set_new(device, "name", json_string(ours->name));
     (void)json_object_del(device, "attributes"); /* absent where there are none */
-    if (json_object_size(spec->attributes) > 0) {
-        (void)json_object_set(device, "attributes", spec->attributes);
+    if (json_object_size(ours->attributes) > 0) {
+        (void)json_object_set(device, "attributes", ours->attributes);
     }
     /* Every pod of the node shares the DPU. No capacity is published: without a request for it a
      * share would take all of it and the second pod would not fit. */
     if (!dropped.multiple_allocations) {
         (void)json_object_set_new(device, "allowMultipleAllocations", json_true());
     }
-    if (dropped.taints || !taint || spec->effect == SLICE_EFFECT_OFF) {
+    if (dropped.taints || !taint || ours->effect == SLICE_EFFECT_OFF) {
         (void)json_object_del(device, "taints");
     } else {
-        json_t *value = plan_taint(spec, taint, json_object_get(device, "taints"));
+        json_t *value = plan_taint(ours, taint, json_object_get(device, "taints"));
         (void)json_object_set_new(device, "taints", json_pack("[o]", value));
     }
 }
 
-static json_t *plan_devices(const struct slice_spec *spec, const char *taint,
+static json_t *plan_devices(const struct dra_device *ours, const char *taint,
                             struct slice_dropped dropped, const json_t *existing)
 {
     bool keeps_pods_off =
-        spec->effect == SLICE_EFFECT_NO_SCHEDULE || spec->effect == SLICE_EFFECT_NO_EXECUTE;
+        ours->effect == SLICE_EFFECT_NO_SCHEDULE || ours->effect == SLICE_EFFECT_NO_EXECUTE;
     size_t index;
     json_t *old;
     json_t *device = NULL;
@@ -156,45 +157,45 @@ static json_t *plan_devices(const struct slice_spec *spec, const char *taint,
     }
     json_array_foreach(existing, index, old)
     {
-        if (!device && text_equal(json_text_get(old, "name"), spec->device)) {
+        if (!device && text_equal(json_text_get(old, "name"), ours->name)) {
             device = json_deep_copy(old);
         }
     }
     device = device ? device : json_object();
-    lay_device(device, spec, taint, dropped);
+    lay_device(device, ours, taint, dropped);
     return json_pack("[o]", device);
 }
 
 /* ---- the slice ------------------------------------------------------------------------------- */
 
-json_t *slice_plan(const struct slice_spec *spec, const char *taint, struct slice_dropped dropped,
-                   const json_t *existing)
+json_t *slice_plan(const struct dra_device *device, const char *node_uid, const char *taint,
+                   struct slice_dropped dropped, const json_t *existing)
 {
     char name[NAMES_K8S_NAME_BYTES];
     json_t *slice = existing ? json_deep_copy(existing) : json_object();
     json_t *metadata = object_at(slice, "metadata");
     json_t *body = object_at(slice, "spec");
     json_t *pool = object_at(body, "pool");
-    slice_make_name(spec->driver, spec->node_name, name);
+    slice_make_name(device->driver, device->node_name, name);
     (void)json_object_set_new(slice, "apiVersion", json_string("resource.k8s.io/v1"));
     (void)json_object_set_new(slice, "kind", json_string("ResourceSlice"));
     (void)json_object_set_new(metadata, "name", json_string(name));
-    if (spec->node_uid) {
+    if (node_uid) {
         (void)json_object_set_new(metadata, "ownerReferences",
                                   json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind",
-                                            "Node", "name", spec->node_name, "uid", spec->node_uid,
+                                            "Node", "name", device->node_name, "uid", node_uid,
                                             "controller", 1));
     }
-    (void)json_object_set_new(body, "driver", json_string(spec->driver));
-    (void)json_object_set_new(body, "nodeName", json_string(spec->node_name));
-    (void)json_object_set_new(pool, "name", json_string(spec->pool));
+    (void)json_object_set_new(body, "driver", json_string(device->driver));
+    (void)json_object_set_new(body, "nodeName", json_string(device->node_name));
+    (void)json_object_set_new(pool, "name", json_string(device->pool));
     (void)json_object_set_new(pool, "resourceSliceCount", json_integer(1));
     /* The generation of an existing pool is kept: one slice, always updated as a whole. */
     if (!json_is_integer(json_object_get(pool, "generation"))) {
         (void)json_object_set_new(pool, "generation", json_integer(1));
     }
     const json_t *devices = json_object_get(body, "devices");
-    json_t *planned = plan_devices(spec, taint, dropped, devices);
+    json_t *planned = plan_devices(device, taint, dropped, devices);
     if (devices || json_array_size(planned) > 0) {
         (void)json_object_set_new(body, "devices", planned);
     } else {
@@ -233,18 +234,18 @@ struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer
 }
 
 /* Its driver and node are ours: a name alone may be another's. */
-static bool slice_is_ours(const struct slice_spec *spec, const json_t *slice)
+static bool slice_is_ours(const struct dra_device *device, const json_t *slice)
 {
     const json_t *s = json_object_get(slice, "spec");
-    return text_equal(json_text_get(s, "driver"), spec->driver) &&
-           text_equal(json_text_get(s, "nodeName"), spec->node_name);
+    return text_equal(json_text_get(s, "driver"), device->driver) &&
+           text_equal(json_text_get(s, "nodeName"), device->node_name);
 }
 
 /* ---- the publisher --------------------------------------------------------------------------- */
 
 struct slice_publisher {
     struct kube_client *client;
-    struct slice_spec spec;
+    const struct dra_device *device;
     int64_t flip_ns;
     char name[NAMES_K8S_NAME_BYTES];
     struct kube_sync *sync;
@@ -351,7 +352,7 @@ static json_t *pick_slice(void *user, json_t *answer)
 /* Driver and node of a slice cannot be changed, and what is another's is not for us to remove. */
 static bool is_anothers(struct slice_publisher *p, const json_t *existing)
 {
-    p->is_name_taken = existing && !slice_is_ours(&p->spec, existing);
+    p->is_name_taken = existing && !slice_is_ours(p->device, existing);
     slice_set_check(p);
     if (p->is_name_taken) {
         log_limited(&p->taken, SELDOM_WARN_NS, LOG_WARN, "dra",
@@ -366,12 +367,11 @@ static void desired_slice(void *user, const json_t *existing, const char *uid,
                           struct kube_sync_want *out)
 {
     struct slice_publisher *p = user;
-    p->spec.node_uid = uid;
     p->is_published = false;
     if (is_anothers(p, existing)) {
         return;
     }
-    CLEANUP(json) json_t *slice = slice_plan(&p->spec, p->taint, p->dropped, existing);
+    CLEANUP(json) json_t *slice = slice_plan(p->device, uid, p->taint, p->dropped, existing);
     p->is_published = existing && slice_says_same(slice, existing);
     if (!p->is_published) {
         json_decref(p->sent);
@@ -412,32 +412,32 @@ static bool on_written(void *user, enum kube_method method, const struct kube_re
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-struct slice_publisher *slice_publisher_new(struct ev_loop *loop, struct kube_client *client,
-                                            const struct slice_spec *spec,
-                                            int64_t renew_interval_ns)
+struct slice_publisher *slice_publisher_new(const struct dra_config *config,
+                                            const struct dra_device *device)
 {
     struct slice_publisher *p = MEM_NEW(struct slice_publisher);
-    int64_t flip_ns = renew_interval_ns < SLICE_FLIP_MIN_NS ? SLICE_FLIP_MIN_NS : renew_interval_ns;
+    int64_t interval_ns = config->renew_interval_ns;
+    int64_t flip_ns = interval_ns < SLICE_FLIP_MIN_NS ? SLICE_FLIP_MIN_NS : interval_ns;
     p->flip_ns = flip_ns > SLICE_FLIP_MAX_NS ? SLICE_FLIP_MAX_NS : flip_ns;
-    p->client = client;
-    p->spec = *spec;
-    slice_make_name(spec->driver, spec->node_name, p->name);
+    p->client = config->client;
+    p->device = device;
+    slice_make_name(device->driver, device->node_name, p->name);
     const struct kube_sync_pace repair = {
         .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
     const struct kube_sync_pace create = {
         .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_CREATE_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
     char *what = mem_format("our ResourceSlice '%s'", p->name);
-    char *query = mem_format("fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s", spec->driver,
-                             spec->node_name);
+    char *query = mem_format("fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s",
+                             device->driver, device->node_name);
     p->sync = kube_sync_new(&(struct kube_sync_config){
-        .loop = loop,
-        .client = client,
+        .loop = config->loop,
+        .client = config->client,
         .mod = "dra",
         .what = what,
         .collection = SLICES,
         .name = p->name,
         .list_query = query,
-        .owner_node = spec->node_name,
+        .owner_node = device->node_name,
         .is_owner_optional = true,
         .retry_ns = SLICE_RETRY_MIN_NS,
         .retry_max_ns = SLICE_RETRY_MAX_NS,

@@ -21,12 +21,8 @@
 #ifndef DRA_SLICE_H
 #define DRA_SLICE_H
 
-#include "base/time.h"
-#include "contract/names.h"
-#include "contract/readiness.h"
-#include "kube/kube_client.h"
+#include "host-agent/dra/dra_service.h"
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -50,28 +46,10 @@ enum {
     ATTRIBUTE_TEXT_MAX = 64, /* bytes */
 };
 
-enum slice_effect {
-    SLICE_EFFECT_NO_SCHEDULE, /* not given to new claims */
-    SLICE_EFFECT_NO_EXECUTE,  /* and pods that use it are evicted */
-    SLICE_EFFECT_NONE,        /* information only */
-    SLICE_EFFECT_OFF,         /* no taint at all */
-};
-
 /* Fields that the server does not keep. */
 struct slice_dropped {
     bool taints;
     bool multiple_allocations;
-};
-
-/* All borrowed. */
-struct slice_spec {
-    const char *driver;
-    const char *node_name;
-    const char *node_uid; /* NULL: unknown; the slice gets no owner */
-    const char *pool;
-    const char *device;
-    json_t *attributes; /* {name: {"string": text}}; NULL: none */
-    enum slice_effect effect;
 };
 
 /* Adds NAME=VALUE, a string that a claim's selector can ask for, or replaces the one of that name.
@@ -92,9 +70,10 @@ const char *slice_taint_of(const struct readiness *verdict);
 void slice_make_name(const char *driver, const char *node_name,
                      char out[static NAMES_K8S_NAME_BYTES]);
 
-/* What the server should have, given what it has (NULL: nothing). Returns owned. */
-json_t *slice_plan(const struct slice_spec *spec, const char *taint, struct slice_dropped dropped,
-                   const json_t *existing);
+/* What the server should have, given what it has (NULL: nothing). `node_uid` NULL: unknown; the
+ * slice gets no owner. Returns owned. */
+json_t *slice_plan(const struct dra_device *device, const char *node_uid, const char *taint,
+                   struct slice_dropped dropped, const json_t *existing);
 /* What of `sent` the server left out of its `answer`. */
 struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer);
 
@@ -106,14 +85,11 @@ struct slice_stats {
     bool is_published; /* the server has what we want */
 };
 
-struct ev_loop;
 struct slice_publisher;
 
-/* Borrows `loop`, `client` and the texts of `spec`, whose node_uid is looked up. Verdicts go to the
- * slice once per renewal interval, within SLICE_FLIP's bounds. */
-struct slice_publisher *slice_publisher_new(struct ev_loop *loop, struct kube_client *client,
-                                            const struct slice_spec *spec,
-                                            int64_t renew_interval_ns);
+/* Borrows both. Verdicts go to the slice once per renewal interval, within SLICE_FLIP's bounds. */
+struct slice_publisher *slice_publisher_new(const struct dra_config *config,
+                                            const struct dra_device *device);
 /* Gives up what is under way; not within a callback of the client; accepts NULL. */
 void slice_publisher_free(struct slice_publisher *p);
 

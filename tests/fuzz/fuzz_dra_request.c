@@ -58,10 +58,6 @@ static void answer_lookups(struct kube_client *client, const uint8_t *claim, siz
     }
 }
 
-static void on_conflict(void *user, const struct stored_claim *claim)
-{
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const paths[] = {
@@ -75,14 +71,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     log_set_fd(-1);
     struct kube_client client = {.count = 0};
-    struct plugin plugin = {
-        .target = {.driver = "d", .pool = "p", .device = "v"},
-        .endpoint = "/e",
-        .plugin_dir = "/proc", /* nothing can be kept there */
-        .client = &client,
-        .health_timeout_ns = 30 * NS_PER_SEC,
-        .on_conflict = on_conflict,
-    };
+    /* Nothing can be kept there. */
+    const struct dra_options options = {.health_timeout_ns = 30 * NS_PER_SEC,
+                                        .names = {.dra = "/e", .plugin_dir = "/proc"}};
+    const struct dra_config config = {.client = &client, .options = &options};
+    const struct dra_device device = {.driver = "d", .pool = "p", .name = "v"};
+    struct plugin plugin = {.config = &config, .device = &device};
     struct h2_peer peer = {.server = NULL};
     const bool is_dra = data[0] % ARRAY_LEN(paths) < 2;
     plugin_init(&plugin);

@@ -33,15 +33,16 @@ static void check_device(const json_t *slice, const char *taint, struct slice_dr
           json_is_true(json_object_get(device, "allowMultipleAllocations")));
 }
 
-static void check_plan(const struct slice_spec *spec, const json_t *existing, const char *taint,
+static void check_plan(const struct dra_device *device, const json_t *existing, const char *taint,
                        struct slice_dropped dropped)
 {
-    CLEANUP(json) json_t *plan = slice_plan(spec, taint, dropped, existing);
-    CLEANUP(json) json_t *again = plan ? slice_plan(spec, taint, dropped, plan) : NULL;
+    CLEANUP(json) json_t *plan = slice_plan(device, "node-uid", taint, dropped, existing);
+    CLEANUP(json)
+    json_t *again = plan ? slice_plan(device, "node-uid", taint, dropped, plan) : NULL;
     check(plan && again && json_equal(plan, again));
     const json_t *wanted = json_object_get(plan, "spec");
-    check(text_equal(json_text_get(wanted, "driver"), spec->driver));
-    check(text_equal(json_text_get(wanted, "nodeName"), spec->node_name));
+    check(text_equal(json_text_get(wanted, "driver"), device->driver));
+    check(text_equal(json_text_get(wanted, "nodeName"), device->node_name));
     check_device(plan, taint, dropped);
     struct slice_dropped lost = slice_find_dropped(plan, plan);
     check(!lost.taints && !lost.multiple_allocations);
@@ -52,12 +53,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const taints[] = {NULL, "LeaseExpired"};
     CLEANUP(json) json_t *attributes = json_pack("{s:{s:s}}", "model", "string", "bf3");
-    const struct slice_spec spec = {.driver = "dpu.example.com",
-                                    .node_name = "node1",
-                                    .node_uid = "node-uid",
-                                    .pool = "node1",
-                                    .device = "dpu0",
-                                    .attributes = attributes};
+    const struct dra_device device = {.driver = "dpu.example.com",
+                                      .node_name = "node1",
+                                      .pool = "node1",
+                                      .name = "dpu0",
+                                      .attributes = attributes};
     CLEANUP(json)
     json_t *existing = json_text_parse((const char *)data, size, 1 << 20, NULL);
     CLEANUP(json) json_t *before = json_deep_copy(existing);
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_tell(json_object_get(json_object_get(existing, "spec"), "devices") != NULL);
     for (unsigned i = 0; i < 2 * 2 * 2; i++) {
         const struct slice_dropped dropped = {.taints = i & 1, .multiple_allocations = i & 2};
-        check_plan(&spec, existing, taints[i / 4], dropped);
+        check_plan(&device, existing, taints[i / 4], dropped);
     }
     check(json_equal(existing, before));
     return 0;

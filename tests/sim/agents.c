@@ -32,6 +32,7 @@ struct daemon {
 
 /* The part of the DRA service that talks to the API server. */
 struct dra_service {
+    struct dra_config config;
     struct slice_publisher *publisher;
 };
 
@@ -137,10 +138,12 @@ void dra_service_tell(struct dra_service *dra, const struct readiness *verdict)
 
 static void start_dra(struct host *host)
 {
-    const struct slice_spec config = {
-        .driver = "dpu.example", .node_name = NODE, .pool = NODE, .device = "dpu"};
-    host->dra.publisher =
-        slice_publisher_new(host->proc.loop, host->client, &config, agents.config.interval_ns);
+    static const struct dra_device device = {
+        .driver = "dpu.example", .node_name = NODE, .pool = NODE, .name = "dpu"};
+    host->dra.config = (struct dra_config){.loop = host->proc.loop,
+                                           .client = host->client,
+                                           .renew_interval_ns = agents.config.interval_ns};
+    host->dra.publisher = slice_publisher_new(&host->dra.config, &device);
 }
 
 /* As host-agent/host_probes.c, whose probes are not simulated. */

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 static const struct claim_ref REF = {.ns = "default", .uid = "uid-1", .name = "claim-1"};
-static const struct claim_target TARGET = {
-    .driver = "dpu.example.com", .pool = "node1", .device = "dpu0"};
+static const struct dra_device DEVICE = {
+    .driver = "dpu.example.com", .pool = "node1", .name = "dpu0"};
 
 #define RESULT(request, driver, pool, device, more)                                                \
     "{\"request\":\"" request "\",\"driver\":\"" driver "\",\"pool\":\"" pool                      \
@@ -25,7 +25,7 @@ static int read_text(const char *text, struct claim_allocation *out, struct err 
     CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), 1 << 20, NULL);
     assert_non_null(json);
     const struct kube_response answer = {.http_status = 200, .body = json};
-    return claim_read(&answer, &REF, &TARGET, out, e);
+    return claim_read(&answer, &REF, &DEVICE, out, e);
 }
 
 TEST(results_of_our_driver_are_taken)
@@ -134,7 +134,7 @@ TEST(missing_claim_is_told_from_a_missing_api)
         struct claim_allocation a;
         struct err e = ERR_INIT;
         (void)snprintf(r.reason, sizeof(r.reason), "%s", rows[i].reason);
-        assert_int_equal(claim_read(&r, &REF, &TARGET, &a, &e), rows[i].rc);
+        assert_int_equal(claim_read(&r, &REF, &DEVICE, &a, &e), rows[i].rc);
         assert_string_equal(e.msg, "looking up claim 'default/claim-1': as the test says");
     }
 }

@@ -13,7 +13,8 @@
 struct round {
     struct kube_client client; /* of the look-ups; the Events have that of the world */
     struct events *events;
-    char dir[32];
+    struct dra_options options; /* of which only the directory counts */
+    struct dra_config config;
     struct claim_events *teller;
 };
 
@@ -28,34 +29,33 @@ static const struct readiness HELD = {.state = READINESS_UNKNOWN,
                                       .reason = REASON_API_SERVER_UNREACHABLE,
                                       .message = "who knows"};
 
+static const struct dra_device DEVICE = {
+    .driver = "dpu.example.com", .pool = "node1", .name = "dpu0"};
+
 static int setup(void **state)
 {
     struct round *w = calloc(1, sizeof(*w));
     assert_non_null(w);
-    (void)strcpy(w->dir, "/tmp/claim-events-XXXXXX");
-    assert_non_null(mkdtemp(w->dir));
+    (void)strcpy(w->options.names.plugin_dir, "/tmp/claim-events-XXXXXX");
+    assert_non_null(mkdtemp(w->options.names.plugin_dir));
     world_start();
     world.now = (struct mono){NS_PER_SEC};
     w->events = events_new(NULL, &world.client, "node1");
-    const struct claim_events_config config = {
-        .client = &w->client,
-        .events = w->events,
-        .plugin_dir = w->dir,
-        .target = {.driver = "dpu.example.com", .pool = "node1", .device = "dpu0"},
-    };
-    w->teller = claim_events_new(&config);
+    w->config =
+        (struct dra_config){.client = &w->client, .events = w->events, .options = &w->options};
+    w->teller = claim_events_new(&w->config, &DEVICE);
     *state = w;
     return 0;
 }
 
 static int teardown(void **state)
 {
-    char command[64];
+    char command[SOCKET_PATH_BYTES + 8];
     struct round *w = *state;
     claim_events_free(w->teller);
     events_free(w->events);
     assert_false(w->client.is_busy);
-    (void)snprintf(command, sizeof(command), "rm -r %s", w->dir);
+    (void)snprintf(command, sizeof(command), "rm -r %s", w->options.names.plugin_dir);
     assert_int_equal(system(command), 0);
     free(w);
     return 0;
@@ -68,7 +68,8 @@ static void is_prepared(const struct round *w, const char *uid)
     struct stored_claim other;
     (void)snprintf(name, sizeof(name), "c%s", uid);
     const struct claim_ref ref = {.ns = "shop", .uid = uid, .name = name};
-    assert_int_equal(claim_store_take(w->dir, &ref, CLAIM_USE_SHARED, &other, NULL), 0);
+    assert_int_equal(
+        claim_store_take(w->options.names.plugin_dir, &ref, CLAIM_USE_SHARED, &other, NULL), 0);
 }
 
 static void respond(struct round *w, int status, const char *reason, json_t *body)
@@ -193,13 +194,13 @@ TEST_WITH(claim_that_is_prepared_no_longer_is_forgotten, setup, teardown)
     respond_claim(w, "another", "[]"); /* a namesake */
     respond(w, 503, "", NULL);         /* that one nobody knows */
     assert_false(w->client.is_busy);
-    assert_true(claim_store_next(w->dir, "", &claim));
+    assert_true(claim_store_next(w->options.names.plugin_dir, "", &claim));
     assert_string_equal(claim.uid, "u3");
     claim_events_check(w->teller, &claim);
     claim_events_check(w->teller, &claim); /* one at a time */
     respond(w, 200, "", NULL);             /* an answer that makes no sense */
-    assert_true(claim_store_next(w->dir, "", &claim));
+    assert_true(claim_store_next(w->options.names.plugin_dir, "", &claim));
     claim_events_check(w->teller, &claim);
     respond(w, 404, "NotFound", NULL);
-    assert_false(claim_store_next(w->dir, "", &claim));
+    assert_false(claim_store_next(w->options.names.plugin_dir, "", &claim));
 }

@@ -17,6 +17,8 @@
 
 struct world {
     struct h2_peer peer;
+    struct dra_options options;
+    struct dra_config config;
     struct plugin plugin;
     bool is_alive;
     struct mono now;
@@ -29,16 +31,18 @@ static bool is_alive(void *user, struct mono now)
 
 static const struct wall WALL = {1700000000 * NS_PER_SEC};
 
+static const struct dra_device DEVICE = {.pool = "node1", .name = "dpu0"};
+
 static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     w->is_alive = true;
     w->now = (struct mono){1000 * NS_PER_SEC};
-    w->plugin = (struct plugin){.target = {.pool = "node1", .device = "dpu0"},
-                                .health_timeout_ns = 30 * NS_PER_SEC,
-                                .is_monitor_alive = is_alive,
-                                .monitor = w};
+    w->options.health_timeout_ns = 30 * NS_PER_SEC;
+    w->config =
+        (struct dra_config){.options = &w->options, .is_monitor_alive = is_alive, .user = w};
+    w->plugin = (struct plugin){.config = &w->config, .device = &DEVICE};
     plugin_init(&w->plugin);
     h2_peer_start(&w->peer, plugin_dra_methods, ARRAY_LEN(plugin_dra_methods), &w->plugin);
     log_setup(LOG_ERROR, LOG_TEXT, "");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_text.h"
+#include "base/mem.h"
 #include "host-agent/dra/dra_service.h"
 #include "host-agent/dra/slice.h"
 #include "tests/support/case.h"

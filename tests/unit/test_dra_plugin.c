@@ -61,21 +61,26 @@ struct world {
     struct grpc_method methods[PLUGIN_REGISTRATION_METHODS + PLUGIN_DRA_METHODS];
     struct plugin plugin;
     struct kube_client client;
-    char dir[32];
+    char dir[32]; /* ours to remove */
+    struct dra_options options;
+    struct dra_config config;
 };
+
+static const struct dra_device DEVICE = {
+    .driver = "dpu.example.com", .pool = "node1", .name = "dpu0"};
 
 static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
-    w->plugin.target =
-        (struct claim_target){.driver = "dpu.example.com", .pool = "node1", .device = "dpu0"};
+    w->options.health_timeout_ns = 30 * NS_PER_SEC;
+    (void)strcpy(w->options.names.dra, "/p/dra.sock");
     (void)strcpy(w->dir, "/tmp/dpu-plugin-XXXXXX");
     assert_non_null(mkdtemp(w->dir));
-    w->plugin.endpoint = "/p/dra.sock";
-    w->plugin.plugin_dir = w->dir;
-    w->plugin.client = &w->client;
-    w->plugin.health_timeout_ns = 30 * NS_PER_SEC;
+    (void)strcpy(w->options.names.plugin_dir, w->dir);
+    w->config = (struct dra_config){.client = &w->client, .options = &w->options};
+    w->plugin = (struct plugin){
+        .config = &w->config, .device = &DEVICE, .claims = claim_events_new(&w->config, &DEVICE)};
     plugin_init(&w->plugin);
     memcpy(w->methods, plugin_registration_methods, sizeof(plugin_registration_methods));
     memcpy(w->methods + PLUGIN_REGISTRATION_METHODS, plugin_dra_methods,
@@ -91,6 +96,7 @@ static int teardown(void **state)
     struct world *w = *state;
     h2_peer_stop(&w->peer);
     plugin_fini(&w->plugin);
+    claim_events_free(w->plugin.claims);
     assert_true(LIST_EMPTY(&w->plugin.under_way));
     char command[64];
     (void)snprintf(command, sizeof(command), "rm -r %s", w->dir);
@@ -290,17 +296,12 @@ TEST_WITH(unprepare_succeeds_for_any_claim_and_asks_nobody, setup, teardown)
     assert_int_equal(w->plugin.stats.claims_unprepared, 4);
 }
 
-static void note_conflict(void *user, const struct stored_claim *claim)
-{
-    char *out = user;
-    (void)snprintf(out, NAMES_UID_BYTES, "%s", claim->uid);
-}
-
 /* The answer for one claim that has the device alone: "" or why not. */
 static void prepare_alone(struct world *w, const char *uid, char out[static 256])
 {
+    size_t asked = w->client.count;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){uid}, 1);
-    answer(w, w->client.count - 1, uid, "");
+    answer(w, asked, uid, "");
     Dra__PrepareResponse *r = prepared(stream(w, id));
     const Dra__Prepared *p = entry(r, uid);
     assert_int_equal(p->n_devices, p->error[0] == '\0');
@@ -311,17 +312,14 @@ static void prepare_alone(struct world *w, const char *uid, char out[static 256]
 TEST_WITH(second_claim_is_refused_until_the_first_is_unprepared, setup, teardown)
 {
     struct world *w = *state;
-    char conflict[NAMES_UID_BYTES] = "";
     char error[256];
-    w->plugin.on_conflict = note_conflict;
-    w->plugin.user = conflict;
     for (int i = 0; i < 2; i++) { /* the kubelet asks again */
         prepare_alone(w, "u1", error);
         assert_string_equal(error, "");
     }
     prepare_alone(w, "u2", error);
     assert_non_null(strstr(error, "claim 'ns/cu1', which has it alone"));
-    assert_string_equal(conflict, "u1"); /* is looked at */
+    assert_non_null(strstr(w->client.lookups[w->client.count - 1].path, "/cu1")); /* is it there? */
     assert_int_equal(w->plugin.stats.claim_failures, 1);
     assert_int_equal(stream(w, ask(w, V1("NodeUnprepareResources"), (const char *const[]){"u1"}, 1))
                          ->grpc_status,
@@ -334,7 +332,7 @@ TEST_WITH(claim_that_cannot_be_remembered_is_prepared_all_the_same, setup, teard
 {
     struct world *w = *state;
     char error[256];
-    w->plugin.plugin_dir = "/proc";
+    (void)strcpy(w->options.names.plugin_dir, "/proc");
     prepare_alone(w, "u1", error);
     assert_string_equal(error, "");
 }
@@ -346,8 +344,10 @@ TEST_WITH(two_instances_answer_one_after_the_other, setup, teardown)
     struct file_lock ours;
     struct file_lock theirs;
     const char *const uids[] = {"u1"};
-    assert_int_equal(file_lock_init(&ours, w->dir, "/serialize.lock", NULL), 0);
-    assert_int_equal(file_lock_init(&theirs, w->dir, "/serialize.lock", NULL), 0);
+    assert_int_equal(file_lock_init(&ours, w->options.names.plugin_dir, "/serialize.lock", NULL),
+                     0);
+    assert_int_equal(file_lock_init(&theirs, w->options.names.plugin_dir, "/serialize.lock", NULL),
+                     0);
     w->plugin.lock = &ours;
     assert_int_equal(file_lock_take(&theirs, NULL), 0);
     int32_t prepare = ask(w, V1("NodePrepareResources"), uids, 1);

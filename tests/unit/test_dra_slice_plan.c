@@ -11,17 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct slice_spec spec_of(json_t *attributes)
+static struct dra_device device_of(json_t *attributes)
 {
-    return (struct slice_spec){
-        .driver = "dpu.example.com",
-        .node_name = "node1",
-        .node_uid = "node-uid",
-        .pool = "node1",
-        .device = "dpu0",
-        .attributes = attributes,
-        .effect = SLICE_EFFECT_NO_SCHEDULE,
-    };
+    return (struct dra_device){.driver = "dpu.example.com",
+                               .node_name = "node1",
+                               .pool = "node1",
+                               .name = "dpu0",
+                               .attributes = attributes};
 }
 
 static const char *const CLEAN = NULL;
@@ -60,15 +56,15 @@ static void assert_is(const json_t *json, const char *want)
 TEST(new_slice_is_complete)
 {
     CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct slice_spec spec = spec_of(list);
-    CLEANUP(json) json_t *got = slice_plan(&spec, EXPIRED, KEPT, NULL);
+    struct dra_device ours = device_of(list);
+    CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
     assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}"));
 }
 
 TEST(slice_that_is_right_is_not_written)
 {
     CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct slice_spec spec = spec_of(list);
+    struct dra_device ours = device_of(list);
     CLEANUP(json)
     json_t *existing =
         parse(SLICE("v1", "{\"name\":\"dpu0\",\"future\":1," ATTRIBUTES TAINT(
@@ -77,34 +73,34 @@ TEST(slice_that_is_right_is_not_written)
                               json_string("7"));
     (void)json_object_set_new(json_object_get(json_object_get(existing, "spec"), "pool"),
                               "generation", json_integer(9));
-    CLEANUP(json) json_t *got = slice_plan(&spec, EXPIRED, KEPT, existing);
+    CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", EXPIRED, KEPT, existing);
     assert_true(json_equal(got, existing));
 }
 
 TEST(taint_follows_the_verdict_in_place)
 {
     CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct slice_spec spec = spec_of(list);
+    struct dra_device ours = device_of(list);
     static const char clean[] = SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}");
     static const char tainted[] =
         SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}");
     CLEANUP(json) json_t *before = parse(clean);
-    CLEANUP(json) json_t *with = slice_plan(&spec, EXPIRED, KEPT, before);
+    CLEANUP(json) json_t *with = slice_plan(&ours, "node-uid", EXPIRED, KEPT, before);
     assert_is(with, tainted);
-    CLEANUP(json) json_t *without = slice_plan(&spec, CLEAN, KEPT, with);
+    CLEANUP(json) json_t *without = slice_plan(&ours, "node-uid", CLEAN, KEPT, with);
     assert_is(without, clean);
 }
 
 TEST(other_reason_is_another_taint)
 {
     CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct slice_spec spec = spec_of(list);
+    struct dra_device ours = device_of(list);
     const char *shutdown = "DPUShutdown";
     CLEANUP(json)
     json_t *existing =
         parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT(
                               "LeaseExpired", ",\"timeAdded\":\"2026-01-01T00:00:00Z\"") "}"));
-    CLEANUP(json) json_t *got = slice_plan(&spec, shutdown, KEPT, existing);
+    CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", shutdown, KEPT, existing);
     assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("DPUShutdown", "") "}"));
 }
 
@@ -117,11 +113,10 @@ TEST(effect_is_what_was_configured)
                 {SLICE_EFFECT_NO_EXECUTE, "NoExecute"},
                 {SLICE_EFFECT_NONE, "None"},
                 {SLICE_EFFECT_OFF, NULL}};
-    json_t *list = NULL;
-    struct slice_spec spec = spec_of(list);
+    struct dra_device ours = device_of(NULL);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        spec.effect = rows[i].effect;
-        CLEANUP(json) json_t *got = slice_plan(&spec, EXPIRED, KEPT, NULL);
+        ours.effect = rows[i].effect;
+        CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
         const json_t *device =
             json_array_get(json_object_get(json_object_get(got, "spec"), "devices"), 0);
         const json_t *taint = json_array_get(json_object_get(device, "taints"), 0);
@@ -132,9 +127,8 @@ TEST(effect_is_what_was_configured)
 
 TEST(dropped_fields_are_found_and_then_left_out)
 {
-    json_t *list = NULL;
-    struct slice_spec spec = spec_of(list);
-    CLEANUP(json) json_t *sent = slice_plan(&spec, EXPIRED, KEPT, NULL);
+    struct dra_device ours = device_of(NULL);
+    CLEANUP(json) json_t *sent = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
     struct slice_dropped none = slice_find_dropped(sent, sent);
     assert_false(none.taints || none.multiple_allocations);
 
@@ -145,39 +139,39 @@ TEST(dropped_fields_are_found_and_then_left_out)
     struct slice_dropped dropped = slice_find_dropped(sent, answer);
     assert_true(dropped.taints && dropped.multiple_allocations);
 
-    CLEANUP(json) json_t *healthy = slice_plan(&spec, CLEAN, dropped, answer);
+    CLEANUP(json) json_t *healthy = slice_plan(&ours, "node-uid", CLEAN, dropped, answer);
     assert_true(json_equal(healthy, answer)); /* no endless rewriting */
 }
 
 TEST(unhealthy_device_is_withdrawn_where_taints_are_dropped)
 {
     CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct slice_spec spec = spec_of(list);
+    struct dra_device ours = device_of(list);
     const struct slice_dropped dropped = {.taints = true};
     CLEANUP(json) json_t *existing = parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
-    CLEANUP(json) json_t *gone = slice_plan(&spec, EXPIRED, dropped, existing);
+    CLEANUP(json) json_t *gone = slice_plan(&ours, "node-uid", EXPIRED, dropped, existing);
     assert_is(gone, SLICE("v1", ""));
-    CLEANUP(json) json_t *again = slice_plan(&spec, EXPIRED, dropped, gone);
+    CLEANUP(json) json_t *again = slice_plan(&ours, "node-uid", EXPIRED, dropped, gone);
     assert_true(json_equal(again, gone));
     /* A server leaves an empty list out: that is no difference. */
     (void)json_object_del(json_object_get(gone, "spec"), "devices");
-    CLEANUP(json) json_t *still = slice_plan(&spec, EXPIRED, dropped, gone);
+    CLEANUP(json) json_t *still = slice_plan(&ours, "node-uid", EXPIRED, dropped, gone);
     assert_true(json_equal(still, gone));
-    CLEANUP(json) json_t *back = slice_plan(&spec, CLEAN, dropped, gone);
+    CLEANUP(json) json_t *back = slice_plan(&ours, "node-uid", CLEAN, dropped, gone);
     assert_true(json_equal(back, existing));
 }
 
 TEST(foreign_devices_and_owners_are_replaced)
 {
     CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct slice_spec spec = spec_of(list);
+    struct dra_device ours = device_of(list);
     CLEANUP(json)
     json_t *existing =
         parse(SLICE("v1", "{\"name\":\"other\"},{\"name\":\"dpu0\"," ATTRIBUTES "}"));
     json_t *owner = json_array_get(
         json_object_get(json_object_get(existing, "metadata"), "ownerReferences"), 0);
     (void)json_object_set_new(owner, "uid", json_string("old-node"));
-    CLEANUP(json) json_t *got = slice_plan(&spec, CLEAN, KEPT, existing);
+    CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", CLEAN, KEPT, existing);
     assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
 }
 
@@ -187,10 +181,10 @@ TEST(garbage_in_place_of_a_slice_is_overlaid)
         "{}", "{\"spec\":3,\"metadata\":[]}", "{\"spec\":{\"devices\":{\"a\":1},\"pool\":\"x\"}}",
         "{\"spec\":{\"devices\":[1,null,{\"name\":5}],\"pool\":{\"generation\":\"x\"}}}"};
     CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct slice_spec spec = spec_of(list);
+    struct dra_device ours = device_of(list);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *existing = parse(rows[i]);
-        CLEANUP(json) json_t *got = slice_plan(&spec, CLEAN, KEPT, existing);
+        CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", CLEAN, KEPT, existing);
         CLEANUP(json) json_t *want = parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
         assert_true(json_equal(got, want));
     }

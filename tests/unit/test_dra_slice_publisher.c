@@ -15,7 +15,8 @@
 struct world {
     struct kube_client *client;
     struct slice_publisher *publisher;
-    json_t *attributes;
+    struct dra_config config;
+    struct dra_device device;
 };
 
 static int setup(void **state)
@@ -23,14 +24,14 @@ static int setup(void **state)
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     loop_world_start();
-    w->attributes = json_object();
-    const struct slice_spec config = {.driver = "dpu.example.com",
-                                      .node_name = "node1",
-                                      .pool = "node1",
-                                      .device = "dpu0",
-                                      .attributes = w->attributes};
     w->client = &world.client;
-    w->publisher = slice_publisher_new(NULL, &world.client, &config, FLIP_NS);
+    w->config = (struct dra_config){.client = w->client, .renew_interval_ns = FLIP_NS};
+    w->device = (struct dra_device){.driver = "dpu.example.com",
+                                    .node_name = "node1",
+                                    .pool = "node1",
+                                    .name = "dpu0",
+                                    .attributes = json_object()};
+    w->publisher = slice_publisher_new(&w->config, &w->device);
     *state = w;
     return 0;
 }
@@ -39,7 +40,7 @@ static int teardown(void **state)
 {
     struct world *w = *state;
     slice_publisher_free(w->publisher);
-    json_decref(w->attributes);
+    json_decref(w->device.attributes);
     assert_false(w->client->is_busy || w->client->is_watching);
     free(w);
     return 0;
@@ -409,7 +410,7 @@ TEST_WITH(answer_that_differs_is_not_argued_with, setup, teardown)
 {
     struct world *w = *state;
     static const char *const members[] = {"attributes", "name", "pool"};
-    assert_int_equal(attribute_add(w->attributes, "model=bf3", NULL), 0);
+    assert_int_equal(attribute_add(w->device.attributes, "model=bf3", NULL), 0);
     json_decref(settle(w));
     for (size_t i = 0; i < ARRAY_LEN(members); i++) {
         pass(w, FLIP_NS);
