@@ -176,7 +176,8 @@ def test_a_forbidden_watch_is_replaced_by_polling(world, target):
 def test_a_server_that_denies_while_it_starts_is_watched_again_soon(world, target):
     """One that restarts answers 403 until it has read its rules."""
     host, _ = world.both()
-    target.standin.fault("status", user="host", code=403, reason="Forbidden", resource=None)
+    reads = ["get", "list", "watch"]  # a mark that is denied is told of at once
+    target.standin.fault("status", user="host", verb=reads, code=403, reason="Forbidden", resource=None)
     target.standin.drop_connections()
     until(lambda: target.standin.audit(user="host", code=403), SOON_S, "a denial")
     time.sleep(0.5)
