@@ -35,7 +35,6 @@ enum {
 struct kube_client {
     struct ev_loop *loop;
     struct kube_conf conf;
-    struct kube_cred cred;
     struct curl_loop *curl;    /* NULL until open */
     struct kube_bucket bucket; /* every request passes it */
     struct kube_patience patience;
@@ -140,12 +139,12 @@ static void locate_server(struct kube_client *client)
 static bool refresh_credentials(struct kube_client *client, struct mono now, bool force)
 {
     struct kube_metrics *m = &client->metrics;
-    bool changed = kube_cred_refresh(&client->cred, now, force);
+    bool changed = kube_conf_refresh(&client->conf, now, force);
     if (changed) {
-        m->has_expiry = kube_cred_expiry(&client->cred, &m->expiry);
+        m->has_expiry = kube_conf_expiry(&client->conf, &m->expiry);
     }
-    if (client->cred.tls_changed) {
-        client->cred.tls_changed = false;
+    if (client->conf.tls_changed) {
+        client->conf.tls_changed = false;
         client->draining = true;
         locate_server(client);
     }
@@ -236,7 +235,7 @@ static const char *content_type(enum kube_method method)
 static void set_headers(struct try *t)
 {
     const struct kube_client *client = t->call->client;
-    const struct buf *token = kube_cred_get(&client->cred, KUBE_SECRET_TOKEN);
+    const struct buf *token = kube_conf_secret(&client->conf, KUBE_SECRET_TOKEN);
     const char *as = client->conf.impersonate;
     t->headers = curl_slist_append(NULL, "Accept: application/json");
     t->headers = curl_slist_append(t->headers, "Expect:"); /* no 100-continue round trip */
@@ -292,14 +291,14 @@ static void set_blob(CURL *easy, CURLoption option, const struct buf *content)
 
 static void set_tls(const struct kube_client *client, CURL *easy)
 {
-    const struct buf *ca = kube_cred_get(&client->cred, KUBE_SECRET_CA);
+    const struct buf *ca = kube_conf_secret(&client->conf, KUBE_SECRET_CA);
     long verify = client->conf.insecure_skip_tls_verify ? 0L : 1L;
     set_blob(easy, CURLOPT_CAINFO_BLOB, ca);
     if (ca) { /* alone: it stands in for the system's file, but not for its directory */
         (void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     }
-    set_blob(easy, CURLOPT_SSLCERT_BLOB, kube_cred_get(&client->cred, KUBE_SECRET_CERT));
-    set_blob(easy, CURLOPT_SSLKEY_BLOB, kube_cred_get(&client->cred, KUBE_SECRET_KEY));
+    set_blob(easy, CURLOPT_SSLCERT_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_CERT));
+    set_blob(easy, CURLOPT_SSLKEY_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_KEY));
     /* Without one an encrypted key crashes libcurl 7.88; with this it is a TLS failure. */
     (void)curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "");
     (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, verify);
@@ -890,13 +889,13 @@ static int open_client(struct kube_client *client, struct err *e)
 {
     const struct curl_loop_config config = {
         .ended = on_ended, .after = deliver_all, .user = client};
-    int rc = kube_cred_init(&client->cred, &client->conf, clock_mono_now(), e);
+    int rc = kube_conf_open(&client->conf, clock_mono_now(), e);
     if (rc != 0) {
         return rc;
     }
     client->curl = curl_loop_new(client->loop, &config);
     kube_bucket_init(&client->bucket, clock_mono_now());
-    client->metrics.has_expiry = kube_cred_expiry(&client->cred, &client->metrics.expiry);
+    client->metrics.has_expiry = kube_conf_expiry(&client->conf, &client->metrics.expiry);
     locate_server(client);
     return 0;
 }
@@ -935,7 +934,6 @@ void kube_client_free(struct kube_client *client)
     }
     curl_loop_free(client->curl);
     forget_server(client);
-    kube_cred_fini(&client->cred);
     kube_conf_fini(&client->conf);
     free(client);
 }
@@ -947,7 +945,7 @@ struct ev_loop *kube_client_loop(const struct kube_client *client)
 
 bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *out)
 {
-    return kube_cred_expiry(&client->cred, out);
+    return kube_conf_expiry(&client->conf, out);
 }
 
 const struct kube_metrics *kube_client_metrics(const struct kube_client *client)

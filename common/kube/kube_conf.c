@@ -33,61 +33,35 @@ enum {
 
 /* ---- a configuration ------------------------------------------------------------------------- */
 
-#define MEMBER(name) offsetof(struct kube_conf, name)
-
-enum form {
-    NONE, /* not of a kubeconfig */
-    TEXT,
-    PATH, /* from the kubeconfig's directory */
-    PEM,  /* in base64 */
-};
-
-/* The members that are texts, and where a kubeconfig has them. */
-static const struct member {
-    size_t at;
-    enum form form;
-    const char *key;
-} members[] = {
-    {MEMBER(server), TEXT, "server"},
-    {MEMBER(ca_file), PATH, "certificate-authority"},
-    {MEMBER(ca_pem), PEM, "certificate-authority-data"},
-    {MEMBER(tls_server_name), TEXT, "tls-server-name"},
-    {MEMBER(proxy_url), TEXT, "proxy-url"},
-#define CLUSTER_MEMBERS 5
-    {MEMBER(client_cert_file), PATH, "client-certificate"},
-    {MEMBER(client_cert_pem), PEM, "client-certificate-data"},
-    {MEMBER(client_key_file), PATH, "client-key"},
-    {MEMBER(client_key_pem), PEM, "client-key-data"},
-    {MEMBER(token), TEXT, "token"},
-    {MEMBER(token_file), PATH, "tokenFile"},
-    {MEMBER(impersonate), NONE, NULL},
-    {MEMBER(path), NONE, NULL},
-    {MEMBER(context), NONE, NULL},
-    {MEMBER(origin), NONE, NULL},
-};
-
-static char **text_at(const struct kube_conf *conf, size_t offset)
+static void wipe_text(char **text)
 {
-    return (char **)((char *)(uintptr_t)conf + offset);
+    if (*text) {
+        explicit_bzero(*text, strlen(*text));
+        free(TAKE(*text));
+    }
 }
 
-bool kube_conf_equal(const struct kube_conf *a, const struct kube_conf *b)
+static void wipe_buf(struct buf *b)
 {
-    bool is_equal = a->insecure_skip_tls_verify == b->insecure_skip_tls_verify;
-    for (size_t i = 0; is_equal && i < ARRAY_LEN(members); i++) {
-        is_equal = text_equal(*text_at(a, members[i].at), *text_at(b, members[i].at));
+    if (b->data) {
+        explicit_bzero(b->data, b->capacity);
     }
-    return is_equal;
+    buf_fini(b);
 }
 
 void kube_conf_fini(struct kube_conf *conf)
 {
-    for (size_t i = 0; i < ARRAY_LEN(members); i++) {
-        char **text = text_at(conf, members[i].at);
-        if (*text) {
-            explicit_bzero(*text, strlen(*text));
-            free(TAKE(*text));
-        }
+    wipe_text(&conf->server);
+    wipe_text(&conf->tls_server_name);
+    wipe_text(&conf->proxy_url);
+    wipe_text(&conf->impersonate);
+    wipe_text(&conf->path);
+    wipe_text(&conf->context);
+    wipe_text(&conf->origin);
+    wipe_buf(&conf->text);
+    for (size_t i = 0; i < KUBE_SECRETS; i++) {
+        wipe_text(&conf->secrets[i].file);
+        wipe_buf(&conf->secrets[i].content);
     }
 }
 
@@ -104,8 +78,8 @@ int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out, st
     bool ipv6 = strchr(host, ':') && host[0] != '[';
     *out = (struct kube_conf){
         .server = mem_format("https://%s%s%s:%s", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port),
-        .token_file = mem_format("%s/token", dir),
-        .ca_file = mem_format("%s/ca.crt", dir),
+        .secrets = {[KUBE_SECRET_TOKEN].file = mem_format("%s/token", dir),
+                    [KUBE_SECRET_CA].file = mem_format("%s/ca.crt", dir)},
         .origin = mem_strdup("in-cluster service account"),
     };
     return 0;
@@ -118,7 +92,6 @@ struct reader {
     const char *path;
     struct kube_conf conf;
     size_t names; /* to act as */
-    int rc;
     struct err *e;
 };
 
@@ -131,19 +104,34 @@ static void refuse(struct reader *r, int code, const char *fmt, ...)
     va_start(ap, fmt);
     text_vformat(what, sizeof(what), fmt, ap);
     va_end(ap);
-    r->rc = r->rc != 0 ? r->rc : err_set(r->e, code, "'%s': %s", r->path, what);
+    if (r->e->code == 0) {
+        (void)err_set(r->e, code, "'%s': %s", r->path, what);
+    }
 }
 
-/* The text of a member: NULL if absent, empty or null. */
+/* The value of a key, or NULL if it is absent, empty or null. */
+static json_t *value_of(const json_t *mapping, const char *key)
+{
+    json_t *value = json_object_get(mapping, key);
+    bool is_empty = json_is_string(value) && json_string_length(value) == 0;
+    return json_is_null(value) || is_empty ? NULL : value;
+}
+
 static const char *read_text(struct reader *r, const json_t *mapping, const char *key)
 {
-    const json_t *member = json_object_get(mapping, key);
-    const char *text = json_string_value(member);
-    if (member && !json_is_null(member) && (!text || strlen(text) != json_string_length(member))) {
+    const json_t *value = value_of(mapping, key);
+    const char *text = json_string_value(value);
+    if (value && (!text || strlen(text) != json_string_length(value))) {
         refuse(r, ERR_PARSE, "'%s' is not text", key);
         return NULL;
     }
-    return text_is_empty(text) ? NULL : text;
+    return text;
+}
+
+static char *copy_text(struct reader *r, const json_t *mapping, const char *key)
+{
+    const char *text = read_text(r, mapping, key);
+    return text ? mem_strdup(text) : NULL;
 }
 
 /* The mapping `inner` of the entry called `name` in a list of the root: clusters, users, contexts.
@@ -167,38 +155,43 @@ static json_t *find_named(struct reader *r, const json_t *root, const char *list
     return NULL;
 }
 
-/* Returns owned text, or NULL if `in` is not base64 of text. */
-static char *decode_text(const char *in)
+static bool decode_text(const char *in, struct buf *out)
 {
     size_t len = strlen(in);
     size_t used;
-    CLEANUP(free) char *out = mem_alloc(BASE64_DECODED_BYTES(len) + 1);
-    if (!base64_decode(BASE64_STANDARD, in, len, (unsigned char *)out, &used) || used == 0 ||
-        memchr(out, '\0', used)) {
-        return NULL;
-    }
-    out[used] = '\0';
-    return TAKE(out);
+    CLEANUP(free) unsigned char *bytes = mem_alloc(BASE64_DECODED_BYTES(len));
+    return base64_decode(BASE64_STANDARD, in, len, bytes, &used) && used > 0 &&
+           !memchr(bytes, '\0', used) && buf_append(out, bytes, used, NULL) == 0;
 }
 
-static void read_members(struct reader *r, const json_t *mapping, size_t first, size_t end)
+static void read_secret(struct reader *r, const json_t *mapping, enum kube_secret which)
 {
+    static const char *const keys[KUBE_SECRETS][2] = {
+        [KUBE_SECRET_TOKEN] = {"tokenFile", "token"},
+        [KUBE_SECRET_CA] = {"certificate-authority", "certificate-authority-data"},
+        [KUBE_SECRET_CERT] = {"client-certificate", "client-certificate-data"},
+        [KUBE_SECRET_KEY] = {"client-key", "client-key-data"}};
+    struct kube_secret_source *s = &r->conf.secrets[which];
     const char *slash = strrchr(r->path, '/');
-    for (const struct member *m = &members[first]; m < &members[end]; m++) {
-        char **slot = text_at(&r->conf, m->at);
-        const char *text = m->form == NONE ? NULL : read_text(r, mapping, m->key);
-        if (!text) {
-            continue;
+    const char *file = read_text(r, mapping, keys[which][0]);
+    const char *data = read_text(r, mapping, keys[which][1]);
+    buf_init(&s->content, KUBE_SECRET_MAX_BYTES);
+    if (data) {
+        bool is_well = which == KUBE_SECRET_TOKEN ? buf_append_text(&s->content, data, NULL) == 0
+                                                  : decode_text(data, &s->content);
+        if (!is_well) {
+            refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", keys[which][1]);
         }
-        if (m->form == PATH && text[0] != '/' && slash) {
-            *slot = mem_format("%.*s/%s", (int)(slash - r->path), r->path, text);
-        } else {
-            *slot = m->form == PEM ? decode_text(text) : mem_strdup(text);
-        }
-        if (!*slot) {
-            refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", m->key);
-        }
+    } else if (file && (file[0] == '/' || !slash)) {
+        s->file = mem_strdup(file);
+    } else if (file) {
+        s->file = mem_format("%.*s/%s", (int)(slash - r->path), r->path, file);
     }
+}
+
+static bool is_given(const struct kube_conf *conf, enum kube_secret which)
+{
+    return conf->secrets[which].file || conf->secrets[which].content.len > 0;
 }
 
 static void check_server(struct reader *r)
@@ -227,13 +220,16 @@ static void read_cluster(struct reader *r, const json_t *cluster)
 {
     struct kube_conf *c = &r->conf;
     const char *skip = read_text(r, cluster, "insecure-skip-tls-verify");
-    read_members(r, cluster, 0, CLUSTER_MEMBERS);
+    c->server = copy_text(r, cluster, "server");
+    c->tls_server_name = copy_text(r, cluster, "tls-server-name");
+    c->proxy_url = copy_text(r, cluster, "proxy-url");
+    read_secret(r, cluster, KUBE_SECRET_CA);
     check_server(r);
     c->insecure_skip_tls_verify = text_equal(skip, "true");
     if (skip && !c->insecure_skip_tls_verify && !text_equal(skip, "false")) {
         refuse(r, ERR_PARSE, "'insecure-skip-tls-verify' is neither true nor false");
     }
-    if (c->insecure_skip_tls_verify && (c->ca_file || c->ca_pem)) {
+    if (c->insecure_skip_tls_verify && is_given(c, KUBE_SECRET_CA)) {
         refuse(r, ERR_PARSE,
                "insecure-skip-tls-verify and certificate-authority exclude each other");
     }
@@ -259,7 +255,7 @@ static void add_name(struct reader *r, const char *name, const char *key, const 
         refuse(r, ERR_LIMIT, "'%s': more than %d names to act as, or one longer than %d bytes", key,
                (int)KUBE_IMPERSONATION_MAX, (int)KUBE_IMPERSONATION_MAX_BYTES);
     }
-    if (r->rc == 0) {
+    if (r->e->code == 0) {
         CLEANUP(free) char *others = r->conf.impersonate;
         r->conf.impersonate = mem_format("%s%s: %s\n", others ? others : "", name, value);
     }
@@ -295,42 +291,35 @@ static void add_extra(struct reader *r, const char *key, const json_t *names)
     add_names(r, name, "as-user-extra", names);
 }
 
-/* The value of a key, or NULL if it is absent, empty or null. */
-static json_t *value_of(const json_t *user, const char *key)
-{
-    json_t *value = json_object_get(user, key);
-    bool is_empty = json_is_string(value) && json_string_length(value) == 0;
-    return json_is_null(value) || is_empty ? NULL : value;
-}
-
 static void read_impersonation(struct reader *r, const json_t *user)
 {
-    const json_t *as = value_of(user, "as");
-    const json_t *uid = value_of(user, "as-uid");
-    const json_t *groups = value_of(user, "as-groups");
-    json_t *extra = value_of(user, "as-user-extra");
-    const char *key;
+    static const struct {
+        const char *key;
+        const char *header;
+        bool is_list;
+    } rows[] = {{"as", "Impersonate-User", false},
+                {"as-uid", "Impersonate-Uid", false},
+                {"as-groups", "Impersonate-Group", true},
+                {"as-user-extra", NULL, false}};
+    const char *name;
     const json_t *names;
-    if (as) {
-        add_name(r, "Impersonate-User", "as", as);
-    } else if (uid || groups || extra) {
-        refuse(r, ERR_PARSE, "'as' is missing: whose '%s' is this?",
-               uid      ? "as-uid"
-               : groups ? "as-groups"
-                        : "as-user-extra");
-    }
-    if (uid) {
-        add_name(r, "Impersonate-Uid", "as-uid", uid);
-    }
-    if (groups) {
-        add_names(r, "Impersonate-Group", "as-groups", groups);
-    }
-    if (extra && !json_is_object(extra)) {
-        refuse(r, ERR_PARSE, "'as-user-extra' is not a mapping");
-    }
-    json_object_foreach(extra, key, names)
-    {
-        add_extra(r, key, names);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *key = rows[i].key;
+        json_t *value = value_of(user, key);
+        if (value && !value_of(user, "as")) {
+            refuse(r, ERR_PARSE, "'as' is missing: whose '%s' is this?", key);
+        } else if (value && rows[i].is_list) {
+            add_names(r, rows[i].header, key, value);
+        } else if (value && rows[i].header) {
+            add_name(r, rows[i].header, key, value);
+        } else if (value && !json_is_object(value)) {
+            refuse(r, ERR_PARSE, "'%s' is not a mapping", key);
+        } else if (value) {
+            json_object_foreach(value, name, names)
+            {
+                add_extra(r, name, names);
+            }
+        }
     }
 }
 
@@ -346,10 +335,12 @@ static void read_user(struct reader *r, const json_t *user)
                    unsupported[i]);
         }
     }
-    read_members(r, user, CLUSTER_MEMBERS, ARRAY_LEN(members));
+    read_secret(r, user, KUBE_SECRET_TOKEN);
+    read_secret(r, user, KUBE_SECRET_CERT);
+    read_secret(r, user, KUBE_SECRET_KEY);
     read_impersonation(r, user);
-    bool has_cert = c->client_cert_file || c->client_cert_pem;
-    bool has_key = c->client_key_file || c->client_key_pem;
+    bool has_cert = is_given(c, KUBE_SECRET_CERT);
+    bool has_key = is_given(c, KUBE_SECRET_KEY);
     if (has_cert != has_key) {
         refuse(r, ERR_PARSE, "%s is missing", has_cert ? "client-key" : "client-certificate");
     }
@@ -378,53 +369,42 @@ static void read_context(struct reader *r, const json_t *root)
     r->conf.origin = mem_format("kubeconfig '%s' context '%s'", r->path, name);
 }
 
-static void wipe_buf(struct buf *b)
-{
-    if (b->data) {
-        explicit_bzero(b->data, b->capacity);
-    }
-    buf_fini(b);
-}
-
 /* Returns owned, or NULL. */
-static json_t *read_kubeconfig(const char *path, struct err *e)
+static json_t *read_kubeconfig(const char *path, struct buf *text, struct err *e)
 {
-    struct buf text;
-    json_t *root = NULL;
     CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC); /* it may be a pipe */
     if (fd < 0) {
         (void)err_set_errno(e, ERR_IO, errno, "opening kubeconfig '%s'", path);
         return NULL;
     }
-    buf_init(&text, KUBE_CONF_MAX_BYTES);
-    if (file_read_fd(fd, path, &text, e) != 0) {
+    buf_init(text, KUBE_CONF_MAX_BYTES);
+    if (file_read_fd(fd, path, text, e) != 0) {
         (void)err_wrap(e, "kubeconfig");
-    } else {
-        root = yaml_json_parse(path, buf_text(&text), text.len, e);
+        return NULL;
     }
-    wipe_buf(&text);
+    json_t *root = yaml_json_parse(path, buf_text(text), text->len, e);
+    if (root && !json_is_object(root)) {
+        (void)err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it holds no mapping", path);
+        json_decref(TAKE(root));
+    }
     return root;
 }
 
 int kube_conf_load(const char *path, const char *context, struct kube_conf *out, struct err *e)
 {
-    struct reader r = {.path = path, .e = e};
     struct err why = ERR_INIT;
+    struct reader r = {.path = path, .e = &why};
     if (text_is_empty(path)) {
         return kube_conf_load_in_cluster(NULL, out, e);
     }
-    CLEANUP(json) json_t *root = read_kubeconfig(path, &why);
-    if (!root) {
-        return err_set(e, why.code, "%s", why.msg);
+    CLEANUP(json) json_t *root = read_kubeconfig(path, &r.conf.text, &why);
+    if (root) {
+        r.conf.context = text_is_empty(context) ? NULL : mem_strdup(context);
+        read_context(&r, root);
     }
-    if (!json_is_object(root)) {
-        return err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it holds no mapping", path);
-    }
-    r.conf.context = text_is_empty(context) ? NULL : mem_strdup(context);
-    read_context(&r, root);
-    if (r.rc != 0) {
+    if (why.code != 0) {
         kube_conf_fini(&r.conf);
-        return r.rc;
+        return err_set(e, why.code, "%s", why.msg);
     }
     *out = r.conf;
     return 0;
@@ -432,28 +412,7 @@ int kube_conf_load(const char *path, const char *context, struct kube_conf *out,
 
 /* ---- the secrets ----------------------------------------------------------------------------- */
 
-static const struct {
-    size_t data;
-    size_t file;
-} secrets[KUBE_SECRETS] = {
-    [KUBE_SECRET_TOKEN] = {MEMBER(token), MEMBER(token_file)},
-    [KUBE_SECRET_CA] = {MEMBER(ca_pem), MEMBER(ca_file)},
-    [KUBE_SECRET_CERT] = {MEMBER(client_cert_pem), MEMBER(client_cert_file)},
-    [KUBE_SECRET_KEY] = {MEMBER(client_key_pem), MEMBER(client_key_file)},
-};
-
-static const char *data_of(const struct kube_conf *conf, int which)
-{
-    return *text_at(conf, secrets[which].data);
-}
-
-/* NULL if it is given otherwise, or not at all. */
-static const char *file_of(const struct kube_conf *conf, int which)
-{
-    return data_of(conf, which) ? NULL : *text_at(conf, secrets[which].file);
-}
-
-static int read_secret(const char *path, struct buf *out, struct stat *out_identity, struct err *e)
+static int read_file(const char *path, struct buf *out, struct stat *out_identity, struct err *e)
 {
     CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, out_identity) != 0) {
@@ -476,55 +435,37 @@ static bool same_identity(const struct stat *a, const struct stat *b)
 }
 
 /* Replaces one secret by its file's content; *out_changed tells if it differs. */
-static int load_secret(struct kube_cred *cred, int which, bool *out_changed, struct err *e)
+static int load_secret(struct kube_secret_source *s, bool *out_changed, struct err *e)
 {
     struct buf fresh;
     struct stat identity;
     buf_init(&fresh, KUBE_SECRET_MAX_BYTES);
-    int rc = read_secret(file_of(cred->conf, which), &fresh, &identity, e);
+    int rc = read_file(s->file, &fresh, &identity, e);
     if (rc == 0) {
-        cred->identity[which] = identity;
+        s->identity = identity;
     }
-    if (rc == 0 && !text_equal(buf_text(&fresh), buf_text(&cred->content[which]))) {
-        struct buf former = cred->content[which];
-        cred->content[which] = fresh;
+    if (rc == 0 && !text_equal(buf_text(&fresh), buf_text(&s->content))) {
+        struct buf former = s->content;
+        s->content = fresh;
         fresh = former;
-        cred->tls_changed |= which != KUBE_SECRET_TOKEN;
         *out_changed = true;
     }
     wipe_buf(&fresh);
     return rc;
 }
 
-int kube_cred_init(struct kube_cred *cred, struct kube_conf *conf, struct mono now, struct err *e)
+int kube_conf_open(struct kube_conf *conf, struct mono now, struct err *e)
 {
     bool changed;
     int rc = 0;
-    *cred = (struct kube_cred){.conf = conf, .read_at = now};
-    if (conf->path && stat(conf->path, &cred->conf_identity) != 0) {
+    conf->read_at = now;
+    if (conf->path && stat(conf->path, &conf->identity) != 0) {
         return err_set_errno(e, ERR_IO, errno, "reading kubeconfig '%s'", conf->path);
     }
     for (int i = 0; rc == 0 && i < KUBE_SECRETS; i++) {
-        const char *data = data_of(conf, i);
-        buf_init(&cred->content[i], KUBE_SECRET_MAX_BYTES);
-        if (data) {
-            rc = buf_append_text(&cred->content[i], data, e);
-        } else if (file_of(conf, i)) {
-            rc = load_secret(cred, i, &changed, e);
-        }
-    }
-    cred->tls_changed = false;
-    if (rc != 0) {
-        kube_cred_fini(cred);
+        rc = conf->secrets[i].file ? load_secret(&conf->secrets[i], &changed, e) : 0;
     }
     return rc;
-}
-
-void kube_cred_fini(struct kube_cred *cred)
-{
-    for (int i = 0; i < KUBE_SECRETS; i++) {
-        wipe_buf(&cred->content[i]);
-    }
 }
 
 /* ---- until when one says that it holds --------------------------------------------------------
@@ -586,10 +527,10 @@ bool kube_expiry_is_near(const struct kube_expiry *expiry, struct wall now)
     return wall_since(expiry->until, now) <= wall_since(expiry->until, expiry->from) / 10;
 }
 
-bool kube_cred_expiry(const struct kube_cred *cred, struct kube_expiry *out)
+bool kube_conf_expiry(const struct kube_conf *conf, struct kube_expiry *out)
 {
-    const struct buf *token = &cred->content[KUBE_SECRET_TOKEN];
-    const struct buf *pem = &cred->content[KUBE_SECRET_CERT];
+    const struct buf *token = &conf->secrets[KUBE_SECRET_TOKEN].content;
+    const struct buf *pem = &conf->secrets[KUBE_SECRET_CERT].content;
     struct kube_expiry certificate;
     bool has_token = token->len > 0 && kube_expiry_of_token(token->data, token->len, out);
     if (pem->len == 0 || !kube_expiry_of_certificate(pem->data, pem->len, &certificate)) {
@@ -601,18 +542,18 @@ bool kube_cred_expiry(const struct kube_cred *cred, struct kube_expiry *out)
     return true;
 }
 
-static void warn_of_expiry(struct kube_cred *cred)
+static void warn_of_expiry(struct kube_conf *conf)
 {
     struct kube_expiry expiry;
     struct wall wall = clock_wall_now();
     char until[RFC3339_BYTES];
-    if (!kube_cred_expiry(cred, &expiry) || !kube_expiry_is_near(&expiry, wall)) {
-        log_repeat_reset(&cred->expiry_warnings);
+    if (!kube_conf_expiry(conf, &expiry) || !kube_expiry_is_near(&expiry, wall)) {
+        log_repeat_reset(&conf->expiry_warnings);
     } else {
         rfc3339_format(expiry.until, false, until);
-        log_limited(&cred->expiry_warnings, WARN_EXPIRY_NS, LOG_WARN, "kube",
+        log_limited(&conf->expiry_warnings, WARN_EXPIRY_NS, LOG_WARN, "kube",
                     "%s: the credential %s out at %s: renew it",
-                    cred->conf->origin ? cred->conf->origin : "configuration",
+                    conf->origin ? conf->origin : "configuration",
                     wall_since(expiry.until, wall) > 0 ? "runs" : "ran", until);
     }
 }
@@ -620,28 +561,22 @@ static void warn_of_expiry(struct kube_cred *cred)
 /* ---- keeping them up to date ----------------------------------------------------------------- */
 
 /* Takes over a kubeconfig that says something else, with all that it names, or nothing of it. */
-static int reload_conf(struct kube_cred *cred, struct mono now, bool *out_changed, struct err *e)
+static int reload_conf(struct kube_conf *conf, struct mono now, bool *out_changed, struct err *e)
 {
-    struct kube_conf conf = {.server = NULL};
-    struct kube_cred fresh;
-    int rc = kube_conf_load(cred->conf->path, cred->conf->context, &conf, e);
-    if (rc != 0) {
+    struct kube_conf fresh = {.server = NULL};
+    int rc = kube_conf_load(conf->path, conf->context, &fresh, e);
+    bool is_same = rc == 0 && text_equal(buf_text(&fresh.text), buf_text(&conf->text));
+    if (rc == 0 && !is_same) {
+        rc = kube_conf_open(&fresh, now, e);
+    }
+    if (rc != 0 || is_same) {
+        kube_conf_fini(&fresh);
         return rc;
     }
-    bool is_same = kube_conf_equal(&conf, cred->conf);
-    rc = is_same ? 0 : kube_cred_init(&fresh, &conf, now, e);
-    if (is_same || rc != 0) {
-        kube_conf_fini(&conf);
-        return rc;
-    }
-    kube_conf_fini(cred->conf);
-    *cred->conf = conf;
-    for (int i = 0; i < KUBE_SECRETS; i++) {
-        wipe_buf(&cred->content[i]);
-        cred->content[i] = fresh.content[i];
-        cred->identity[i] = fresh.identity[i];
-    }
-    cred->tls_changed = true;
+    fresh.is_broken = conf->is_broken;
+    fresh.tls_changed = true;
+    kube_conf_fini(conf);
+    *conf = fresh;
     *out_changed = true;
     return 0;
 }
@@ -658,48 +593,51 @@ static bool is_to_be_read(const char *path, const struct stat *known, bool all)
                : S_ISREG(identity.st_mode) && (all || !same_identity(&identity, known));
 }
 
-static bool refresh_conf(struct kube_cred *cred, struct mono now, bool all)
+static bool refresh_conf(struct kube_conf *conf, struct mono now, bool all)
 {
     bool changed = false;
     struct err e = ERR_INIT;
-    if (!S_ISREG(cred->conf_identity.st_mode) ||
-        !is_to_be_read(cred->conf->path, &cred->conf_identity, all)) {
+    if (!S_ISREG(conf->identity.st_mode) || !is_to_be_read(conf->path, &conf->identity, all)) {
         return false;
     }
-    (void)stat(cred->conf->path, &cred->conf_identity); /* of one that is gone as it was */
-    if (reload_conf(cred, now, &changed, &e) == 0) {
-        if (changed || cred->conf_is_broken) {
-            log_info("kube", "%s was read again%s", cred->conf->origin,
+    (void)stat(conf->path, &conf->identity); /* of one that is gone as it was */
+    if (reload_conf(conf, now, &changed, &e) == 0) {
+        if (changed || conf->is_broken) {
+            log_info("kube", "%s was read again%s", conf->origin,
                      changed ? "" : ": it says what it said before");
         }
-        cred->conf_is_broken = false;
-    } else if (all && !cred->conf_is_broken) {
+        conf->is_broken = false;
+    } else if (all && !conf->is_broken) {
         log_warn("kube", "%s, continuing with what was read before", e.msg);
-        cred->conf_is_broken = true;
+        conf->is_broken = true;
     }
     return changed;
 }
 
-bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force)
+bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force)
 {
-    bool all = force || mono_since(now, cred->read_at) >= REREAD_NS;
-    bool changed = refresh_conf(cred, now, all);
+    bool all = force || mono_since(now, conf->read_at) >= REREAD_NS;
+    bool changed = refresh_conf(conf, now, all);
     for (int i = 0; i < KUBE_SECRETS; i++) {
+        struct kube_secret_source *s = &conf->secrets[i];
         struct err e = ERR_INIT;
-        if (is_to_be_read(file_of(cred->conf, i), &cred->identity[i], all) &&
-            load_secret(cred, i, &changed, &e) != 0 && all) {
-            log_limited(&cred->complaints[i], REREAD_NS, LOG_WARN, "kube",
+        bool differs = false;
+        if (is_to_be_read(s->file, &s->identity, all) && load_secret(s, &differs, &e) != 0 && all) {
+            log_limited(&s->complaint, REREAD_NS, LOG_WARN, "kube",
                         "%s, continuing with what was read before", e.msg);
         }
+        conf->tls_changed |= differs && i != KUBE_SECRET_TOKEN;
+        changed |= differs;
     }
     if (all) {
-        cred->read_at = now;
-        warn_of_expiry(cred);
+        conf->read_at = now;
+        warn_of_expiry(conf);
     }
     return changed;
 }
 
-const struct buf *kube_cred_get(const struct kube_cred *cred, enum kube_secret which)
+const struct buf *kube_conf_secret(const struct kube_conf *conf, enum kube_secret which)
 {
-    return cred->content[which].len > 0 ? &cred->content[which] : NULL;
+    const struct buf *content = &conf->secrets[which].content;
+    return content->len > 0 ? content : NULL;
 }

@@ -32,25 +32,39 @@ enum {
     KUBE_IMPERSONATION_MAX_BYTES = 1024, /* of one, but for its LF */
 };
 
-/* All texts owned, NULL if not given. Of each pair of file and data, data wins (client-go). */
+enum kube_secret {
+    KUBE_SECRET_TOKEN,
+    KUBE_SECRET_CA,
+    KUBE_SECRET_CERT,
+    KUBE_SECRET_KEY,
+    KUBE_SECRETS
+};
+
+/* All texts owned, NULL if not given. */
 struct kube_conf {
     char *server; /* https://HOST:PORT[/PREFIX], without a trailing slash */
-    char *ca_file;
-    char *ca_pem;
     char *tls_server_name;
     char *proxy_url;
-    bool insecure_skip_tls_verify;
-    char *client_cert_file;
-    char *client_cert_pem;
-    char *client_key_file;
-    char *client_key_pem;
-    char *token;
-    char *token_file;
     char *impersonate; /* whom the user acts as: headers "Impersonate-User: NAME" ..., each ended by
                           LF */
     char *path;        /* of the kubeconfig; NULL in a pod */
     char *context;     /* of it, where one was asked for by name; NULL: its current-context */
     char *origin;      /* "kubeconfig '/path' context 'x'" or "in-cluster": for messages */
+    bool insecure_skip_tls_verify;
+    struct kube_secret_source {
+        char *file;         /* NULL: it is given as data, which wins (client-go), or not at all */
+        struct buf content; /* empty: there is none */
+        struct stat identity;
+        struct log_repeat complaint;
+    } secrets[KUBE_SECRETS];
+
+    /* Of keeping them up to date. */
+    struct buf text; /* of the kubeconfig that this is */
+    struct stat identity;
+    bool is_broken; /* it has become so, which was said */
+    struct mono read_at;
+    struct log_repeat expiry_warnings;
+    bool tls_changed; /* CA, certificate, key or kubeconfig differ since this was last cleared */
 };
 
 /* Reads a context of a kubeconfig, the current one if `context` is NULL or "". Without a `path`
@@ -64,45 +78,18 @@ NODISCARD int kube_conf_load(const char *path, const char *context, struct kube_
 NODISCARD int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out,
                                         struct err *e);
 
-/* All members; of files their names. */
-bool kube_conf_equal(const struct kube_conf *a, const struct kube_conf *b);
-
 void kube_conf_fini(struct kube_conf *conf); /* accepts a zeroed one; wipes secrets */
 
-/* ---- the secrets ---- */
-
-enum kube_secret {
-    KUBE_SECRET_TOKEN,
-    KUBE_SECRET_CA,
-    KUBE_SECRET_CERT,
-    KUBE_SECRET_KEY,
-    KUBE_SECRETS
-};
-
-struct kube_cred {
-    struct kube_conf *conf; /* borrowed; its content is replaced by what a new kubeconfig says */
-    struct stat conf_identity;
-    bool conf_is_broken; /* said so */
-    struct buf content[KUBE_SECRETS];
-    struct stat identity[KUBE_SECRETS];
-    struct mono read_at;
-    struct log_repeat complaints[KUBE_SECRETS];
-    struct log_repeat expiry_warnings;
-    bool tls_changed; /* CA, certificate, key or kubeconfig differ since this was last cleared */
-};
-
-/* Reads everything once. Errors: ERR_IO naming the file, ERR_LIMIT. */
-NODISCARD int kube_cred_init(struct kube_cred *cred, struct kube_conf *conf, struct mono now,
-                             struct err *e);
-void kube_cred_fini(struct kube_cred *cred); /* wipes */
+/* Reads all files once. Errors: ERR_IO naming the file, ERR_LIMIT. */
+NODISCARD int kube_conf_open(struct kube_conf *conf, struct mono now, struct err *e);
 
 /* Re-reads what changed; `force` re-reads all. True if anything differs from before. Problems are
  * logged at most once a minute each (a kubeconfig's once) and leave the old content in force; a
  * credential that is about to run out, every six hours. */
-bool kube_cred_refresh(struct kube_cred *cred, struct mono now, bool force);
+bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force);
 
 /* NULL if there is none. Borrowed until the next refresh. */
-const struct buf *kube_cred_get(const struct kube_cred *cred, enum kube_secret which);
+const struct buf *kube_conf_secret(const struct kube_conf *conf, enum kube_secret which);
 
 /* ---- until when one says that it holds ----
  *
@@ -115,7 +102,7 @@ struct kube_expiry {
 };
 
 /* Of token and client certificate the one that runs out first. False if neither says when. */
-bool kube_cred_expiry(const struct kube_cred *cred, struct kube_expiry *out);
+bool kube_conf_expiry(const struct kube_conf *conf, struct kube_expiry *out);
 
 /* Of a JSON Web Token with `exp` and `iat` (RFC 7519), as service accounts have them. False for any
  * other token: those do not tell. */

@@ -75,7 +75,7 @@ static struct kube_client *new_client_with(uint16_t port, const char *token_file
     struct kube_conf conf = {.server = NULL};
     struct kube_client *client = NULL;
     assert_true(asprintf(&conf.server, "http://127.0.0.1:%u", (unsigned)port) > 0);
-    conf.token_file = token_file ? strdup(token_file) : NULL;
+    conf.secrets[KUBE_SECRET_TOKEN].file = token_file ? strdup(token_file) : NULL;
     assert_int_equal(kube_client_new(ev_default_loop(0), &conf, &client, NULL), 0);
     return client;
 }

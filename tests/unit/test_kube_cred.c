@@ -40,30 +40,23 @@ static void point_link(const char *link, const char *target)
 }
 
 static struct kube_conf conf;
-static struct kube_cred cred;
 
-static void open_cred(struct kube_conf with)
+static void open_conf(struct kube_conf with)
 {
     conf = with;
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), NULL), 0);
-    assert_false(cred.tls_changed);
+    assert_int_equal(kube_conf_open(&conf, T(1), NULL), 0);
+    assert_false(conf.tls_changed);
 }
 
 static void open_token_file(const char *text)
 {
     write_file("one", text);
-    open_cred((struct kube_conf){.token_file = in_directory("one")});
-}
-
-static void close_cred(void)
-{
-    kube_cred_fini(&cred);
-    kube_conf_fini(&conf);
+    open_conf((struct kube_conf){.secrets[KUBE_SECRET_TOKEN].file = in_directory("one")});
 }
 
 static const char *token(void)
 {
-    return buf_text(kube_cred_get(&cred, KUBE_SECRET_TOKEN));
+    return buf_text(kube_conf_secret(&conf, KUBE_SECRET_TOKEN));
 }
 
 TEST(token_follows_a_swapped_link_at_once)
@@ -71,101 +64,67 @@ TEST(token_follows_a_swapped_link_at_once)
     write_file("one", "first\n");
     write_file("two", "second\n");
     point_link("token", "one");
-    open_cred((struct kube_conf){.token_file = in_directory("token")});
+    open_conf((struct kube_conf){.secrets[KUBE_SECRET_TOKEN].file = in_directory("token")});
     assert_string_equal(token(), "first");
-    assert_false(kube_cred_refresh(&cred, T(2), false));
+    assert_false(kube_conf_refresh(&conf, T(2), false));
     point_link("token", "two");
-    assert_true(kube_cred_refresh(&cred, T(3), false));
+    assert_true(kube_conf_refresh(&conf, T(3), false));
     assert_string_equal(token(), "second");
-    assert_false(cred.tls_changed); /* a token needs no new connection */
-    close_cred();
+    assert_false(conf.tls_changed); /* a token needs no new connection */
+    kube_conf_fini(&conf);
 }
 
 TEST(empty_or_missing_file_leaves_the_old_content)
 {
     open_token_file("first");
     write_file("one", "");
-    assert_false(kube_cred_refresh(&cred, T(2), true));
-    assert_int_equal(unlink(conf.token_file), 0);
-    assert_false(kube_cred_refresh(&cred, T(100), false));
+    assert_false(kube_conf_refresh(&conf, T(2), true));
+    assert_int_equal(unlink(conf.secrets[KUBE_SECRET_TOKEN].file), 0);
+    assert_false(kube_conf_refresh(&conf, T(100), false));
     assert_string_equal(token(), "first");
     write_file("one", "third");
-    assert_true(kube_cred_refresh(&cred, T(101), false));
+    assert_true(kube_conf_refresh(&conf, T(101), false));
     assert_string_equal(token(), "third");
-    close_cred();
+    kube_conf_fini(&conf);
 }
 
 TEST(what_became_a_pipe_is_not_waited_for)
 {
     open_token_file("first");
-    assert_int_equal(unlink(conf.token_file), 0);
-    assert_int_equal(mkfifo(conf.token_file, 0600), 0);
+    assert_int_equal(unlink(conf.secrets[KUBE_SECRET_TOKEN].file), 0);
+    assert_int_equal(mkfifo(conf.secrets[KUBE_SECRET_TOKEN].file, 0600), 0);
     (void)alarm(10); /* ends one that waits for a writer */
-    assert_false(kube_cred_refresh(&cred, T(2), false));
-    assert_false(kube_cred_refresh(&cred, T(3), true));
+    assert_false(kube_conf_refresh(&conf, T(2), false));
+    assert_false(kube_conf_refresh(&conf, T(3), true));
     (void)alarm(0);
     assert_string_equal(token(), "first");
-    assert_int_equal(unlink(conf.token_file), 0);
-    close_cred();
+    assert_int_equal(unlink(conf.secrets[KUBE_SECRET_TOKEN].file), 0);
+    kube_conf_fini(&conf);
 }
 
 TEST(new_certificate_asks_for_new_connections)
 {
     write_file("one", "CERT");
     write_file("two", "KEY");
-    open_cred((struct kube_conf){.client_cert_file = in_directory("one"),
-                                 .client_key_file = in_directory("two")});
+    open_conf((struct kube_conf){.secrets[KUBE_SECRET_CERT].file = in_directory("one"),
+                                 .secrets[KUBE_SECRET_KEY].file = in_directory("two")});
     write_file("one", "CERT2");
-    assert_true(kube_cred_refresh(&cred, T(2), true));
-    assert_true(cred.tls_changed);
-    close_cred();
+    assert_true(kube_conf_refresh(&conf, T(2), true));
+    assert_true(conf.tls_changed);
+    kube_conf_fini(&conf);
 }
 
 TEST(missing_or_huge_file_is_an_error_at_the_start)
 {
     struct err e = ERR_INIT;
-    conf = (struct kube_conf){.token_file = in_directory("absent")};
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), &e), ERR_IO);
-    assert_non_null(strstr(e.msg, conf.token_file));
-    free(conf.token_file);
+    conf = (struct kube_conf){.secrets[KUBE_SECRET_TOKEN].file = in_directory("absent")};
+    assert_int_equal(kube_conf_open(&conf, T(1), &e), ERR_IO);
+    assert_non_null(strstr(e.msg, conf.secrets[KUBE_SECRET_TOKEN].file));
+    free(conf.secrets[KUBE_SECRET_TOKEN].file);
 
-    conf.token_file = mem_strdup("/dev/zero");
-    assert_int_equal(kube_cred_init(&cred, &conf, T(1), &e), ERR_LIMIT);
+    conf.secrets[KUBE_SECRET_TOKEN].file = mem_strdup("/dev/zero");
+    assert_int_equal(kube_conf_open(&conf, T(1), &e), ERR_LIMIT);
     kube_conf_fini(&conf);
-}
-
-TEST(an_ending_credential_is_warned_of_once)
-{
-    static char dated[] = /* {"iat":1000,"exp":2000} */
-        "e30.eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0.c2ln";
-    struct kube_expiry expiry;
-    char line[256] = "";
-    int ends[2];
-    open_cred((struct kube_conf){.token = mem_strdup(dated)});
-    assert_true(kube_cred_expiry(&cred, &expiry));
-    assert_true(expiry.until.ns == 2000 * NS_PER_SEC);
-    assert_int_equal(pipe(ends), 0);
-    log_set_fd(ends[1]);
-    (void)kube_cred_refresh(&cred, T(2), true);
-    (void)kube_cred_refresh(&cred, T(3), true); /* held back */
-    log_set_fd(STDERR_FILENO);
-    assert_true(read(ends[0], line, sizeof(line) - 1) > 0);
-    assert_non_null(strstr(line, "the credential ran out at 1970-01-01T00:33:20Z"));
-    assert_null(strstr(line, dated));
-    assert_ptr_equal(strchr(line, '\n') + 1, line + strlen(line));
-    (void)close(ends[0]);
-    (void)close(ends[1]);
-    close_cred();
-}
-
-TEST(data_wins_over_a_file)
-{
-    open_cred((struct kube_conf){.token = mem_strdup("inline"),
-                                 .token_file = mem_strdup("/nonexistent")});
-    assert_string_equal(token(), "inline");
-    assert_false(kube_cred_refresh(&cred, T(2), true));
-    assert_null(kube_cred_get(&cred, KUBE_SECRET_CA));
-    close_cred();
 }
 
 static void write_kubeconfig(const char *server, const char *token_text)
@@ -184,22 +143,49 @@ static void open_kubeconfig(const char *context)
     CLEANUP(free) char *path = in_directory("one");
     struct kube_conf read = {0};
     assert_int_equal(kube_conf_load(path, context, &read, NULL), 0);
-    open_cred(read);
+    open_conf(read);
+}
+
+TEST(an_ending_credential_is_warned_of_once)
+{
+    static char dated[] = /* {"iat":1000,"exp":2000} */
+        "e30.eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0.c2ln";
+    struct kube_expiry expiry;
+    char user[128];
+    char line[256] = "";
+    int ends[2];
+    (void)snprintf(user, sizeof(user), "token: %s, tokenFile: /nonexistent", dated);
+    write_kubeconfig("https://h:1", user);
+    open_kubeconfig(NULL);
+    assert_true(kube_conf_expiry(&conf, &expiry));
+    assert_true(expiry.until.ns == 2000 * NS_PER_SEC);
+    assert_int_equal(pipe(ends), 0);
+    log_set_fd(ends[1]);
+    (void)kube_conf_refresh(&conf, T(2), true);
+    (void)kube_conf_refresh(&conf, T(3), true); /* held back */
+    log_set_fd(STDERR_FILENO);
+    assert_true(read(ends[0], line, sizeof(line) - 1) > 0);
+    assert_non_null(strstr(line, "the credential ran out at 1970-01-01T00:33:20Z"));
+    assert_null(strstr(line, dated));
+    assert_ptr_equal(strchr(line, '\n') + 1, line + strlen(line));
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    kube_conf_fini(&conf);
 }
 
 TEST(a_kubeconfig_that_is_written_anew_is_read_again)
 {
     write_kubeconfig("https://h:1", "token: first");
     open_kubeconfig(NULL);
-    assert_false(kube_cred_refresh(&cred, T(2), true));
-    assert_false(cred.tls_changed);
+    assert_false(kube_conf_refresh(&conf, T(2), true));
+    assert_false(conf.tls_changed);
     write_kubeconfig("https://h:22", "token: second");
-    assert_true(kube_cred_refresh(&cred, T(3), false));
+    assert_true(kube_conf_refresh(&conf, T(3), false));
     assert_string_equal(token(), "second");
     assert_string_equal(conf.server, "https://h:22");
-    assert_true(cred.tls_changed);
-    assert_false(kube_cred_refresh(&cred, T(4), false));
-    close_cred();
+    assert_true(conf.tls_changed);
+    assert_false(kube_conf_refresh(&conf, T(4), false));
+    kube_conf_fini(&conf);
 }
 
 TEST(the_context_that_was_asked_for_is_read_again)
@@ -214,9 +200,9 @@ TEST(the_context_that_was_asked_for_is_read_again)
     open_kubeconfig("b");
     (void)snprintf(text, sizeof(text), form, "second");
     write_file("one", text);
-    assert_true(kube_cred_refresh(&cred, T(2), false));
+    assert_true(kube_conf_refresh(&conf, T(2), false));
     assert_string_equal(token(), "second");
-    close_cred();
+    kube_conf_fini(&conf);
 }
 
 /* Half a file, nothing, no file, one that names what is not there. */
@@ -232,15 +218,15 @@ TEST(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once)
     log_set_fd(ends[1]);
     for (size_t i = 0; i < ARRAY_LEN(users); i++) {
         write_kubeconfig("https://h:1", users[i]);
-        assert_false(kube_cred_refresh(&cred, T(2), false)); /* it may be half written */
-        assert_false(kube_cred_refresh(&cred, T(2), true));
+        assert_false(kube_conf_refresh(&conf, T(2), false)); /* it may be half written */
+        assert_false(kube_conf_refresh(&conf, T(2), true));
         assert_string_equal(token(), "first");
     }
     assert_int_equal(unlink(conf.path), 0);
-    assert_false(kube_cred_refresh(&cred, T(70), false));
-    assert_false(kube_cred_refresh(&cred, T(140), false));
+    assert_false(kube_conf_refresh(&conf, T(70), false));
+    assert_false(kube_conf_refresh(&conf, T(140), false));
     write_kubeconfig("https://h:1", "token: third");
-    assert_true(kube_cred_refresh(&cred, T(141), false));
+    assert_true(kube_conf_refresh(&conf, T(141), false));
     log_set_fd(STDERR_FILENO);
     assert_string_equal(token(), "third");
     assert_true(read(ends[0], lines, sizeof(lines) - 1) > 0);
@@ -251,7 +237,7 @@ TEST(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once)
     assert_null(strstr(lines, "third"));
     (void)close(ends[0]);
     (void)close(ends[1]);
-    close_cred();
+    kube_conf_fini(&conf);
 }
 
 static int make_directory(void **state)
