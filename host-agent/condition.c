@@ -136,7 +136,7 @@ void condition_publish(struct condition *c, const struct readiness *verdict)
     }
 }
 
-struct kube_sync_stats condition_stats(const struct condition *c)
+const struct kube_sync_stats *condition_stats(const struct condition *c)
 {
     return kube_sync_stats(c->sync);
 }

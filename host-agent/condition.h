@@ -33,6 +33,6 @@ void condition_free(struct condition *c);
 
 void condition_publish(struct condition *c, const struct readiness *verdict);
 
-struct kube_sync_stats condition_stats(const struct condition *c);
+const struct kube_sync_stats *condition_stats(const struct condition *c);
 
 #endif

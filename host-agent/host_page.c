@@ -10,30 +10,21 @@
 static struct host_snapshot snapshot(const struct host_page *p)
 {
     const struct monitor_parts *parts = monitor_parts(p->monitor);
-    struct host_snapshot s = {.now = clock_mono_now(),
-                              .verdict = *monitor_verdict(p->monitor),
-                              .record = record_writer_stats(parts->record),
-                              .has_lease = parts->watch != NULL,
-                              .has_dra = p->dra != NULL,
-                              .has_events = parts->events != NULL,
-                              .has_condition = parts->condition != NULL,
-                              .has_pods = p->pods != NULL};
-    s.monitor = monitor_stats(p->monitor, s.now);
-    if (s.has_lease) {
-        s.watch = lease_watch_stats(parts->watch);
-        s.lease_writes = lease_keeper_writes(parts->keeper);
-    }
-    if (s.has_dra) {
+    struct mono now = clock_mono_now();
+    struct host_snapshot s = {
+        .now = now,
+        .verdict = monitor_verdict(p->monitor),
+        .monitor = monitor_stats(p->monitor, now),
+        .record = record_writer_stats(parts->record),
+        .watch = parts->watch ? lease_watch_stats(parts->watch) : NULL,
+        .keeper = parts->keeper ? lease_keeper_stats(parts->keeper) : NULL,
+        .events = parts->events ? events_stats(parts->events) : NULL,
+        .condition = parts->condition ? condition_stats(parts->condition) : NULL,
+        .pods = p->pods ? podnet_stats(p->pods) : NULL,
+        .has_dra = p->dra != NULL,
+    };
+    if (p->dra) {
         s.dra = dra_service_stats(p->dra);
-    }
-    if (s.has_pods) {
-        s.pods = podnet_stats(p->pods);
-    }
-    if (s.has_events) {
-        s.events = events_stats(parts->events);
-    }
-    if (s.has_condition) {
-        s.condition = condition_stats(parts->condition);
     }
     return s;
 }
@@ -49,7 +40,7 @@ static void write_verdict(const struct host_snapshot *s, struct buf *page)
                    "the others.");
     for (enum readiness_reason r = 0; r < REASON_RECORD_MISSING; r++) { /* the rest is no verdict */
         const struct reason_traits *traits = readiness_reason_traits(r);
-        metrics_sample(page, state, traits->state == s->verdict.state && r == s->verdict.reason,
+        metrics_sample(page, state, traits->state == s->verdict->state && r == s->verdict->reason,
                        "state=\"%s\",reason=\"%s\"", readiness_state_name(traits->state),
                        traits->name);
     }
@@ -86,38 +77,38 @@ static void write_host_probes(const struct readiness_host_probes *w, struct buf 
 static void write_lease(const struct host_snapshot *s, struct buf *page)
 {
     static const char marks[] = PREFIX "lease_marks_total";
-    int64_t age_ns = mono_since(s->now, s->verdict.observed);
-    int64_t valid_ns = mono_since(s->verdict.lease_until, s->now);
-    int64_t duration_ns = s->verdict.lease.duration_s * NS_PER_SEC;
+    int64_t age_ns = mono_since(s->now, s->verdict->observed);
+    int64_t valid_ns = mono_since(s->verdict->lease_until, s->now);
+    int64_t duration_ns = s->verdict->lease.duration_s * NS_PER_SEC;
     const struct metrics_row rows[] = {
-        {"last_renewal_age_seconds", SPAN, s->verdict.observed.ns > 0 ? &age_ns : NULL,
+        {"last_renewal_age_seconds", SPAN, s->verdict->observed.ns > 0 ? &age_ns : NULL,
          "Time since the host observed the last renewal. It normally stays below the renew "
          "interval and a little more."},
-        {"readiness_valid_seconds", SPAN, s->verdict.lease_until.ns > 0 ? &valid_ns : NULL,
+        {"readiness_valid_seconds", SPAN, s->verdict->lease_until.ns > 0 ? &valid_ns : NULL,
          "Time until the Lease expires unless the DPU renews it; negative afterwards."},
         {"lease_duration_seconds", SPAN, &duration_ns,
          "The duration on the Lease; 0 before the host saw one."},
         {"dpu_reboots_total", COUNT, &s->monitor.reboots,
          "Reboots of the DPU, by a changed boot ID."},
         {"dpu_reboot_timestamp_seconds", SPAN,
-         s->verdict.dpu_rebooted.ns > 0 ? &s->verdict.dpu_rebooted.ns : NULL,
+         s->verdict->dpu_rebooted.ns > 0 ? &s->verdict->dpu_rebooted.ns : NULL,
          "When the host noticed the last of them, by its own clock; absent if there was none "
          "since the host booted."},
         {"renewals_observed_total", COUNT, &s->monitor.renewals,
          "Renewals of the Lease that the host observed."},
-        {"confirming_reads_total", RESULT("answered"), &s->watch.confirmed,
+        {"confirming_reads_total", RESULT("answered"), &s->watch->confirmed,
          "Reads of the Lease on a fresh connection because a renewal is late or the watch is "
          "broken: answered (in any way) or failed."},
-        {"confirming_reads_total", RESULT("failed"), &s->watch.confirm_failed, NULL},
-        {"lease_write_forbidden", FLAG, &s->watch.may_not_write,
+        {"confirming_reads_total", RESULT("failed"), &s->watch->confirm_failed, NULL},
+        {"lease_write_forbidden", FLAG, &s->watch->may_not_write,
          "1 if the API server forbids the host's writes to the Lease. The host then decides by "
          "reads alone, and reports living DPUs as dead while the API server takes no writes."},
-        {"watches_opened_total", COUNT, &s->watch.watches,
+        {"watches_opened_total", COUNT, &s->watch->watches,
          "Watches that the API server accepted. Each lasts 5 to 10 minutes; a higher rate is a "
          "sign of trouble."},
-        {"lease_polling", FLAG, &s->watch.is_polling,
+        {"lease_polling", FLAG, &s->watch->is_polling,
          "1 if the host polls the Lease because list or watch is forbidden."},
-        {"lease_repairs_total", COUNT, &s->lease_writes,
+        {"lease_repairs_total", COUNT, &s->keeper->written,
          "How often the host created or repaired the Lease."},
         {"api_reachable", FLAG, &s->monitor.api_reachable,
          "1 if the API server answered the last read of the Lease, or the watch delivered "
@@ -134,7 +125,7 @@ static void write_lease(const struct host_snapshot *s, struct buf *page)
                    "Writes to the Lease that prove that the DPU has not renewed it, by outcome. "
                    "A living DPU causes one, at the agent's start.");
     for (int i = 0; i < CHAIN_OUTCOMES; i++) {
-        metrics_sample(page, marks, (double)s->watch.marks[i], "outcome=\"%s\"",
+        metrics_sample(page, marks, (double)s->watch->marks[i], "outcome=\"%s\"",
                        chain_outcome_name((enum chain_outcome)i));
     }
 }
@@ -142,22 +133,22 @@ static void write_lease(const struct host_snapshot *s, struct buf *page)
 static void write_outputs(const struct host_snapshot *s, struct buf *page)
 {
     const struct metrics_row rows[] = {
-        {"readiness_admit", FLAG, &s->verdict.admit,
+        {"readiness_admit", FLAG, &s->verdict->admit,
          "1 while CNI ADD is admitted: always if Ready, by the last known state if Unknown."},
-        {"record_writes_total", COUNT, &s->record.writes,
+        {"record_writes_total", COUNT, &s->record->writes,
          "Successful writes of the readiness record."},
-        {"record_write_failures_total", COUNT, &s->record.failures,
+        {"record_write_failures_total", COUNT, &s->record->failures,
          "Failed writes of the readiness record: CNI uses an old verdict."},
-        {"events_total", RESULT("created"), s->has_events ? &s->events.created : NULL,
+        {"events_total", RESULT("created"), s->events ? &s->events->created : NULL,
          "Kubernetes Events that were written, were dropped (by the limit or a rejection), or "
          "failed and are retried."},
-        {"events_total", RESULT("suppressed"), s->has_events ? &s->events.suppressed : NULL, NULL},
-        {"events_total", RESULT("failed"), s->has_events ? &s->events.failed : NULL, NULL},
+        {"events_total", RESULT("suppressed"), s->events ? &s->events->suppressed : NULL, NULL},
+        {"events_total", RESULT("failed"), s->events ? &s->events->failed : NULL, NULL},
         {"node_condition_writes_total", RESULT("written"),
-         s->has_condition ? &s->condition.written : NULL,
+         s->condition ? &s->condition->written : NULL,
          "Writes of the Node condition DPUReady, and failed attempts to read or write it."},
         {"node_condition_writes_total", RESULT("failed"),
-         s->has_condition ? &s->condition.failed : NULL, NULL},
+         s->condition ? &s->condition->failed : NULL, NULL},
     };
     metrics_rows(page, rows, ARRAY_LEN(rows));
 }
@@ -174,16 +165,13 @@ static void write_dra(const struct host_snapshot *s, struct buf *page)
         {"dra_health_streams", COUNT, &s->dra.health_streams,
          "Open health streams of the kubelet."},
         {"dra_health_reports_total", COUNT, &s->dra.health_reports,
-         "Health reports that the "
-         "agent sent."},
+         "Health reports that the agent sent."},
         {"dra_claims_prepared_total", COUNT, &s->dra.claims_prepared,
-         "Claims that the agent "
-         "prepared for Pods."},
+         "Claims that the agent prepared for Pods."},
         {"dra_claim_failures_total", COUNT, &s->dra.claim_failures,
          "Claims that the agent could not prepare."},
         {"dra_claims_unprepared_total", COUNT, &s->dra.claims_unprepared,
-         "Claims that the agent "
-         "unprepared."},
+         "Claims that the agent unprepared."},
         {"dra_slice_published", FLAG, &s->dra.is_slice_published,
          "1 while the published ResourceSlice is up to date."},
         {"dra_slice_updates_total", COUNT, &s->dra.slice_writes, "Writes of the ResourceSlice."},
@@ -195,24 +183,22 @@ static void write_dra(const struct host_snapshot *s, struct buf *page)
 
 static void write_pods(const struct host_snapshot *s, struct buf *page)
 {
-    uint64_t lost = s->pods.lost; /* these three are no counters of 64 bits */
-    uint64_t sandboxes = s->pods.sandboxes;
-    uint64_t unseen = s->pods.unseen;
     const struct metrics_row rows[] = {
-        {"pod_network_lost", COUNT, &lost, "Pod sandboxes that lost their network."},
-        {"pod_sandboxes", COUNT, &sandboxes, "Pod sandboxes in the container runtime's last list."},
-        {"pod_network_unseen", COUNT, &unseen,
+        {"pod_network_lost", COUNT, &s->pods->lost, "Pod sandboxes that lost their network."},
+        {"pod_sandboxes", COUNT, &s->pods->sandboxes,
+         "Pod sandboxes in the container runtime's last list."},
+        {"pod_network_unseen", COUNT, &s->pods->unseen,
          "Pod sandboxes that the agent could not inspect last time."},
-        {"pod_network_losses_total", COUNT, &s->pods.found,
+        {"pod_network_losses_total", COUNT, &s->pods->found,
          "How many Pod sandboxes lost their network so far."},
-        {"pod_network_scans_total", RESULT("done"), &s->pods.scans,
+        {"pod_network_scans_total", RESULT("done"), &s->pods->scans,
          "Scans of all Pod sandboxes: complete, or failed because the container runtime did not "
          "answer."},
-        {"pod_network_scans_total", RESULT("failed"), &s->pods.scan_failures, NULL},
-        {"pod_sandbox_stops_total", RESULT("stopped"), &s->pods.stops,
+        {"pod_network_scans_total", RESULT("failed"), &s->pods->scan_failures, NULL},
+        {"pod_sandbox_stops_total", RESULT("stopped"), &s->pods->stops,
          "Pod sandboxes that the agent stopped, or failed to stop, because they lost their "
          "network."},
-        {"pod_sandbox_stops_total", RESULT("failed"), &s->pods.stop_failures, NULL},
+        {"pod_sandbox_stops_total", RESULT("failed"), &s->pods->stop_failures, NULL},
     };
     metrics_rows(page, rows, ARRAY_LEN(rows));
 }
@@ -220,17 +206,17 @@ static void write_pods(const struct host_snapshot *s, struct buf *page)
 void host_metrics_write(const struct host_snapshot *s, struct buf *page)
 {
     write_verdict(s, page);
-    if (s->has_lease) {
+    if (s->watch) {
         write_lease(s, page);
     }
-    if (s->verdict.host_probes.count > 0) {
-        write_host_probes(&s->verdict.host_probes, page);
+    if (s->verdict->host_probes.count > 0) {
+        write_host_probes(&s->verdict->host_probes, page);
     }
     write_outputs(s, page);
     if (s->has_dra) {
         write_dra(s, page);
     }
-    if (s->has_pods) {
+    if (s->pods) {
         write_pods(s, page);
     }
 }
@@ -260,7 +246,7 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct host_page *p = user;
     const struct readiness *v = monitor_verdict(p->monitor);
-    if (!record_writer_stats(monitor_parts(p->monitor)->record).is_current) {
+    if (!record_writer_stats(monitor_parts(p->monitor)->record)->is_current) {
         return agent_page_answer(words, false,
                                  "the readiness record cannot be written; the log says why");
     }
@@ -306,7 +292,7 @@ static json_t *describe(const void *user)
 {
     const struct host_page *p = user;
     const struct host_snapshot s = snapshot(p);
-    const struct readiness *v = &s.verdict;
+    const struct readiness *v = s.verdict;
     bool was_seen = v->observed.ns > 0;
     return json_pack(
         "{s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:o}", "version",
@@ -317,7 +303,7 @@ static json_t *describe(const void *user)
         v->lease_until.ns > 0 ? seconds(mono_since(v->lease_until, s.now)) : json_null(), "lease",
         describe_lease(&v->lease), "apiReachable", s.monitor.api_reachable, "dpuClockSkewSeconds",
         s.monitor.has_skew ? seconds(s.monitor.skew_ns) : json_null(), "recordWritten",
-        s.record.is_current, "dra", describe_dra(&s), "sources", agent_options_sources(p->agent));
+        s.record->is_current, "dra", describe_dra(&s), "sources", agent_options_sources(p->agent));
 }
 
 int host_page_start(struct host_page *p, struct ev_loop *loop, struct err *e)

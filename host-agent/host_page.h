@@ -40,20 +40,16 @@ NODISCARD int host_page_start(struct host_page *p, struct ev_loop *loop, struct 
  * enums, but for the names of probes, which are escaped. */
 struct host_snapshot {
     struct mono now;
-    struct readiness verdict;
+    const struct readiness *verdict; /* all borrowed; NULL of the others: off */
     struct monitor_stats monitor;
-    struct record_writer_stats record;
-    bool has_lease; /* the health check is on: the next two count */
-    struct lease_watch_stats watch;
-    uint64_t lease_writes;
+    const struct record_writer_stats *record;
+    const struct lease_watch_stats *watch;
+    const struct kube_sync_stats *keeper; /* with the watch */
+    const struct event_stats *events;
+    const struct kube_sync_stats *condition;
+    const struct podnet_stats *pods;
     bool has_dra;
     struct dra_stats dra;
-    bool has_events;
-    struct event_stats events;
-    bool has_condition;
-    bool has_pods;
-    struct kube_sync_stats condition;
-    struct podnet_stats pods;
 };
 
 void host_metrics_write(const struct host_snapshot *s, struct buf *page);

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "kube/kube_sync.h"
 
 #include <stdlib.h>
 
@@ -166,7 +165,7 @@ bool lease_keeper_is_denied(const struct lease_keeper *k)
     return k->is_denied;
 }
 
-uint64_t lease_keeper_writes(const struct lease_keeper *k)
+const struct kube_sync_stats *lease_keeper_stats(const struct lease_keeper *k)
 {
-    return kube_sync_stats(k->sync).written;
+    return kube_sync_stats(k->sync);
 }

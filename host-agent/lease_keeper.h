@@ -14,9 +14,8 @@
 #define HOST_AGENT_LEASE_KEEPER_H
 
 #include "contract/lease.h"
-#include "kube/kube_client.h"
+#include "kube/kube_sync.h"
 
-struct ev_loop;
 struct lease_keeper;
 
 struct lease_keeper_config {
@@ -41,7 +40,6 @@ void lease_keeper_saw(struct lease_keeper *k, const json_t *lease);
 /* Whether the API server forbids us to make a lease that is gone, as far as we know. */
 bool lease_keeper_is_denied(const struct lease_keeper *k);
 
-/* For metrics: writes of the lease that succeeded since the start. */
-uint64_t lease_keeper_writes(const struct lease_keeper *k);
+const struct kube_sync_stats *lease_keeper_stats(const struct lease_keeper *k); /* borrowed */
 
 #endif

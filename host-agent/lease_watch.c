@@ -9,12 +9,11 @@
 #include "base/time.h"
 #include "contract/lease.h"
 #include "host-agent/renewal_origin.h"
+#include "kube/kube_core.h"
 #include "kube/kube_watch.h"
 
 #include <unistd.h>
 
-/* Three intervals without a byte, or a missed bookmark (they come each minute): reconnect. */
-#define SILENCE_NS             (90 * NS_PER_SEC)
 #define LOG_DENIED_AGAIN_NS    (600 * NS_PER_SEC)
 #define SAME_NAME_LOG_AGAIN_NS (3600 * NS_PER_SEC)
 #define DENIED_LASTS_NS        (5 * NS_PER_SEC) /* shorter, it may be a server that has just started */
@@ -44,7 +43,6 @@ struct lease_watch {
     char mark_failure[KUBE_MESSAGE_BYTES]; /* of its PATCH */
     struct renewal_origin origin;
     struct mono denied_since; /* the watch, each time since; 0: it is not */
-    bool is_polling;          /* it is denied for long: we may not list or watch */
     bool failing;             /* the last we heard of the watch was a failure */
     bool is_lost;             /* the last read got no answer about the lease, a denial included */
     struct log_repeat complaint;
@@ -173,25 +171,25 @@ static bool watch_works(struct lease_watch *w)
     }
     w->has_complained = false;
     w->failing = false;
-    w->is_polling = false;
+    w->stats.is_polling = false;
     w->denied_since = (struct mono){0};
     return was_broken;
 }
 
-static void on_object(void *user, enum kube_watch_event event, const json_t *object, bool listed,
-                      struct mono sent_at)
+static void on_object(void *user, const json_t *object, struct mono sent_at)
 {
     struct lease_watch *w = user;
-    struct verdict_event how = {.source = listed ? VERDICT_BY_READ : VERDICT_BY_WATCH,
+    bool is_listed = sent_at.ns != 0;
+    struct verdict_event how = {.source = is_listed ? VERDICT_BY_READ : VERDICT_BY_WATCH,
                                 .started_at = sent_at};
     struct lease_view lease;
-    if (!listed) { /* a list alone does not mean that we may watch */
+    if (!is_listed) { /* a list alone does not mean that we may watch */
         (void)watch_works(w);
     }
-    if (event == KUBE_WATCH_ABSENT) {
-        tell_absent(w, how);
-    } else {
+    if (object) {
         (void)tell_lease(w, object, how, &lease); /* either way something was told */
+    } else {
+        tell_absent(w, how);
     }
 }
 
@@ -203,44 +201,42 @@ static void on_contact(void *user)
     }
 }
 
-/* Says nothing of reads: the FSM asks for one, whose outcome tells of contact, and then for one in
- * each interval. */
-static void tell_broken(struct lease_watch *w, const struct kube_response *r)
-{
-    w->failing = true;
-    if (!w->is_polling && log_limited(&w->watch_complaint, LOG_AGAIN_NS, LOG_WARN, "lease",
-                                      "watching lease %s/%s: %s, reading it instead, will retry",
-                                      w->ns, w->name, r->message)) {
-        w->has_complained = true;
-    }
-    tell(w, (struct verdict_event){.kind = VERDICT_WATCH_BROKEN});
-}
-
-static void on_failure(void *user, const struct kube_response *r)
-{
-    struct lease_watch *w = user;
-    w->denied_since = (struct mono){0};
-    tell_broken(w, r);
-}
-
 /* A denial is believed when it lasts. */
-static void on_denied(void *user, const struct kube_response *r)
+static void note_denial(struct lease_watch *w, const struct kube_response *r)
 {
-    struct lease_watch *w = user;
     struct mono now = clock_mono_now();
     bool lasts = w->denied_since.ns != 0 && mono_since(now, w->denied_since) >= DENIED_LASTS_NS;
     w->denied_since = w->denied_since.ns != 0 ? w->denied_since : now;
-    if (lasts && !w->is_polling) {
+    if (lasts && !w->stats.is_polling) {
         char period[32];
         text_from_duration(w->config.renew_interval_ns, period, sizeof(period));
         log_warn("lease",
                  "%s: polling each %s instead of watching; grant list and watch on "
                  "leases.coordination.k8s.io for detection without delay",
                  r->message, period);
-        w->is_polling = true;
+        w->stats.is_polling = true;
         w->has_complained = true;
     }
-    tell_broken(w, r);
+}
+
+/* Says nothing of reads: the FSM asks for one, whose outcome tells of contact, and then for one in
+ * each interval. */
+static void on_failure(void *user, const struct kube_response *r)
+{
+    struct lease_watch *w = user;
+    if (r->http_status == 403) {
+        note_denial(w, r);
+    } else {
+        w->denied_since = (struct mono){0};
+    }
+    w->failing = true;
+    if (!w->stats.is_polling &&
+        log_limited(&w->watch_complaint, LOG_AGAIN_NS, LOG_WARN, "lease",
+                    "watching lease %s/%s: %s, reading it instead, will retry", w->ns, w->name,
+                    r->message)) {
+        w->has_complained = true;
+    }
+    tell(w, (struct verdict_event){.kind = VERDICT_WATCH_BROKEN});
 }
 
 /* ---- reads ----------------------------------------------------------------------------------- */
@@ -250,22 +246,19 @@ static void on_denied(void *user, const struct kube_response *r)
 static void on_confirmed(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
+    bool is_answer = r->outcome != KUBE_NO_CONTACT;
+    int64_t took_ms = mono_since(r->received_at, r->sent_at) / NS_PER_MS;
+    if (is_answer) {
+        w->read_due_ms = kube_patience_learn(w->read_due_ms, !r->is_late, took_ms,
+                                             w->config.deadline_ms, READ_LASTS_MS);
+    }
     if (r->is_late) {
-        uint32_t longer_ms = 2 * w->read_due_ms;
-        w->read_due_ms = longer_ms < READ_LASTS_MS ? longer_ms : READ_LASTS_MS;
         tell_read(w, r, VERDICT_BY_READ);
         return;
     }
     w->confirm = NULL;
-    if (r->outcome == KUBE_NO_CONTACT) {
-        w->stats.confirm_failed++;
-    } else {
-        w->stats.confirmed++;
-    }
-    int64_t took_ns = mono_since(r->received_at, r->sent_at);
-    if (r->outcome != KUBE_NO_CONTACT && took_ns < (int64_t)w->config.deadline_ms * NS_PER_MS) {
-        w->read_due_ms = w->config.deadline_ms;
-    }
+    w->stats.confirmed += is_answer;
+    w->stats.confirm_failed += !is_answer;
     tell_read(w, r, VERDICT_BY_CONFIRM);
 }
 
@@ -337,20 +330,6 @@ static void log_mark(struct lease_watch *w)
         is_denied || (w->stats.may_not_write && w->chain.outcome != CHAIN_TAKEN);
 }
 
-/* A server that is slow is given more time, until it answers within the time that it should. */
-static void note_patience(struct lease_watch *w, const struct kube_response *r)
-{
-    bool is_slow = r->transport_error == KUBE_TRANSPORT_TIMEOUT ||
-                   r->transport_error == KUBE_TRANSPORT_RESOLVE;
-    uint32_t longer_ms = 2 * w->mark_due_ms;
-    if (is_slow) {
-        w->mark_due_ms = longer_ms < MARK_LASTS_MS ? longer_ms : MARK_LASTS_MS;
-    } else if (mono_since(r->received_at, r->sent_at) <
-               (int64_t)w->config.deadline_ms * NS_PER_MS) {
-        w->mark_due_ms = w->config.deadline_ms;
-    }
-}
-
 /* A GET that the mark sent is told as it comes, what a PATCH was answered with goes with the mark's
  * end. */
 static void on_mark_answered(void *user, const struct kube_response *r)
@@ -359,9 +338,14 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     struct verdict_event how = {.source = VERDICT_BY_MARK, .started_at = r->sent_at};
     struct lease_view lease = {.duration_s = 0};
     bool is_patch = w->chain.action == CHAIN_PATCH;
+    bool is_slow = r->transport_error == KUBE_TRANSPORT_TIMEOUT ||
+                   r->transport_error == KUBE_TRANSPORT_RESOLVE;
     enum chain_answer answer = is_patch ? answer_to_patch(r) : answer_to_read(r);
     w->mark = NULL;
-    note_patience(w, r);
+    w->mark_due_ms = kube_patience_learn(
+        w->mark_due_ms, !is_slow,
+        is_slow ? w->mark_due_ms : mono_since(r->received_at, r->sent_at) / NS_PER_MS,
+        w->config.deadline_ms, MARK_LASTS_MS);
     if (is_patch) {
         text_format(w->mark_failure, sizeof(w->mark_failure), "%s", r->message);
     }
@@ -443,11 +427,10 @@ struct lease_watch *lease_watch_start(struct kube_client *client,
     const struct kube_watch_config watch = {
         .collection_path = w->collection,
         .name = w->name,
-        .silence_ns = SILENCE_NS,
+        .opened = &w->stats.watches,
         .on_object = on_object,
         .on_contact = on_contact,
         .on_failure = on_failure,
-        .on_denied = on_denied,
         .user = w,
     };
     w->watch = kube_watch_start(client, &watch);
@@ -475,12 +458,9 @@ void lease_watch_restart(struct lease_watch *w)
     }
 }
 
-struct lease_watch_stats lease_watch_stats(const struct lease_watch *w)
+const struct lease_watch_stats *lease_watch_stats(const struct lease_watch *w)
 {
-    struct lease_watch_stats stats = w->stats;
-    stats.watches = kube_watch_opened(w->watch);
-    stats.is_polling = w->is_polling;
-    return stats;
+    return &w->stats;
 }
 
 void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at)

@@ -51,7 +51,7 @@ void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease);
 /* Lists and watches anew. Does nothing while the watch is broken. */
 void lease_watch_restart(struct lease_watch *w);
 
-struct lease_watch_stats lease_watch_stats(const struct lease_watch *w);
+const struct lease_watch_stats *lease_watch_stats(const struct lease_watch *w); /* borrowed */
 
 /* Passes a lease that the keeper got as the answer to its own write, which is a mark, too. */
 void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at);

@@ -490,9 +490,9 @@ void record_writer_free(struct record_writer *w)
     free(w);
 }
 
-struct record_writer_stats record_writer_stats(const struct record_writer *w)
+const struct record_writer_stats *record_writer_stats(const struct record_writer *w)
 {
-    return w->stats;
+    return &w->stats;
 }
 
 void record_writer_write(struct record_writer *w, struct mono writer_until)

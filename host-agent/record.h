@@ -115,6 +115,6 @@ struct record_writer_stats {
     uint64_t failures;
     bool is_current; /* the last verdict stands in the file */
 };
-struct record_writer_stats record_writer_stats(const struct record_writer *w);
+const struct record_writer_stats *record_writer_stats(const struct record_writer *w);
 
 #endif

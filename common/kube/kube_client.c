@@ -32,12 +32,17 @@ enum {
     RETRY_AFTER_MAX_S = 86400,
 };
 
+/* They learn apart: a loaded etcd is slow to write and fast to read. Watches and their lists
+ * connect anew: where a fleet comes back at once, handshakes that are given up early are work in
+ * vain. */
+enum patience_kind { READS, WRITES, WATCHES, PATIENCE_KINDS };
+
 struct kube_client {
     struct ev_loop *loop;
     struct kube_conf conf;
     struct curl_loop *curl;    /* NULL until open */
     struct kube_bucket bucket; /* every request passes it */
-    struct kube_patience patience;
+    uint32_t patience_ms[PATIENCE_KINDS];
     LIST_HEAD(kube_calls, kube_call) calls; /* the newest first */
     char last_good[INET6_ADDRSTRLEN];       /* an address of the server that answered; "": none */
     bool draining; /* the next control request takes a new connection: the credentials changed */
@@ -660,10 +665,11 @@ static bool send_again(struct kube_call *call)
     return true;
 }
 
-static enum kube_patience_kind patience_kind(const struct kube_request *request)
+/* How long a request of its kind may take. */
+static uint32_t *patience_of(struct kube_client *client, const struct kube_request *request)
 {
     bool is_watch = request->channel == KUBE_LIST || request->channel == KUBE_STREAM;
-    return request->method != KUBE_GET ? KUBE_WRITES : is_watch ? KUBE_WATCHES : KUBE_READS;
+    return &client->patience_ms[request->method != KUBE_GET ? WRITES : is_watch ? WATCHES : READS];
 }
 
 /* Counts an answer or a failure, and learns from it. */
@@ -674,8 +680,10 @@ static void observe(struct kube_call *call, const struct kube_response *r)
     kube_metrics_count(&call->client->metrics,
                        request->on_bytes ? "WATCH" : kube_status_verb(request->method), r);
     if (is_answered || r->transport_error == KUBE_TRANSPORT_TIMEOUT) {
-        kube_patience_learn(&call->client->patience, patience_kind(request), is_answered,
-                            mono_since(r->received_at, r->sent_at) / NS_PER_MS);
+        uint32_t *patience_ms = patience_of(call->client, request);
+        *patience_ms = kube_patience_learn(*patience_ms, is_answered,
+                                           mono_since(r->received_at, r->sent_at) / NS_PER_MS,
+                                           KUBE_PATIENCE_MS, KUBE_PATIENCE_MAX_MS);
     }
 }
 
@@ -849,7 +857,7 @@ struct kube_call *kube_client_start(struct kube_client *client, const struct kub
         call->request.max_bytes = KUBE_BODY_MAX_BYTES;
     }
     if (request->deadline_ms == 0) {
-        call->request.deadline_ms = kube_patience_ms(&client->patience, patience_kind(request));
+        call->request.deadline_ms = *patience_of(client, request);
     }
     ev_timer_init(&call->next_try, on_next_try, 0., 0.);
     call->next_try.data = call;
@@ -885,33 +893,28 @@ void kube_call_cancel(struct kube_call *call)
     }
 }
 
-static int open_client(struct kube_client *client, struct err *e)
-{
-    const struct curl_loop_config config = {
-        .ended = on_ended, .after = deliver_all, .user = client};
-    int rc = kube_conf_open(&client->conf, clock_mono_now(), e);
-    if (rc != 0) {
-        return rc;
-    }
-    client->curl = curl_loop_new(client->loop, &config);
-    kube_bucket_init(&client->bucket, clock_mono_now());
-    client->metrics.has_expiry = kube_conf_expiry(&client->conf, &client->metrics.expiry);
-    locate_server(client);
-    return 0;
-}
-
 int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_client **out,
                     struct err *e)
 {
     struct kube_client *client = MEM_NEW(struct kube_client);
+    const struct curl_loop_config config = {
+        .ended = on_ended, .after = deliver_all, .user = client};
+    struct mono now = clock_mono_now();
     client->loop = loop;
     client->conf = *conf;
     *conf = (struct kube_conf){0};
-    int rc = open_client(client, e);
+    int rc = kube_conf_open(&client->conf, now, e);
     if (rc != 0) {
         kube_client_free(client);
         return rc;
     }
+    client->curl = curl_loop_new(loop, &config);
+    kube_bucket_init(&client->bucket, now);
+    for (int i = 0; i < PATIENCE_KINDS; i++) {
+        client->patience_ms[i] = KUBE_PATIENCE_MS;
+    }
+    client->metrics.has_expiry = kube_conf_expiry(&client->conf, &client->metrics.expiry);
+    locate_server(client);
     *out = client;
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's decisions that need no connection: how many requests are sent, how long each may
- * take, and where a line of a watch ends. CORE: `now` is an argument.
+ * The client's decisions that need no connection: how many requests are sent and how long each
+ * may take. CORE: `now` is an argument.
  */
 #ifndef KUBE_KUBE_CORE_H
 #define KUBE_KUBE_CORE_H
@@ -53,30 +53,9 @@ void kube_bucket_return(struct kube_bucket *b);
 
 enum { KUBE_PATIENCE_MS = 5000, KUBE_PATIENCE_MAX_MS = 40000 };
 
-enum kube_patience_kind { KUBE_READS, KUBE_WRITES, KUBE_WATCHES, KUBE_PATIENCE_KINDS };
-
-struct kube_patience {
-    uint32_t longer_ms[KUBE_PATIENCE_KINDS]; /* beyond KUBE_PATIENCE_MS; start with {0} */
-};
-
-uint32_t kube_patience_ms(const struct kube_patience *p, enum kube_patience_kind kind);
-/* A request has ended after `took_ms`: it was answered, or not in time. */
-void kube_patience_learn(struct kube_patience *p, enum kube_patience_kind kind, bool is_answered,
-                         int64_t took_ms);
-
-/* ---- lines -----------------------------------------------------------------------------------
- *
- * One JSON object per line, ended by LF (api-machinery's JSON framer). A line longer than the bound
- * is an error, not a truncation: half an event is no event. */
-
-enum watch_line_result {
-    WATCH_LINE_MORE,     /* what is left is the beginning of a line: to be kept for the next call */
-    WATCH_LINE_READY,    /* a line, without its LF; lies in the bytes */
-    WATCH_LINE_TOO_LONG, /* its end is not within `max_bytes`: start over */
-};
-
-/* Takes from *bytes, moving it and *len on. Empty lines are skipped. */
-enum watch_line_result watch_line_next(const char **bytes, size_t *len, size_t max_bytes,
-                                       const char **out_line, size_t *out_len);
+/* How long the next one may take, where one that might take `now_ms` has ended after `took_ms`: it
+ * was answered, or not in time. */
+uint32_t kube_patience_learn(uint32_t now_ms, bool is_answered, int64_t took_ms, uint32_t least_ms,
+                             uint32_t most_ms);
 
 #endif

@@ -514,9 +514,9 @@ void kube_sync_set_check(struct kube_sync *s, int64_t check_ns)
     }
 }
 
-struct kube_sync_stats kube_sync_stats(const struct kube_sync *s)
+const struct kube_sync_stats *kube_sync_stats(const struct kube_sync *s)
 {
-    return s->stats;
+    return &s->stats;
 }
 
 const char *kube_object_uid(const json_t *object)

@@ -87,7 +87,7 @@ void kube_sync_saw(struct kube_sync *s, const json_t *object);
 /* At rest it is looked at anew so often; 0: never, as at the start. */
 void kube_sync_set_check(struct kube_sync *s, int64_t check_ns);
 
-struct kube_sync_stats kube_sync_stats(const struct kube_sync *s);
+const struct kube_sync_stats *kube_sync_stats(const struct kube_sync *s);
 
 /* The UID of an object; NULL: it shows none that is usable. Borrowed. */
 const char *kube_object_uid(const json_t *object);

@@ -8,19 +8,17 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "kube/kube_answer.h"
-#include "kube/kube_client.h"
-#include "kube/kube_core.h"
 
 #include <curl/curl.h>
 #include <ev.h>
 #include <stdlib.h>
 
-#define DEFAULT_SILENCE_NS (90 * NS_PER_SEC)
-#define RETRY_MAX_NS       (15 * NS_PER_SEC)
-#define RETRY_BASE_NS      (500 * NS_PER_MS)
-#define SHORT_WATCH_NS     (10 * NS_PER_SEC)  /* a server that ends one sooner is sick */
-#define GONE_CALM_NS       (60 * NS_PER_SEC)  /* two 410 within that are no mere compaction */
-#define DENIED_MAX_NS      (600 * NS_PER_SEC) /* a right may be granted at any time */
+#define SILENCE_NS     (90 * NS_PER_SEC) /* bookmarks come each minute */
+#define RETRY_MAX_NS   (15 * NS_PER_SEC)
+#define RETRY_BASE_NS  (500 * NS_PER_MS)
+#define SHORT_WATCH_NS (10 * NS_PER_SEC)  /* a server that ends one sooner is sick */
+#define GONE_CALM_NS   (60 * NS_PER_SEC)  /* two 410 within that are no mere compaction */
+#define DENIED_MAX_NS  (600 * NS_PER_SEC) /* a right may be granted at any time */
 
 enum {
     WATCH_LEAST_S = 300, /* the server ends each after a random time, as client-go asks */
@@ -39,7 +37,6 @@ struct kube_watch {
     struct mono accepted_at;     /* the stream, by the server; MONO_NEVER: it is not */
     struct mono heard_at;
     struct mono gone_at; /* the last 410; 0: none */
-    uint64_t opened;     /* streams that the server accepted */
     ev_timer timer;      /* the next try, or the next look at the silence */
     struct backoff backoff;
     struct backoff denied; /* of tries in a row that were answered with 403 */
@@ -84,12 +81,11 @@ static void fail_watch(struct kube_watch *w, const struct kube_response *r)
     drop_call(w);
     if (r->http_status == 403) {
         arm_watch(w, backoff_next_ns(&w->denied, 0));
-        w->config.on_denied(w->config.user, r);
-        return;
+    } else {
+        int64_t least_ns = r->retry_after_ms > 0 ? mono_ns_mul(r->retry_after_ms, NS_PER_MS) : 0;
+        backoff_reset(&w->denied); /* the next denial may be that of another server */
+        arm_watch(w, backoff_next_ns(&w->backoff, least_ns));
     }
-    int64_t least_ns = r->retry_after_ms > 0 ? mono_ns_mul(r->retry_after_ms, NS_PER_MS) : 0;
-    backoff_reset(&w->denied); /* the next denial may be that of another server */
-    arm_watch(w, backoff_next_ns(&w->backoff, least_ns));
     w->config.on_failure(w->config.user, r);
 }
 
@@ -165,9 +161,8 @@ static bool on_line(struct kube_watch *w, const char *line, size_t len)
     if (text_equal(type, "BOOKMARK")) {
         w->config.on_contact(w->config.user);
     } else if (text_equal(name, w->name)) {
-        bool gone = text_equal(type, "DELETED");
-        w->config.on_object(w->config.user, gone ? KUBE_WATCH_ABSENT : KUBE_WATCH_PRESENT, object,
-                            false, (struct mono){0});
+        w->config.on_object(w->config.user, text_equal(type, "DELETED") ? NULL : object,
+                            (struct mono){0});
     }
     return w->call; /* the owner may have restarted us */
 }
@@ -175,10 +170,32 @@ static bool on_line(struct kube_watch *w, const char *line, size_t len)
 static void on_accepted(struct kube_watch *w)
 {
     w->accepted_at = w->heard_at;
-    w->opened++;
+    if (w->config.opened) {
+        ++*w->config.opened;
+    }
     backoff_reset(&w->denied);
-    arm_watch(w, w->config.silence_ns);
+    arm_watch(w, SILENCE_NS);
     w->config.on_contact(w->config.user);
+}
+
+/* The next line that is not empty, without its LF, out of what has come: one JSON object each
+ * (api-machinery's JSON framer). NULL: what is left is the beginning of one. */
+static const char *watch_line_next(const char **bytes, size_t *left, size_t *out_len)
+{
+    while (*left > 0) {
+        const char *line = *bytes;
+        const char *end = memchr(line, '\n', *left);
+        if (!end) {
+            return NULL;
+        }
+        *out_len = (size_t)(end - line);
+        *bytes += *out_len + 1;
+        *left -= *out_len + 1;
+        if (*out_len > 0) {
+            return line;
+        }
+    }
+    return NULL;
 }
 
 static void on_stream_bytes(void *user, struct buf *inbox)
@@ -192,24 +209,20 @@ static void on_stream_bytes(void *user, struct buf *inbox)
         return; /* the owner has restarted us */
     }
     const char *bytes = buf_text(inbox);
-    size_t left = inbox->len;
     const char *line;
-    size_t line_len;
-    for (;;) {
-        switch (watch_line_next(&bytes, &left, KUBE_WATCH_LINE_MAX_BYTES, &line, &line_len)) {
-        case WATCH_LINE_MORE:
-            buf_consume(inbox, inbox->len - left);
+    size_t left = inbox->len;
+    size_t len = 0;
+    while ((line = watch_line_next(&bytes, &left, &len)) && len <= KUBE_WATCH_LINE_MAX_BYTES) {
+        if (!on_line(w, line, len)) {
             return;
-        case WATCH_LINE_TOO_LONG:
-            w->version[0] = '\0';
-            break_stream(w, ERR_LIMIT, "an event is larger than allowed");
-            return;
-        case WATCH_LINE_READY:
-            if (!on_line(w, line, line_len)) {
-                return;
-            }
         }
     }
+    if (line || left > KUBE_WATCH_LINE_MAX_BYTES) { /* not cut: half an event is no event */
+        w->version[0] = '\0';
+        break_stream(w, ERR_LIMIT, "an event is larger than allowed");
+        return;
+    }
+    buf_consume(inbox, inbox->len - left);
 }
 
 static void on_stream_done(void *user, const struct kube_response *r)
@@ -289,8 +302,7 @@ static void on_listed(void *user, const struct kube_response *r)
     }
     const json_t *object = find_item(items, w->name);
     arm_watch(w, 0); /* opens the stream after the owner has seen this state */
-    w->config.on_object(w->config.user, object ? KUBE_WATCH_PRESENT : KUBE_WATCH_ABSENT, object,
-                        true, r->sent_at);
+    w->config.on_object(w->config.user, object, r->sent_at);
 }
 
 static void start_list(struct kube_watch *w)
@@ -303,7 +315,7 @@ static void start_list(struct kube_watch *w)
 static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct kube_watch *w = timer->data;
-    int64_t left_ns = w->config.silence_ns - mono_since(clock_mono_now(), w->heard_at);
+    int64_t left_ns = SILENCE_NS - mono_since(clock_mono_now(), w->heard_at);
     if (!w->call && w->version[0] == '\0') {
         start_list(w);
     } else if (!w->call) {
@@ -325,9 +337,6 @@ struct kube_watch *kube_watch_start(struct kube_client *client,
     w->query =
         mem_format("%s?fieldSelector=metadata.name%%3D%s", config->collection_path, config->name);
     w->accepted_at = MONO_NEVER;
-    if (w->config.silence_ns == 0) {
-        w->config.silence_ns = DEFAULT_SILENCE_NS;
-    }
     backoff_init(&w->backoff, RETRY_BASE_NS, RETRY_MAX_NS,
                  (uint64_t)clock_wall_now().ns ^
                      crc32c_compute(config->name, strlen(config->name)));
@@ -352,11 +361,6 @@ void kube_watch_hope(struct kube_watch *watch)
         backoff_reset(&watch->denied);
         arm_watch(watch, backoff_next_ns(&watch->denied, 0));
     }
-}
-
-uint64_t kube_watch_opened(const struct kube_watch *watch)
-{
-    return watch->opened;
 }
 
 void kube_watch_stop(struct kube_watch *watch)

@@ -4,10 +4,10 @@
  * resourceVersion, for ever. Loop thread only.
  *
  * Resumes by resourceVersion after an ordinary close; starts over with a LIST after 410, an ERROR
- * event, garbage or "too large resource version". Bookmarks are asked for. A line is bounded by
- * KUBE_WATCH_LINE_MAX_BYTES. Where list or watch is forbidden (403) it says so through `denied`,
- * and asks again within a second, then ever more rarely, up to ten minutes apart; the owner reads
- * meanwhile.
+ * event, garbage or "too large resource version". Bookmarks are asked for; without a byte for a
+ * minute and a half it connects anew. A line is bounded by KUBE_WATCH_LINE_MAX_BYTES. Where list or
+ * watch is forbidden (403) it asks again within a second, then ever more rarely, up to ten minutes
+ * apart; the owner reads meanwhile.
  * Retries have full jitter and a cap, and honour Retry-After up to the cap. Only the first 410 in a
  * minute is followed at once; a stream that ends within seconds counts as a failure.
  */
@@ -18,26 +18,21 @@
 
 enum { KUBE_WATCH_LINE_MAX_BYTES = 64 << 10 };
 
-enum kube_watch_event { KUBE_WATCH_PRESENT, KUBE_WATCH_ABSENT };
-
 struct kube_watch;
 
 struct kube_watch_config {
     const char *collection_path; /* ".../namespaces/ns/leases"; copied */
     const char *name;            /* metadata.name; copied */
-    int64_t silence_ns; /* no byte for so long (no event, no bookmark): reconnect; 0: 90 s */
+    uint64_t *opened; /* counts the watches that the server accepted; NULL: nobody asks */
 
-    /* The object exists, in this state (borrowed), or does not exist. `listed` tells whether this
-     * comes from a LIST, which is quorum-fresh as of `sent_at`; for a watch event `sent_at` is 0.
-     */
-    void (*on_object)(void *user, enum kube_watch_event event, const json_t *object, bool listed,
-                      struct mono sent_at);
+    /* The object is in this state (borrowed); NULL: it does not exist. `sent_at` is of the LIST
+     * that says so, which is quorum-fresh as of then; 0: a watch event does. */
+    void (*on_object)(void *user, const json_t *object, struct mono sent_at);
     /* A byte of life from the server: bookmark, event or accepted watch. */
     void (*on_contact)(void *user);
-    /* List or watch failed (not for an ordinary close); it will be retried. */
+    /* List or watch failed (not for an ordinary close) or is denied (403), each time; it will be
+     * retried. */
     void (*on_failure)(void *user, const struct kube_response *response);
-    /* 403 on list or watch, each time. */
-    void (*on_denied)(void *user, const struct kube_response *response);
     void *user;
 };
 
@@ -49,8 +44,6 @@ void kube_watch_restart(struct kube_watch *watch);
 /* There is a sign of another API server, or of other rights: where the watch is denied, it is tried
  * for again soon. */
 void kube_watch_hope(struct kube_watch *watch);
-/* How many watches the server has accepted, for metrics. */
-uint64_t kube_watch_opened(const struct kube_watch *watch);
 void kube_watch_stop(struct kube_watch *watch); /* frees it; accepts NULL; not within a callback */
 
 #endif

@@ -275,11 +275,10 @@ static void slice_set_check(struct slice_publisher *p)
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
-static void on_watch_object(void *user, enum kube_watch_event event, const json_t *object,
-                            bool listed, struct mono sent_at)
+static void on_watch_object(void *user, const json_t *object, struct mono sent_at)
 {
     struct slice_publisher *p = user;
-    kube_sync_saw(p->sync, event == KUBE_WATCH_PRESENT ? object : NULL);
+    kube_sync_saw(p->sync, object);
 }
 
 static void on_watch_contact(void *user)
@@ -291,12 +290,11 @@ static void on_watch_contact(void *user)
 
 static void on_watch_failure(void *user, const struct kube_response *response)
 {
-    log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
-}
-
-static void on_watch_denied(void *user, const struct kube_response *response)
-{
     struct slice_publisher *p = user;
+    if (response->http_status != 403) {
+        log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
+        return;
+    }
     if (p->is_polling) { /* once may be an API server that has just started */
         log_limited(&p->denied, SELDOM_WARN_NS, LOG_WARN, "dra",
                     "watching ResourceSlices is forbidden (%s): a slice that the kubelet removed "
@@ -314,7 +312,6 @@ static void start_watch(struct slice_publisher *p)
                                              .on_object = on_watch_object,
                                              .on_contact = on_watch_contact,
                                              .on_failure = on_watch_failure,
-                                             .on_denied = on_watch_denied,
                                              .user = p};
     if (!p->watch) {
         p->watch = kube_watch_start(p->client, &config);
@@ -484,7 +481,7 @@ void slice_publisher_publish(struct slice_publisher *p, const char *taint)
 
 struct slice_stats slice_publisher_stats(const struct slice_publisher *p)
 {
-    struct kube_sync_stats sync = kube_sync_stats(p->sync);
+    const struct kube_sync_stats *sync = kube_sync_stats(p->sync);
     return (struct slice_stats){
-        .writes = sync.written, .failures = sync.failed, .is_published = p->is_published};
+        .writes = sync->written, .failures = sync->failed, .is_published = p->is_published};
 }

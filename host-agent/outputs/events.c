@@ -425,7 +425,7 @@ void events_on_written(struct events *x, events_written_fn *written, void *user)
     x->user = user;
 }
 
-struct event_stats events_stats(const struct events *x)
+const struct event_stats *events_stats(const struct events *x)
 {
-    return x->stats;
+    return &x->stats;
 }

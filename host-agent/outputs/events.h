@@ -80,6 +80,6 @@ void events_tell_pod(struct events *x, const struct event *event);
 /* Takes back what waits about pods with that action. */
 void events_withdraw(struct events *x, const char *action);
 
-struct event_stats events_stats(const struct events *x);
+const struct event_stats *events_stats(const struct events *x);
 
 #endif

@@ -530,7 +530,7 @@ void podnet_free(struct podnet *p)
     free(p);
 }
 
-struct podnet_stats podnet_stats(const struct podnet *p)
+const struct podnet_stats *podnet_stats(const struct podnet *p)
 {
-    return p->stats;
+    return &p->stats;
 }

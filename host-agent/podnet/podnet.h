@@ -53,9 +53,9 @@ struct podnet_config {
 };
 
 struct podnet_stats {
-    size_t sandboxes; /* of the last list */
-    size_t unseen;    /* of the last look: could not be looked at */
-    size_t lost;
+    uint64_t sandboxes; /* of the last list */
+    uint64_t unseen;    /* of the last look: could not be looked at */
+    uint64_t lost;
     uint64_t scans;
     uint64_t scan_failures;
     uint64_t found; /* as lost, in all */
@@ -69,7 +69,7 @@ void podnet_free(struct podnet *p); /* before the client; accepts NULL; not with
 
 void podnet_publish(struct podnet *p, const struct readiness *verdict);
 
-struct podnet_stats podnet_stats(const struct podnet *p);
+const struct podnet_stats *podnet_stats(const struct podnet *p);
 
 /* What the kubelet does once a sandbox of the pod with this UID is stopped, by a list with the pod
  * of its name; UNKNOWN if that is another pod, or is ending. `why` says of NEVER what would come of

@@ -180,7 +180,7 @@ static size_t count_due(const struct fleet *f)
     size_t room = CONNECTING_MAX;
     for (size_t i = 0; i < f->rolled && room > 0; i++) {
         const struct monitor *m = f->sides[i].monitor;
-        room -= m && lease_watch_stats(monitor_parts(m)->watch).watches == 0;
+        room -= m && lease_watch_stats(monitor_parts(m)->watch)->watches == 0;
     }
     return f->per_look < room ? f->per_look : room;
 }

@@ -90,17 +90,20 @@ static void print_common(void)
 
 static void print_host(void)
 {
+    const struct readiness verdict = {.observed = {.ns = 1},
+                                      .lease_until = {.ns = 1},
+                                      .dpu_rebooted = {.ns = 1},
+                                      .host_probes = {.count = 1}};
     const struct host_snapshot s = {
-        .verdict = {.observed = {.ns = 1},
-                    .lease_until = {.ns = 1},
-                    .dpu_rebooted = {.ns = 1},
-                    .host_probes = {.count = 1}},
+        .verdict = &verdict,
         .monitor = {.has_skew = true},
-        .has_lease = true,
+        .record = &(struct record_writer_stats){0},
+        .watch = &(struct lease_watch_stats){0},
+        .keeper = &(struct kube_sync_stats){0},
+        .events = &(struct event_stats){0},
+        .condition = &(struct kube_sync_stats){0},
+        .pods = &(struct podnet_stats){0},
         .has_dra = true,
-        .has_events = true,
-        .has_condition = true,
-        .has_pods = true,
     };
     struct buf page;
     buf_init(&page, METRICS_PAGE_MAX_BYTES);

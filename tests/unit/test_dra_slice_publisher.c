@@ -131,9 +131,7 @@ static bool rests(struct world *w)
 /* NULL: it is gone. */
 static void watch_shows(struct world *w, const json_t *object)
 {
-    w->client->watch.on_object(w->client->watch.user,
-                               object ? KUBE_WATCH_PRESENT : KUBE_WATCH_ABSENT, object, false,
-                               (struct mono){0});
+    w->client->watch.on_object(w->client->watch.user, object, (struct mono){0});
 }
 
 /* A list of that one. */
@@ -516,8 +514,8 @@ TEST_WITH(forbidden_watch_is_replaced_by_polling, setup, teardown)
 {
     struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
-    struct kube_response denied = {.message = "no", .received_at = world.now};
-    w->client->watch.on_denied(w->client->watch.user, &denied);
+    struct kube_response denied = {.http_status = 403, .message = "no", .received_at = world.now};
+    w->client->watch.on_failure(w->client->watch.user, &denied);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(wait_asked(w), SLICE_POLL_NS);
         assert_asked(w, KUBE_GET, SLICES LIST_QUERY);

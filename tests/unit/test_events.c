@@ -113,7 +113,7 @@ TEST(a_change_makes_one_event_with_its_own_time)
     world_answer(201, "{}");
     assert_false(world.client.is_busy);
     assert_true(mono_is_never(world.timer.deadline));
-    assert_int_equal(events_stats(x).created, 1);
+    assert_int_equal(events_stats(x)->created, 1);
     publish(x, &READY);
     assert_null(json_object_get(world.client.body, "related")); /* it names no lease */
     assert_string_equal(sent("type"), "Normal");
@@ -180,7 +180,7 @@ TEST(the_same_again_is_told_again)
         publish(x, i % 2 == 0 ? &EXPIRED : &READY);
         assert_int_equal(drain(), 1);
     }
-    assert_int_equal(events_stats(x).created, 4);
+    assert_int_equal(events_stats(x)->created, 4);
     events_free(x);
 }
 
@@ -313,8 +313,8 @@ TEST(what_each_answer_leads_to)
         world_answer_reason(rows[i].http_status, NULL, rows[i].reason);
         assert_false(world.client.is_busy);
         assert_int_equal(written, rows[i].written);
-        assert_int_equal(events_stats(x).created, rows[i].written);
-        assert_int_equal(events_stats(x).failed, 1 - rows[i].written);
+        assert_int_equal(events_stats(x)->created, rows[i].written);
+        assert_int_equal(events_stats(x)->failed, 1 - rows[i].written);
         world_pass(rows[i].quiet_s * NS_PER_SEC);
         assert_false(world.client.is_busy);
         if (rows[i].again_s > 0) {
@@ -341,7 +341,7 @@ TEST(a_server_that_stays_away_is_asked_less_and_less_often)
         world_pass(31 * NS_PER_SEC);
     }
     world_answer(201, "{}");
-    assert_int_equal(events_stats(x).created, 1);
+    assert_int_equal(events_stats(x)->created, 1);
     publish(x, &READY);
     world_answer(0, NULL); /* the next one fails for the first time */
     world_pass(2 * NS_PER_SEC);
@@ -389,7 +389,7 @@ TEST(what_an_outage_holds_up_is_written_after_it)
         world_answer(201, "{}");
     }
     assert_false(world.client.is_busy);
-    assert_int_equal(events_stats(x).created, 5);
+    assert_int_equal(events_stats(x)->created, 5);
     events_free(x);
 }
 
@@ -404,7 +404,7 @@ TEST(of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted)
     world_answer(201, "{}");
     assert_string_equal(sent("note"), "silent");
     assert_int_equal(drain(), EVENT_NODE_QUEUE - 1);
-    assert_int_equal(events_stats(x).suppressed, 3);
+    assert_int_equal(events_stats(x)->suppressed, 3);
     events_free(x);
 }
 
@@ -418,8 +418,8 @@ TEST(what_is_refused_is_left_out_and_the_next_tells_of_it)
     assert_false(world.client.is_busy);
     publish(x, &EXPIRED);
     assert_string_equal(sent("note"), "silent; changes before this one without an Event: 2");
-    assert_int_equal(events_stats(x).failed, 2);
-    assert_int_equal(events_stats(x).suppressed, 2);
+    assert_int_equal(events_stats(x)->failed, 2);
+    assert_int_equal(events_stats(x)->suppressed, 2);
     events_free(x);
 }
 
@@ -443,7 +443,7 @@ TEST(a_storm_is_cut_to_the_burst_and_then_to_one_a_minute)
         writes += drain();
         world_pass(NS_PER_SEC);
     }
-    assert_int_equal(events_stats(x).suppressed + (uint64_t)writes, STORM_S);
+    assert_int_equal(events_stats(x)->suppressed + (uint64_t)writes, STORM_S);
     events_free(x);
 }
 
@@ -522,7 +522,7 @@ static void random_life(uint32_t seed)
             world_answer(statuses[next_random(&random) % ARRAY_LEN(statuses)], NULL);
         }
         uint64_t most = EVENT_BURST + (uint64_t)((world.now.ns - begun.ns) / EVENT_REFILL_NS);
-        assert_true(events_stats(x).created <= most);
+        assert_true(events_stats(x)->created <= most);
     }
     publish(x, &UNHEALTHY);
     publish(x, &READY);
@@ -580,7 +580,7 @@ TEST(an_event_about_a_pod_is_in_its_namespace)
               "\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"namespace\":\"shop\",\"name\":\"web\","
               "\"uid\":\"pod-uid\"}}");
     assert_int_equal(drain(), 1);
-    assert_int_equal(events_stats(x).created, 0); /* these count those about the Node */
+    assert_int_equal(events_stats(x)->created, 0); /* these count those about the Node */
     events_free(x);
 }
 

@@ -6,19 +6,29 @@
 
 #define AT(seconds) ((struct mono){(int64_t)((seconds)*1e9)})
 
+/* What the page is made of. */
+static struct readiness verdict;
+static struct record_writer_stats record;
+static struct lease_watch_stats watch;
+static const struct kube_sync_stats keeper = {.written = 14};
+
 static struct host_snapshot living(void)
 {
+    verdict = (struct readiness){.state = READINESS_READY,
+                                 .admit = true,
+                                 .reason = REASON_LEASE_RENEWED,
+                                 .observed = AT(1000),
+                                 .lease_until = AT(1040),
+                                 .lease = {.duration_s = 40}};
+    record = (struct record_writer_stats){.writes = 9, .is_current = true};
+    watch = (struct lease_watch_stats){.confirmed = 0};
     return (struct host_snapshot){
         .now = AT(1005.5),
-        .verdict = {.state = READINESS_READY,
-                    .admit = true,
-                    .reason = REASON_LEASE_RENEWED,
-                    .observed = AT(1000),
-                    .lease_until = AT(1040),
-                    .lease = {.duration_s = 40}},
+        .verdict = &verdict,
         .monitor = {.renewals = 7, .api_reachable = true},
-        .record = {.writes = 9, .is_current = true},
-        .has_lease = true,
+        .record = &record,
+        .watch = &watch,
+        .keeper = &keeper,
     };
 }
 
@@ -61,9 +71,9 @@ TEST_WITH(each_verdict_sets_its_own_place_of_ten, NULL, NULL)
         struct buf page;
         char sample[128];
         struct host_snapshot s = living();
-        s.verdict.state = rows[i].state;
-        s.verdict.reason = rows[i].reason;
-        s.verdict.admit = rows[i].admit;
+        verdict.state = rows[i].state;
+        verdict.reason = rows[i].reason;
+        verdict.admit = rows[i].admit;
         s.monitor.changes[rows[i].reason] = 3;
         write_page(&s, &page);
         (void)snprintf(sample, sizeof(sample), "readiness{%s}", rows[i].sample);
@@ -82,7 +92,7 @@ TEST(each_host_probe_has_one_word)
 {
     struct buf page;
     struct host_snapshot s = living();
-    s.verdict.host_probes = (struct readiness_host_probes){
+    verdict.host_probes = (struct readiness_host_probes){
         .count = 2,
         .each = {{.probe = "exec:\"a\"", .says = HOST_PROBE_FAILED}, {.probe = "netdev:p0"}}};
     write_page(&s, &page);
@@ -97,9 +107,9 @@ TEST(marks_are_counted_by_their_outcome)
 {
     struct buf page;
     struct host_snapshot s = living();
-    s.watch.marks[CHAIN_TAKEN] = 4;
-    s.watch.marks[CHAIN_DENIED] = 2;
-    s.watch.may_not_write = true;
+    watch.marks[CHAIN_TAKEN] = 4;
+    watch.marks[CHAIN_DENIED] = 2;
+    watch.may_not_write = true;
     write_page(&s, &page);
     assert_true(view_value(&page, "lease_marks_total{outcome=\"taken\"}") == 4);
     assert_true(view_value(&page, "lease_marks_total{outcome=\"denied\"}") == 2);
@@ -129,8 +139,8 @@ TEST(what_was_never_seen_has_no_sample)
 {
     struct buf page;
     struct host_snapshot s = living();
-    s.verdict.observed = (struct mono){0};
-    s.verdict.lease_until = (struct mono){0};
+    verdict.observed = (struct mono){0};
+    verdict.lease_until = (struct mono){0};
     write_page(&s, &page);
     assert_false(view_has(&page, "last_renewal_age_seconds"));
     assert_false(view_has(&page, "readiness_valid_seconds"));
@@ -147,7 +157,7 @@ TEST(parts_that_are_off_have_no_families)
 {
     struct buf page;
     struct host_snapshot s = living();
-    s.has_lease = false;
+    s.watch = NULL;
     write_page(&s, &page);
     assert_false(view_has(&page, "renewals_observed_total"));
     assert_false(view_has(&page, "api_reachable"));
@@ -191,12 +201,11 @@ TEST(each_counter_has_its_own_sample)
     };
     struct buf page;
     struct host_snapshot s = living();
-    s.watch = (struct lease_watch_stats){
+    watch = (struct lease_watch_stats){
         .confirmed = 11, .confirm_failed = 12, .watches = 13, .is_polling = true};
-    s.lease_writes = 14;
     s.monitor.api_reachable = false;
     s.monitor.outage_ns = 1500 * NS_PER_MS;
-    s.record.failures = 15;
+    record.failures = 15;
     s.has_dra = true;
     s.dra = (struct dra_stats){.is_registered = true,
                                .is_slice_published = true,
@@ -209,10 +218,8 @@ TEST(each_counter_has_its_own_sample)
                                .claims_unprepared = 27,
                                .slice_writes = 28,
                                .slice_failures = 29};
-    s.has_events = true;
-    s.events = (struct event_stats){.created = 31, .suppressed = 33, .failed = 34};
-    s.has_condition = true;
-    s.condition = (struct kube_sync_stats){.written = 41, .failed = 42};
+    s.events = &(struct event_stats){.created = 31, .suppressed = 33, .failed = 34};
+    s.condition = &(struct kube_sync_stats){.written = 41, .failed = 42};
     write_page(&s, &page);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_true(view_value(&page, rows[i].sample) == rows[i].value);

@@ -53,14 +53,10 @@ void kube_bucket_return(struct kube_bucket *b)
     taken--;
 }
 
-uint32_t kube_patience_ms(const struct kube_patience *p, enum kube_patience_kind kind)
+uint32_t kube_patience_learn(uint32_t now_ms, bool is_answered, int64_t took_ms, uint32_t least_ms,
+                             uint32_t most_ms)
 {
-    return KUBE_PATIENCE_MS;
-}
-
-void kube_patience_learn(struct kube_patience *p, enum kube_patience_kind kind, bool is_answered,
-                         int64_t took_ms)
-{
+    return now_ms;
 }
 
 struct done {

@@ -3,7 +3,6 @@
 #include "tests/support/case.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 static struct mono at_ms(int64_t ms)
 {
@@ -87,118 +86,21 @@ TEST(urgent_ones_without_end_starve_nobody)
     assert_in_range(taken, 50, 50 + KUBE_BUCKET_RESERVE + 1);
 }
 
-TEST(each_timeout_doubles_it_up_to_a_bound)
+TEST(patience_doubles_with_each_timeout_until_an_answer_is_fast)
 {
-    static const uint32_t steps_ms[] = {5000, 10000, 20000, 40000, 40000, 40000};
-    struct kube_patience p = {{0}};
-    for (size_t i = 0; i < sizeof(steps_ms) / sizeof(steps_ms[0]); i++) {
-        assert_int_equal(kube_patience_ms(&p, KUBE_WRITES), steps_ms[i]);
-        kube_patience_learn(&p, KUBE_WRITES, false, steps_ms[i]);
+    static const struct {
+        uint32_t now_ms;
+        bool is_answered;
+        int64_t took_ms;
+        uint32_t next_ms;
+    } rows[] = {
+        {5, false, 5, 10},   {10, false, 11, 20}, {20, false, 20, 35},
+        {35, false, 35, 35}, {10, false, 9, 10}, /* of those that hung together one counts */
+        {10, true, 5, 10},   {20, true, 30, 20},  {20, true, 4, 5},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(
+            kube_patience_learn(rows[i].now_ms, rows[i].is_answered, rows[i].took_ms, 5, 35),
+            rows[i].next_ms);
     }
-}
-
-TEST(those_that_hung_together_count_once)
-{
-    struct kube_patience p = {{0}};
-    for (int i = 0; i < 5; i++) {
-        kube_patience_learn(&p, KUBE_READS, false, 5001);
-    }
-    assert_int_equal(kube_patience_ms(&p, KUBE_READS), 10000);
-}
-
-TEST(a_slow_answer_keeps_it_and_a_fast_one_ends_it)
-{
-    struct kube_patience p = {{0}};
-    kube_patience_learn(&p, KUBE_WRITES, false, 5000);
-    kube_patience_learn(&p, KUBE_WRITES, true, 6000);
-    assert_int_equal(kube_patience_ms(&p, KUBE_WRITES), 10000);
-    kube_patience_learn(&p, KUBE_WRITES, true, 4999);
-    assert_int_equal(kube_patience_ms(&p, KUBE_WRITES), 5000);
-}
-
-/* Each write of the keeper follows reads. */
-TEST(fast_reads_take_nothing_from_slow_writes)
-{
-    struct kube_patience p = {{0}};
-    kube_patience_learn(&p, KUBE_WRITES, false, 5000);
-    kube_patience_learn(&p, KUBE_READS, true, 1);
-    assert_int_equal(kube_patience_ms(&p, KUBE_WRITES), 10000);
-    assert_int_equal(kube_patience_ms(&p, KUBE_READS), 5000);
-}
-
-enum { LINE_BYTES = 16 };
-
-struct fixture {
-    char inbox[64];
-    size_t used;
-    char seen[64]; /* the lines, each followed by '|' */
-};
-
-static void start(struct fixture *f)
-{
-    memset(f, 0, sizeof(*f));
-}
-
-/* More has come: notes the lines and keeps the rest; returns the last result. */
-static enum watch_line_result feed(struct fixture *f, const char *bytes, size_t len)
-{
-    assert_true(f->used + len <= sizeof(f->inbox));
-    memcpy(f->inbox + f->used, bytes, len);
-    const char *at = f->inbox;
-    size_t left = f->used + len;
-    const char *line;
-    size_t line_len;
-    enum watch_line_result result;
-    while ((result = watch_line_next(&at, &left, LINE_BYTES, &line, &line_len)) ==
-           WATCH_LINE_READY) {
-        assert_true(line_len > 0 && line_len <= LINE_BYTES);
-        (void)strncat(f->seen, line, line_len);
-        (void)strcat(f->seen, "|");
-    }
-    memmove(f->inbox, at, left);
-    f->used = left;
-    return result;
-}
-
-TEST(lines_come_out_wherever_the_network_cut_them)
-{
-    static const char stream[] = "{\"a\":1}\n{\"b\":2}\n\n{\"c\":3}\n";
-    const size_t len = sizeof(stream) - 1;
-    for (size_t first = 0; first <= len; first++) {
-        for (size_t second = first; second <= len; second++) {
-            struct fixture f;
-            start(&f);
-            assert_int_equal(feed(&f, stream, first), WATCH_LINE_MORE);
-            assert_int_equal(feed(&f, stream + first, second - first), WATCH_LINE_MORE);
-            assert_int_equal(feed(&f, stream + second, len - second), WATCH_LINE_MORE);
-            assert_string_equal(f.seen, "{\"a\":1}|{\"b\":2}|{\"c\":3}|");
-        }
-    }
-}
-
-TEST(line_of_exactly_the_bound_fits_and_one_byte_more_does_not)
-{
-    struct fixture f;
-    start(&f);
-    assert_int_equal(feed(&f, "0123456789abcdef\n", 17), WATCH_LINE_MORE);
-    assert_string_equal(f.seen, "0123456789abcdef|");
-    assert_int_equal(feed(&f, "0123456789abcdefg\n", 18), WATCH_LINE_TOO_LONG);
-}
-
-TEST(over_long_line_in_pieces_is_noticed)
-{
-    struct fixture f;
-    start(&f);
-    assert_int_equal(feed(&f, "0123456789", 10), WATCH_LINE_MORE);
-    assert_int_equal(feed(&f, "0123456789", 10), WATCH_LINE_TOO_LONG);
-    assert_string_equal(f.seen, "");
-}
-
-TEST(no_bytes_are_no_line)
-{
-    struct fixture f;
-    start(&f);
-    assert_int_equal(feed(&f, "", 0), WATCH_LINE_MORE);
-    assert_int_equal(feed(&f, "\n\n\n", 3), WATCH_LINE_MORE);
-    assert_string_equal(f.seen, "");
 }

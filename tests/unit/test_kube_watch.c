@@ -36,8 +36,8 @@ static struct world {
     struct kube_watch *watch;
     char path[1024]; /* of the last request */
     bool is_restarted_by_owner;
-    enum kube_watch_event event; /* the last one told, and: */
-    bool is_event_listed;
+    uint64_t opened;
+    bool is_present; /* as last told, and: */
     struct mono event_sent_at;
     char event_name[32];
     int failure; /* the code of the last one */
@@ -117,14 +117,12 @@ void kube_call_cancel(struct kube_call *call)
     }
 }
 
-static void on_object(void *user, enum kube_watch_event event, const json_t *object, bool listed,
-                      struct mono sent_at)
+static void on_object(void *user, const json_t *object, struct mono sent_at)
 {
     const char *name = json_text_get(json_object_get(object, "metadata"), "name");
     text_format(world.event_name, sizeof(world.event_name), "%s", name ? name : "");
-    world.is_event_listed = listed;
     world.event_sent_at = sent_at;
-    world.event = event;
+    world.is_present = object != NULL;
     world.objects++;
     if (world.is_restarted_by_owner) {
         kube_watch_restart(world.watch);
@@ -138,6 +136,10 @@ static void on_contact(void *user)
 
 static void on_failure(void *user, const struct kube_response *r)
 {
+    if (r->http_status == 403) {
+        world.denied++;
+        return;
+    }
     assert_true(world.is_listed || !r->body);
     assert_true(r->code != 0 && r->message[0] != '\0');
     world.failure = r->code;
@@ -148,11 +150,6 @@ static void on_failure(void *user, const struct kube_response *r)
     } else {
         world.stream_failures++;
     }
-}
-
-static void on_denied(void *user, const struct kube_response *r)
-{
-    world.denied++;
 }
 
 /* The timer's time has come. */
@@ -216,7 +213,7 @@ static void begin(void)
                                              .on_object = on_object,
                                              .on_contact = on_contact,
                                              .on_failure = on_failure,
-                                             .on_denied = on_denied};
+                                             .opened = &world.opened};
     world = (struct world){.now = {BEGIN_NS}};
     buf_init(&world.inbox, 1 << 20);
     world.watch = kube_watch_start(client_of_ours, &config);
@@ -230,7 +227,7 @@ static void begin_watching(void)
 {
     begin();
     answer_list(200, LIST, KUBE_ANSWERED);
-    assert_true(world.is_event_listed && world.event_sent_at.ns == BEGIN_NS / 2);
+    assert_int_equal(world.event_sent_at.ns, BEGIN_NS / 2);
     assert_true(world.wait_s == 0);
     wake();
     assert_true(world.has_stream);
@@ -527,20 +524,34 @@ TEST(what_a_server_refuses_is_resumed_or_listed_anew)
     }
 }
 
-TEST(an_event_without_end_ends_the_stream)
+static void bring_an_event_that_is_too_large(bool is_ended)
 {
     begin_watching();
-    while (world.stream_failures == 0 && world.inbox.len < (1 << 20) - 4096) {
-        char part[4096] = "";
-        memset(part, ' ', sizeof(part) - 1);
-        stream_brings(part);
-    }
+    static char line[KUBE_WATCH_LINE_MAX_BYTES + 1] = AT("MODIFIED", "mine", "6");
+    int before = world.objects;
+    memset(line + strlen(line) - 1, ' ', sizeof(line) - strlen(line)); /* blanks in place of LF */
+    line[KUBE_WATCH_LINE_MAX_BYTES] = '\0';
+    stream_brings("\n\n");
+    stream_brings(line); /* as long as may be */
+    stream_brings("\n");
+    assert_int_equal(world.objects, before + 1);
+    assert_int_equal(world.inbox.len, 0);
+    stream_brings(line);
+    assert_int_equal(world.stream_failures, 0);
+    stream_brings(is_ended ? " \n" : " ");
+    assert_int_equal(world.stream_failures, 1);
     assert_int_equal(world.failure, ERR_LIMIT);
     assert_false(world.has_stream);
     assert_true(world.stream.max_bytes >= (size_t)2 * KUBE_WATCH_LINE_MAX_BYTES);
     wake();
     assert_true(world.has_list);
     end();
+}
+
+TEST(an_event_that_is_too_large_ends_the_stream)
+{
+    bring_an_event_that_is_too_large(false);
+    bring_an_event_that_is_too_large(true);
 }
 
 TEST(what_an_error_says_is_told)
@@ -569,16 +580,15 @@ TEST(events_of_others_are_passed_over)
                                 "{\"metadata\":{\"name\":\"mine\"}}]}";
     begin();
     answer_list(200, items, KUBE_ANSWERED);
-    assert_int_equal(world.event, KUBE_WATCH_PRESENT);
+    assert_true(world.is_present);
     assert_string_equal(world.event_name, "mine");
     wake();
     stream_brings(AT("DELETED", "another", "6"));
     assert_int_equal(world.objects, 1);
-    assert_int_equal(kube_watch_opened(world.watch), 1);
+    assert_int_equal(world.opened, 1);
     stream_brings(AT("DELETED", "mine", "7") AT("BOOKMARK", "mine", "8"));
     assert_int_equal(world.objects, 2);
-    assert_int_equal(world.event, KUBE_WATCH_ABSENT);
-    assert_true(!world.is_event_listed && world.event_sent_at.ns == 0);
+    assert_true(!world.is_present && world.event_sent_at.ns == 0);
     assert_int_equal(world.contacts, 2); /* the head and the bookmark */
     end();
 }

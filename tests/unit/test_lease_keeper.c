@@ -135,7 +135,7 @@ TEST(a_lease_in_shape_is_left_alone)
     settle();
     look(lease("l1"));
     assert_true(is_idle());
-    assert_int_equal(lease_keeper_writes(t.keeper), 0);
+    assert_int_equal(lease_keeper_stats(t.keeper)->written, 0);
     assert_int_equal(t.told, 0);
     stop();
 }
@@ -154,7 +154,7 @@ TEST(a_lease_that_is_missing_is_made_for_the_node)
     assert_int_equal(loop_world_said("lease ovn/ovn-dpu-w1 is missing, creating it"), 1);
     answer(201, lease("l1"));
     assert_true(is_idle());
-    assert_int_equal(lease_keeper_writes(t.keeper), 1);
+    assert_int_equal(lease_keeper_stats(t.keeper)->written, 1);
     assert_int_equal(t.told, 1);
     stop();
 }
@@ -166,7 +166,7 @@ TEST(what_has_drifted_is_mended)
     look(with_duration(lease("l1"), 15));
     repair("l1");
     assert_int_equal(loop_world_said("lease ovn/ovn-dpu-w1 was changed by somebody"), 1);
-    assert_int_equal(lease_keeper_writes(t.keeper), 1);
+    assert_int_equal(lease_keeper_stats(t.keeper)->written, 1);
     assert_int_equal(t.told, 1);
     assert_true(is_idle());
     stop();
@@ -323,7 +323,7 @@ TEST(a_write_that_lost_the_race_reads_again)
         settle();
         look(with_duration(lease("l1"), 15));
         answer(rows[i].http_status, NULL);
-        assert_int_equal(lease_keeper_writes(t.keeper), 0);
+        assert_int_equal(lease_keeper_stats(t.keeper)->written, 0);
         for (int tries = 0; tries < 2; tries++) {
             world_pass(SECONDS(2));
             world_expect(rows[i].method, rows[i].next);

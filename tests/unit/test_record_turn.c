@@ -184,7 +184,7 @@ static struct record_writer *write_at_our_turn(struct world *w)
     w->record.verdict.reason = REASON_LEASE_RENEWED;
     assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
     record_writer_write(writer, clock_mono_now());
-    assert_true(record_writer_stats(writer).is_current);
+    assert_true(record_writer_stats(writer)->is_current);
     return writer;
 }
 
@@ -218,7 +218,7 @@ TEST_WITH(who_writes_notices_that_another_has_its_lock, set_up, tear_down)
     write_record(w, READINESS_READY, clock_mono_now());
     wait_for(w, &w->losses, 1);
     record_writer_write(writer, clock_mono_now());
-    assert_int_equal(record_writer_stats(writer).writes, 1);
+    assert_int_equal(record_writer_stats(writer)->writes, 1);
     assert_int_equal(w->losses, 1); /* told once */
     assert_int_equal(w->turns, 0);
     record_writer_free(writer);

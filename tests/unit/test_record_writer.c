@@ -126,7 +126,7 @@ static void write_verdict(const struct bench *b, struct mono lease_until, struct
 
 static struct record_writer_stats stats(const struct bench *b)
 {
-    return record_writer_stats(b->writer);
+    return *record_writer_stats(b->writer);
 }
 
 /* How often the log says so. */
@@ -467,7 +467,7 @@ TEST_WITH(without_inotify_it_writes_all_the_same, set_up, tear_down)
     has_inotify = false;
     assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), 0);
     record_writer_write(writer, WRITER_UNTIL);
-    assert_true(record_writer_stats(writer).is_current);
+    assert_true(record_writer_stats(writer)->is_current);
     has_inotify = true;
     record_writer_write(writer, WRITER_UNTIL); /* and gets one when there is */
     ev_run(b->loop, EVRUN_NOWAIT);
