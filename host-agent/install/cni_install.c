@@ -147,21 +147,15 @@ struct plan {
     int rc;
 };
 
-static void put_text(struct plan *p, const char *text)
-{
-    if (p->rc == 0) {
-        p->rc = buf_append_text(p->out, text, p->e);
-    }
-}
+#define PUT(p, ...)                                                                                \
+    do {                                                                                           \
+        if ((p)->rc == 0) {                                                                        \
+            (p)->rc = buf_appendf((p)->out, (p)->e, __VA_ARGS__);                                  \
+        }                                                                                          \
+    } while (0)
+#define SLICE(slice) (int)(slice).len, (slice).at /* for "%.*s": no JSON holds a NUL */
 
-static void put_slice(struct plan *p, struct json_slice value)
-{
-    if (p->rc == 0) {
-        p->rc = buf_append(p->out, value.at, value.len, p->e);
-    }
-}
-
-static void put_string(struct plan *p, const char *text)
+static void put_text_member(struct plan *p, const char *key, const char *text)
 {
     char json[ESCAPED_BYTES * PATH_MAX + QUOTES_BYTES];
     char again[PATH_MAX];
@@ -174,7 +168,7 @@ static void put_string(struct plan *p, const char *text)
         p->rc =
             err_set(p->e, ERR_PARSE, "'%.150s' cannot be written in JSON: it is not UTF-8", shown);
     }
-    put_slice(p, made);
+    PUT(p, ", \"%s\": %.*s", key, SLICE(made));
 }
 
 /* The plugins of a list behind the first `skipped`, each after `between`, but for the first. */
@@ -184,8 +178,7 @@ static void put_plugins(struct plan *p, struct json_slice plugins, size_t skippe
     struct json_walk w = json_walk_start(plugins);
     for (size_t i = 0; json_walk_next(&w); i++) {
         if (i >= skipped) {
-            put_text(p, i > skipped ? between : "");
-            put_slice(p, w.value);
+            PUT(p, "%s%.*s", i > skipped ? between : "", SLICE(w.value));
         }
     }
 }
@@ -199,12 +192,11 @@ static void put_last_delegate(struct plan *p)
                                  ? first_plugin(p->source)
                                  : json_scan_member(first_plugin(p->standing), LAST_DELEGATE);
     if (json_scan_kind(last) == JSON_KIND_OBJECT) {
-        put_text(p, ",\n     \"" LAST_DELEGATE "\": ");
-        put_slice(p, last);
+        PUT(p, ",\n     \"" LAST_DELEGATE "\": %.*s", SLICE(last));
     } else if (json_scan_count(chain) > 1) {
-        put_text(p, ",\n     \"" LAST_DELEGATE "\": {\"plugins\": [");
+        PUT(p, ",\n     \"" LAST_DELEGATE "\": {\"plugins\": [");
         put_plugins(p, chain, 1, ", ");
-        put_text(p, "]}");
+        PUT(p, "]}");
     }
 }
 
@@ -213,24 +205,21 @@ static void put_last_delegate(struct plan *p)
 static void put_gate_plugin(struct plan *p, bool wraps)
 {
     struct json_slice capabilities = json_scan_member(first_plugin(p->source), "capabilities");
-    put_text(p, "    {\"type\": \"" GATE_TYPE "\"");
+    PUT(p, "    {\"type\": \"" GATE_TYPE "\"");
     if (wraps) {
-        put_text(p, ", \"delegateConf\": ");
-        put_string(p, p->request->source_path);
+        put_text_member(p, "delegateConf", p->request->source_path);
     }
     if (!text_equal(p->request->readiness_file, NAMES_READINESS_FILE)) {
-        put_text(p, ", \"readinessFile\": ");
-        put_string(p, p->request->readiness_file);
+        put_text_member(p, "readinessFile", p->request->readiness_file);
     }
     if (wraps && json_scan_kind(capabilities) == JSON_KIND_OBJECT &&
         json_scan_count(capabilities) > 0) {
-        put_text(p, ", \"capabilities\": ");
-        put_slice(p, capabilities);
+        PUT(p, ", \"capabilities\": %.*s", SLICE(capabilities));
     }
     if (wraps) {
         put_last_delegate(p);
     }
-    put_text(p, "}");
+    PUT(p, "}");
 }
 
 /* Those of a list that are not ours, as they stand. A .conf's own keys are its plugin's. */
@@ -243,23 +232,18 @@ static void put_list_keys(struct plan *p)
             is_ours = is_ours || json_scan_equals(w.key, ours[i]);
         }
         if (!is_ours) {
-            put_text(p, "  ");
-            put_slice(p, w.key);
-            put_text(p, ": ");
-            put_slice(p, w.value);
-            put_text(p, ",\n");
+            PUT(p, "  %.*s: %.*s,\n", SLICE(w.key), SLICE(w.value));
         }
     }
 }
 
-static void put_network(struct plan *p)
+/* With its quotes. */
+static struct json_slice network_of(const struct plan *p)
 {
     struct json_slice name = json_scan_member(p->source.len > 0 ? p->source : p->standing, "name");
-    if (json_scan_kind(name) == JSON_KIND_TEXT && name.len > QUOTES_BYTES) {
-        put_slice(p, name);
-    } else {
-        put_text(p, DEFAULT_NETWORK);
-    }
+    bool is_name = json_scan_kind(name) == JSON_KIND_TEXT && name.len > QUOTES_BYTES;
+    return is_name ? name
+                   : (struct json_slice){.at = DEFAULT_NETWORK, .len = strlen(DEFAULT_NETWORK)};
 }
 
 int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
@@ -276,20 +260,21 @@ int conflist_plan(const char *source, size_t len, const struct conflist_request 
     }
     struct json_slice plugins = json_scan_member(p.source, "plugins");
     bool wraps = json_scan_count(plugins) <= 1;
-    put_text(&p, "{\n  \"cniVersion\": \"1.0.0\",\n"
-                 "  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": ");
-    put_network(&p);
-    put_text(&p, ",\n");
+    struct json_slice network = network_of(&p);
+    PUT(&p,
+        "{\n  \"cniVersion\": \"1.0.0\",\n"
+        "  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": %.*s,\n",
+        SLICE(network));
     if (json_scan_kind(plugins) != JSON_KIND_ABSENT) {
         put_list_keys(&p);
     }
-    put_text(&p, "  \"plugins\": [\n");
+    PUT(&p, "  \"plugins\": [\n");
     put_gate_plugin(&p, wraps);
     if (!wraps) {
-        put_text(&p, ",\n    ");
+        PUT(&p, ",\n    ");
         put_plugins(&p, plugins, 0, ",\n    ");
     }
-    put_text(&p, "\n  ]\n}\n");
+    PUT(&p, "\n  ]\n}\n");
     /* The copy of a source stands deeper than the source did. */
     return p.rc == 0 ? json_scan_check(buf_text(out), out->len, &whole, e) : p.rc;
 }
