@@ -33,7 +33,8 @@ endfunction()
 
 if(BUILD_TESTING)
   pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
-  add_library(test_case STATIC ${PROJECT_SOURCE_DIR}/tests/support/case.c)
+  add_library(test_case STATIC ${PROJECT_SOURCE_DIR}/tests/support/case.c
+    ${PROJECT_SOURCE_DIR}/tests/support/scratch.c)
   target_link_libraries(test_case PUBLIC PkgConfig::CMOCKA)
   target_include_directories(test_case PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/common)
 endif()

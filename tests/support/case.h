@@ -4,6 +4,7 @@
  *
  *     TEST(expired_lease_turns_not_ready) { ... }
  *     TEST_WITH(record_is_replaced, make_directory, remove_directory) { ... *state ... }
+ *     TEST_IN(record_is_replaced) { ... w->... }  in a file with WORLD(up, down)
  *
  * main() is in case.c.
  */
@@ -14,6 +15,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -29,6 +32,41 @@ void case_group(CMFixtureFunction up, CMFixtureFunction down);
         case_add(#name, name, up, down);                                                           \
     }                                                                                              \
     static void name(void **state)
+
+/* What the cases of a file have each of its own: a zeroed `struct world`, furnished by up(w) and
+ * cleared by down(w), whatever came of the case. */
+#define WORLD(up, down)                                                                            \
+    static int world_set_up(void **state)                                                          \
+    {                                                                                              \
+        *state = calloc(1, sizeof(struct world));                                                  \
+        assert_non_null(*state);                                                                   \
+        up(*state);                                                                                \
+        return 0;                                                                                  \
+    }                                                                                              \
+    static int world_tear_down(void **state)                                                       \
+    {                                                                                              \
+        down(*state);                                                                              \
+        free(*state);                                                                              \
+        return 0;                                                                                  \
+    }                                                                                              \
+    static inline void world_renew(struct world *w) /* for the next row of a table */              \
+    {                                                                                              \
+        down(w);                                                                                   \
+        memset(w, 0, sizeof(*w));                                                                  \
+        up(w);                                                                                     \
+    }
+
+#define TEST_IN(name)                                                                              \
+    static void name(struct world *w);                                                             \
+    static void name##_case(void **state)                                                          \
+    {                                                                                              \
+        name(*state);                                                                              \
+    }                                                                                              \
+    __attribute__((constructor)) static void name##_add(void)                                      \
+    {                                                                                              \
+        case_add(#name, name##_case, world_set_up, world_tear_down);                               \
+    }                                                                                              \
+    static void name(struct world *w)
 
 #define TEST(name)                                                                                 \
     static void name(void);                                                                        \

@@ -25,7 +25,7 @@ static void on_sandbox(void *user, const struct cri_sandbox *s)
 }
 
 /* By hand: field number and wire type, length, text. */
-TEST_WITH(requests_have_the_kubelets_field_numbers, NULL, NULL)
+TEST(requests_have_the_kubelets_field_numbers)
 {
     struct cri_request r;
     static const uint8_t inspect[] = {0x0a, 2, 'i', 'd', 0x10, 1};
@@ -50,7 +50,7 @@ TEST_WITH(requests_have_the_kubelets_field_numbers, NULL, NULL)
     assert_true(r.len > CRI_ID_BYTES);
 }
 
-TEST_WITH(list_gives_pods_and_their_times, NULL, NULL)
+TEST(list_gives_pods_and_their_times)
 {
     /* items{id, metadata{name, uid, namespace, attempt}, state 0, created_at 1000} */
     static const uint8_t message[] = {0x0a, 28,  0x0a, 2,    'i', 'd',  0x12, 17,   0x0a, 3,

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 #include "tests/unit/api_client.h"
 
 #include <dirent.h>
@@ -150,23 +151,21 @@ DIR *__wrap_opendir(const char *name)
     return __real_opendir(name);
 }
 
-static int setup(void **state)
+struct world {
+    char dir[SCRATCH_BYTES];
+};
+
+static void up(struct world *w)
 {
-    char dir[] = "/tmp/claim-store-XXXXXX";
-    assert_non_null(mkdtemp(dir));
-    *state = strdup(dir);
-    assert_non_null(*state);
-    return 0;
+    scratch_make(w->dir);
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
-    char command[64];
-    (void)snprintf(command, sizeof(command), "rm -r %s", (char *)*state);
-    assert_int_equal(system(command), 0);
-    free(*state);
-    return 0;
+    scratch_remove(w->dir);
 }
+
+WORLD(up, down)
 
 static int take(const char *s, const char *uid, enum claim_use use, struct err *e)
 {
@@ -188,9 +187,9 @@ static const char *all(const char *s)
     return out;
 }
 
-TEST_WITH(what_is_taken_is_there_until_it_is_dropped, setup, teardown)
+TEST_IN(what_is_taken_is_there_until_it_is_dropped)
 {
-    const char *s = *state;
+    const char *s = w->dir;
     struct stored_claim claim;
     assert_string_equal(all(s), "");
     assert_int_equal(take(s, "u2", CLAIM_USE_SHARED, NULL), 0);
@@ -206,7 +205,7 @@ TEST_WITH(what_is_taken_is_there_until_it_is_dropped, setup, teardown)
     assert_string_equal(all(s), "u2 ");
 }
 
-TEST_WITH(claim_that_has_the_device_alone_keeps_others_out, setup, teardown)
+TEST_IN(claim_that_has_the_device_alone_keeps_others_out)
 {
     static const struct {
         enum claim_use first;
@@ -220,7 +219,7 @@ TEST_WITH(claim_that_has_the_device_alone_keeps_others_out, setup, teardown)
         {CLAIM_USE_ALONE, CLAIM_USE_ADMIN, 0},
         {CLAIM_USE_ADMIN, CLAIM_USE_ALONE, 0},
     };
-    const char *s = *state;
+    const char *s = w->dir;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_int_equal(take(s, "first", rows[i].first, NULL), 0);
         assert_int_equal(take(s, "first", rows[i].first, NULL), 0); /* never in its own way */
@@ -234,9 +233,9 @@ TEST_WITH(claim_that_has_the_device_alone_keeps_others_out, setup, teardown)
     }
 }
 
-TEST_WITH(one_look_shows_who_is_in_the_way, setup, teardown)
+TEST_IN(one_look_shows_who_is_in_the_way)
 {
-    const char *s = *state;
+    const char *s = w->dir;
     char uid[] = "u0";
     for (; uid[1] <= '9'; uid[1]++) {
         looks = 0;
@@ -245,10 +244,10 @@ TEST_WITH(one_look_shows_who_is_in_the_way, setup, teardown)
     }
 }
 
-TEST_WITH(uid_that_names_no_file_is_not_kept, setup, teardown)
+TEST_IN(uid_that_names_no_file_is_not_kept)
 {
     static const char *const uids[] = {"", "..", "../u", "a/b", "a b"};
-    const char *s = *state;
+    const char *s = w->dir;
     for (size_t i = 0; i < ARRAY_LEN(uids); i++) {
         assert_int_equal(take(s, uids[i], CLAIM_USE_SHARED, NULL), ERR_PARSE);
         claim_store_drop(s, uids[i]);
@@ -257,12 +256,12 @@ TEST_WITH(uid_that_names_no_file_is_not_kept, setup, teardown)
     assert_int_equal(take("/proc", "u", CLAIM_USE_ALONE, NULL), ERR_IO);
 }
 
-TEST_WITH(what_is_no_claim_is_passed_over, setup, teardown)
+TEST_IN(what_is_no_claim_is_passed_over)
 {
     static const char *const targets[] = {"shared",      "shared ",    "shared x",  "shared /x",
                                           "shared x/",   "shared X/y", "other x/y", "sharedx x/y",
                                           "/etc/passwd", "alone x/y/z"};
-    const char *s = *state;
+    const char *s = w->dir;
     char path[128];
     assert_int_equal(take(s, "m", CLAIM_USE_SHARED, NULL), 0);
     for (size_t i = 0; i < ARRAY_LEN(targets); i++) {

@@ -3,6 +3,7 @@
 
 #include "host-agent/outputs/events.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 #include "tests/unit/api_world.h"
 
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #define CLAIMS "/apis/resource.k8s.io/v1/namespaces/shop/resourceclaims/"
 #define EVENTS "/apis/events.k8s.io/v1/namespaces/shop/events"
 
-struct round {
+struct world {
     struct kube_client client; /* of the look-ups; the Events have that of the world */
     struct events *events;
     struct dra_options options; /* of which only the directory counts */
@@ -32,37 +33,29 @@ static const struct readiness HELD = {.state = READINESS_UNKNOWN,
 static const struct dra_device DEVICE = {
     .driver = "dpu.example.com", .pool = "node1", .name = "dpu0"};
 
-static int setup(void **state)
+static void up(struct world *w)
 {
-    struct round *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    (void)strcpy(w->options.names.plugin_dir, "/tmp/claim-events-XXXXXX");
-    assert_non_null(mkdtemp(w->options.names.plugin_dir));
+    scratch_make(w->options.names.plugin_dir);
     world_start();
     world.now = (struct mono){NS_PER_SEC};
     w->events = events_new(NULL, &world.client, "node1");
     w->config =
         (struct dra_config){.client = &w->client, .events = w->events, .options = &w->options};
     w->teller = claim_events_new(&w->config, &DEVICE);
-    *state = w;
-    return 0;
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
-    char command[SOCKET_PATH_BYTES + 8];
-    struct round *w = *state;
     claim_events_free(w->teller);
     events_free(w->events);
     assert_false(w->client.is_busy);
-    (void)snprintf(command, sizeof(command), "rm -r %s", w->options.names.plugin_dir);
-    assert_int_equal(system(command), 0);
-    free(w);
-    return 0;
+    scratch_remove(w->options.names.plugin_dir);
 }
 
+WORLD(up, down)
+
 /* A claim "c<uid>" of namespace "shop". */
-static void is_prepared(const struct round *w, const char *uid)
+static void is_prepared(const struct world *w, const char *uid)
 {
     char name[64];
     struct stored_claim other;
@@ -72,7 +65,7 @@ static void is_prepared(const struct round *w, const char *uid)
         claim_store_take(w->options.names.plugin_dir, &ref, CLAIM_USE_SHARED, &other, NULL), 0);
 }
 
-static void respond(struct round *w, int status, const char *reason, json_t *body)
+static void respond(struct world *w, int status, const char *reason, json_t *body)
 {
     struct kube_response r = {.code = status < 300    ? 0
                                       : status == 404 ? ERR_NOTFOUND
@@ -86,7 +79,7 @@ static void respond(struct round *w, int status, const char *reason, json_t *bod
 }
 
 /* The claim with that UID, used by `users`: a JSON list. */
-static void respond_claim(struct round *w, const char *uid, const char *users)
+static void respond_claim(struct world *w, const char *uid, const char *users)
 {
     char text[1024];
     (void)snprintf(text, sizeof(text),
@@ -117,9 +110,8 @@ static const char *told(const char *key)
     "{\"apiGroup\":\"x\",\"resource\":\"others\",\"name\":\"o\",\"uid\":\"uo\"},"                  \
     "{\"resource\":\"pods\",\"name\":\"b\",\"uid\":\"ub\"}]"
 
-TEST_WITH(each_pod_of_each_claim_is_told_once, setup, teardown)
+TEST_IN(each_pod_of_each_claim_is_told_once)
 {
-    struct round *w = *state;
     is_prepared(w, "u1");
     is_prepared(w, "u2");
     claim_events_tell(w->teller, &DEAD);
@@ -148,9 +140,8 @@ TEST_WITH(each_pod_of_each_claim_is_told_once, setup, teardown)
     assert_false(w->client.is_busy || world.client.is_busy);
 }
 
-TEST_WITH(newer_verdict_begins_anew, setup, teardown)
+TEST_IN(newer_verdict_begins_anew)
 {
-    struct round *w = *state;
     is_prepared(w, "u1");
     is_prepared(w, "u2");
     claim_events_tell(w->teller, &DEAD);
@@ -171,9 +162,8 @@ TEST_WITH(newer_verdict_begins_anew, setup, teardown)
     assert_false(w->client.is_busy || world.client.is_busy);
 }
 
-TEST_WITH(what_nobody_can_know_is_no_news, setup, teardown)
+TEST_IN(what_nobody_can_know_is_no_news)
 {
-    struct round *w = *state;
     is_prepared(w, "u1");
     claim_events_tell(w->teller, &ALIVE);
     respond_claim(w, "u1", "[]");
@@ -182,9 +172,8 @@ TEST_WITH(what_nobody_can_know_is_no_news, setup, teardown)
     assert_int_equal(w->client.requests, 1);
 }
 
-TEST_WITH(claim_that_is_prepared_no_longer_is_forgotten, setup, teardown)
+TEST_IN(claim_that_is_prepared_no_longer_is_forgotten)
 {
-    struct round *w = *state;
     struct stored_claim claim;
     is_prepared(w, "u1");
     is_prepared(w, "u2");

@@ -33,10 +33,8 @@ static const struct wall WALL = {1700000000 * NS_PER_SEC};
 
 static const struct dra_device DEVICE = {.pool = "node1", .name = "dpu0"};
 
-static int setup(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
     w->is_alive = true;
     w->now = (struct mono){1000 * NS_PER_SEC};
     w->options.health_timeout_ns = 30 * NS_PER_SEC;
@@ -46,17 +44,14 @@ static int setup(void **state)
     plugin_init(&w->plugin);
     h2_peer_start(&w->peer, plugin_dra_methods, ARRAY_LEN(plugin_dra_methods), &w->plugin);
     log_setup(LOG_ERROR, LOG_TEXT, "");
-    *state = w;
-    return 0;
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
-    struct world *w = *state;
     h2_peer_stop(&w->peer);
-    free(w);
-    return 0;
 }
+
+WORLD(up, down)
 
 static void publish(struct world *w, enum health_status status, const char *message)
 {
@@ -104,9 +99,8 @@ static void assert_last(const struct h2_stream *s, enum health_status status, co
     health__watch_response__free_unpacked(r, NULL);
 }
 
-TEST_WITH(stream_begins_with_headers_and_a_full_report, setup, teardown)
+TEST_IN(stream_begins_with_headers_and_a_full_report)
 {
-    struct world *w = *state;
     publish(w, HEALTH_HEALTHY, "all well");
     static const char *const paths[] = {V1, ALPHA};
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
@@ -119,9 +113,8 @@ TEST_WITH(stream_begins_with_headers_and_a_full_report, setup, teardown)
     assert_int_equal(w->plugin.stats.health_streams, 2);
 }
 
-TEST_WITH(device_is_unknown_before_the_first_verdict, setup, teardown)
+TEST_IN(device_is_unknown_before_the_first_verdict)
 {
-    struct world *w = *state;
     const struct h2_stream *s = h2_peer_call(&w->peer, V1, "", 0);
     const uint8_t *bytes = NULL;
     int len = h2_stream_message(s, 0, &bytes);
@@ -132,9 +125,8 @@ TEST_WITH(device_is_unknown_before_the_first_verdict, setup, teardown)
     assert_true(mono_is_never(w->plugin.next_beat));
 }
 
-TEST_WITH(verdict_goes_to_every_stream_at_once, setup, teardown)
+TEST_IN(verdict_goes_to_every_stream_at_once)
 {
-    struct world *w = *state;
     struct h2_stream *a = h2_peer_call(&w->peer, V1, "", 0);
     struct h2_stream *b = h2_peer_call(&w->peer, ALPHA, "", 0);
     publish(w, HEALTH_UNHEALTHY, "lease expired");
@@ -144,9 +136,8 @@ TEST_WITH(verdict_goes_to_every_stream_at_once, setup, teardown)
     assert_last(a, HEALTH_HEALTHY, "LeaseRenewed: back with ?"); /* Go wants UTF-8 */
 }
 
-TEST_WITH(heartbeat_comes_at_exactly_a_third_of_the_timeout, setup, teardown)
+TEST_IN(heartbeat_comes_at_exactly_a_third_of_the_timeout)
 {
-    struct world *w = *state;
     struct h2_stream *s = h2_peer_call(&w->peer, V1, "", 0);
     publish(w, HEALTH_HEALTHY, "well");
     assert_int_equal(message_count(s), 2);
@@ -160,9 +151,8 @@ TEST_WITH(heartbeat_comes_at_exactly_a_third_of_the_timeout, setup, teardown)
     assert_int_equal(mono_since(w->plugin.next_beat, w->now), 10 * NS_PER_SEC);
 }
 
-TEST_WITH(stalled_monitor_is_told_once_and_then_silence, setup, teardown)
+TEST_IN(stalled_monitor_is_told_once_and_then_silence)
 {
-    struct world *w = *state;
     struct h2_stream *s = h2_peer_call(&w->peer, V1, "", 0);
     publish(w, HEALTH_HEALTHY, "well");
     w->is_alive = false;
@@ -179,9 +169,8 @@ TEST_WITH(stalled_monitor_is_told_once_and_then_silence, setup, teardown)
     assert_last(s, HEALTH_HEALTHY, "LeaseRenewed: well");
 }
 
-TEST_WITH(stop_sends_a_last_unknown_and_ends_the_streams, setup, teardown)
+TEST_IN(stop_sends_a_last_unknown_and_ends_the_streams)
 {
-    struct world *w = *state;
     publish(w, HEALTH_HEALTHY, "well");
     struct h2_stream *s = h2_peer_call(&w->peer, V1, "", 0);
     plugin_stop(&w->plugin, w->now, WALL);
@@ -192,9 +181,8 @@ TEST_WITH(stop_sends_a_last_unknown_and_ends_the_streams, setup, teardown)
     assert_int_equal(h2_peer_call(&w->peer, V1, "", 0)->grpc_status, GRPC_UNAVAILABLE);
 }
 
-TEST_WITH(cancelled_stream_is_forgotten, setup, teardown)
+TEST_IN(cancelled_stream_is_forgotten)
 {
-    struct world *w = *state;
     int32_t id = h2_client_call(w->peer.client, V1, "", 0);
     assert_int_equal(h2_client_pump(w->peer.client), 0);
     assert_int_equal(w->plugin.stats.health_streams, 1);
@@ -204,16 +192,15 @@ TEST_WITH(cancelled_stream_is_forgotten, setup, teardown)
     publish(w, HEALTH_HEALTHY, "nobody listens");
 }
 
-TEST_WITH(streams_are_bounded, setup, teardown)
+TEST_IN(streams_are_bounded)
 {
-    struct world *w = *state;
     for (int i = 0; i < HEALTH_STREAMS_MAX; i++) {
         assert_int_equal(h2_peer_call(&w->peer, V1, "", 0)->grpc_status, -1);
     }
     assert_int_equal(h2_peer_call(&w->peer, V1, "", 0)->grpc_status, GRPC_RESOURCE_EXHAUSTED);
 }
 
-TEST_WITH(verdict_is_projected_as_the_table_says, setup, teardown)
+TEST_IN(verdict_is_projected_as_the_table_says)
 {
     static const struct {
         enum readiness_state state;

@@ -8,6 +8,7 @@
 #include "grpc_proto/registration.pb-c.h"
 #include "tests/support/case.h"
 #include "tests/support/h2_client.h"
+#include "tests/support/scratch.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -61,7 +62,7 @@ struct world {
     struct grpc_method methods[PLUGIN_REGISTRATION_METHODS + PLUGIN_DRA_METHODS];
     struct plugin plugin;
     struct kube_client client;
-    char dir[32]; /* ours to remove */
+    char dir[SCRATCH_BYTES];
     struct dra_options options;
     struct dra_config config;
 };
@@ -69,14 +70,11 @@ struct world {
 static const struct dra_device DEVICE = {
     .driver = "dpu.example.com", .pool = "node1", .name = "dpu0"};
 
-static int setup(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
     w->options.health_timeout_ns = 30 * NS_PER_SEC;
     (void)strcpy(w->options.names.dra, "/p/dra.sock");
-    (void)strcpy(w->dir, "/tmp/dpu-plugin-XXXXXX");
-    assert_non_null(mkdtemp(w->dir));
+    scratch_make(w->dir);
     (void)strcpy(w->options.names.plugin_dir, w->dir);
     w->config = (struct dra_config){.client = &w->client, .options = &w->options};
     w->plugin = (struct plugin){
@@ -87,23 +85,18 @@ static int setup(void **state)
            sizeof(plugin_dra_methods));
     h2_peer_start(&w->peer, w->methods, ARRAY_LEN(w->methods), &w->plugin);
     log_setup(LOG_ERROR, LOG_TEXT, "");
-    *state = w;
-    return 0;
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
-    struct world *w = *state;
     h2_peer_stop(&w->peer);
     plugin_fini(&w->plugin);
     claim_events_free(w->plugin.claims);
     assert_true(LIST_EMPTY(&w->plugin.under_way));
-    char command[64];
-    (void)snprintf(command, sizeof(command), "rm -r %s", w->dir);
-    assert_int_equal(system(command), 0);
-    free(w);
-    return 0;
+    scratch_remove(w->dir);
 }
+
+WORLD(up, down)
 
 /* A request for claims "c<uid>" in namespace "ns". */
 static int32_t ask(struct world *w, const char *path, const char *const *uids, size_t count)
@@ -186,9 +179,8 @@ static const Dra__Prepared *entry(const Dra__PrepareResponse *r, const char *uid
     return found;
 }
 
-TEST_WITH(prepared_claim_names_device_request_and_share, setup, teardown)
+TEST_IN(prepared_claim_names_device_request_and_share)
 {
-    struct world *w = *state;
     static const char *const paths[] = {V1("NodePrepareResources"), BETA("NodePrepareResources")};
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
         int32_t id = ask(w, paths[i], (const char *const[]){"u1"}, 1);
@@ -209,9 +201,8 @@ TEST_WITH(prepared_claim_names_device_request_and_share, setup, teardown)
     assert_int_equal(w->plugin.stats.claims_prepared, 2);
 }
 
-TEST_WITH(each_claim_gets_one_entry_of_its_own, setup, teardown)
+TEST_IN(each_claim_gets_one_entry_of_its_own)
 {
-    struct world *w = *state;
     int32_t id =
         ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "u2", "u3", "u1"}, 4);
     assert_int_equal(w->client.count, 3); /* a repeated UID has one entry in a map */
@@ -228,26 +219,23 @@ TEST_WITH(each_claim_gets_one_entry_of_its_own, setup, teardown)
     assert_int_equal(w->plugin.stats.claim_failures, 2);
 }
 
-TEST_WITH(claim_that_cannot_be_asked_for_gets_its_error, setup, teardown)
+TEST_IN(claim_that_cannot_be_asked_for_gets_its_error)
 {
-    struct world *w = *state;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"U/.."}, 1);
     Dra__PrepareResponse *r = prepared(stream(w, id));
     assert_non_null(strstr(entry(r, "U/..")->error, "not the name of a claim"));
     dra__prepare_response__free_unpacked(r, NULL);
 }
 
-TEST_WITH(request_without_claims_is_answered, setup, teardown)
+TEST_IN(request_without_claims_is_answered)
 {
-    struct world *w = *state;
     Dra__PrepareResponse *r = prepared(stream(w, ask(w, V1("NodePrepareResources"), NULL, 0)));
     assert_int_equal(r->n_claims, 0);
     dra__prepare_response__free_unpacked(r, NULL);
 }
 
-TEST_WITH(cancelled_prepare_stops_its_lookups, setup, teardown)
+TEST_IN(cancelled_prepare_stops_its_lookups)
 {
-    struct world *w = *state;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "u2"}, 2);
     answer(w, 0, "u1", "");
     h2_client_cancel(w->peer.client, id);
@@ -257,9 +245,8 @@ TEST_WITH(cancelled_prepare_stops_its_lookups, setup, teardown)
     assert_true(LIST_EMPTY(&w->plugin.under_way));
 }
 
-TEST_WITH(prepare_can_be_repeated_and_says_the_same, setup, teardown)
+TEST_IN(prepare_can_be_repeated_and_says_the_same)
 {
-    struct world *w = *state;
     struct h2_stream *first = NULL;
     for (size_t i = 0; i < 3; i++) {
         int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
@@ -273,9 +260,8 @@ TEST_WITH(prepare_can_be_repeated_and_says_the_same, setup, teardown)
     }
 }
 
-TEST_WITH(unprepare_succeeds_for_any_claim_and_asks_nobody, setup, teardown)
+TEST_IN(unprepare_succeeds_for_any_claim_and_asks_nobody)
 {
-    struct world *w = *state;
     static const char *const paths[] = {V1("NodeUnprepareResources"),
                                         BETA("NodeUnprepareResources")};
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
@@ -309,9 +295,8 @@ static void prepare_alone(struct world *w, const char *uid, char out[static 256]
     dra__prepare_response__free_unpacked(r, NULL);
 }
 
-TEST_WITH(second_claim_is_refused_until_the_first_is_unprepared, setup, teardown)
+TEST_IN(second_claim_is_refused_until_the_first_is_unprepared)
 {
-    struct world *w = *state;
     char error[256];
     for (int i = 0; i < 2; i++) { /* the kubelet asks again */
         prepare_alone(w, "u1", error);
@@ -328,9 +313,8 @@ TEST_WITH(second_claim_is_refused_until_the_first_is_unprepared, setup, teardown
     assert_string_equal(error, "");
 }
 
-TEST_WITH(claim_that_cannot_be_remembered_is_prepared_all_the_same, setup, teardown)
+TEST_IN(claim_that_cannot_be_remembered_is_prepared_all_the_same)
 {
-    struct world *w = *state;
     char error[256];
     (void)strcpy(w->options.names.plugin_dir, "/proc");
     prepare_alone(w, "u1", error);
@@ -338,9 +322,8 @@ TEST_WITH(claim_that_cannot_be_remembered_is_prepared_all_the_same, setup, teard
 }
 
 /* Another instance, as the kernel sees it: the same file opened once more. */
-TEST_WITH(two_instances_answer_one_after_the_other, setup, teardown)
+TEST_IN(two_instances_answer_one_after_the_other)
 {
-    struct world *w = *state;
     struct file_lock ours;
     struct file_lock theirs;
     const char *const uids[] = {"u1"};
@@ -364,9 +347,8 @@ TEST_WITH(two_instances_answer_one_after_the_other, setup, teardown)
     assert_int_equal(stream(w, prepare)->grpc_status, 0);
 }
 
-TEST_WITH(malformed_request_and_one_with_too_many_claims_are_refused, setup, teardown)
+TEST_IN(malformed_request_and_one_with_too_many_claims_are_refused)
 {
-    struct world *w = *state;
     static const char *const paths[] = {V1("NodePrepareResources"), V1("NodeUnprepareResources")};
     uint8_t many[2 * (PLUGIN_CLAIMS_MAX + 1)];
     for (size_t i = 0; i < sizeof(many); i++) {
@@ -380,9 +362,8 @@ TEST_WITH(malformed_request_and_one_with_too_many_claims_are_refused, setup, tea
     }
 }
 
-TEST_WITH(stopping_gives_up_what_is_under_way, setup, teardown)
+TEST_IN(stopping_gives_up_what_is_under_way)
 {
-    struct world *w = *state;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
     plugin_fini(&w->plugin);
     assert_true(w->client.lookups[0].is_cancelled);
@@ -420,15 +401,13 @@ static struct h2_stream *notify(struct world *w, bool registered, const char *er
     return h2_peer_call(&w->peer, NOTIFY, out, len);
 }
 
-TEST_WITH(info_names_driver_endpoint_and_versions_newest_first, setup, teardown)
+TEST_IN(info_names_driver_endpoint_and_versions_newest_first)
 {
-    struct world *w = *state;
     assert_info_is_ours(h2_peer_call(&w->peer, GET_INFO, "", 0));
 }
 
-TEST_WITH(kubelet_restart_asks_again_and_gets_the_same, setup, teardown)
+TEST_IN(kubelet_restart_asks_again_and_gets_the_same)
 {
-    struct world *w = *state;
     for (int i = 1; i <= 3; i++) {
         assert_info_is_ours(h2_peer_call(&w->peer, GET_INFO, "", 0));
         assert_int_equal(notify(w, true, "")->grpc_status, 0);
@@ -436,9 +415,8 @@ TEST_WITH(kubelet_restart_asks_again_and_gets_the_same, setup, teardown)
     }
 }
 
-TEST_WITH(rejection_is_answered_and_serving_goes_on, setup, teardown)
+TEST_IN(rejection_is_answered_and_serving_goes_on)
 {
-    struct world *w = *state;
     struct h2_stream *s = notify(w, false, "no handler registered for plugin type: DRAPlugin");
     assert_int_equal(s->grpc_status, 0);
     assert_int_equal(s->body_len, GRPC_PREFIX_BYTES); /* an empty message is a message */
@@ -448,15 +426,13 @@ TEST_WITH(rejection_is_answered_and_serving_goes_on, setup, teardown)
     assert_true(w->plugin.stats.is_registered);
 }
 
-TEST_WITH(unknown_fields_of_a_newer_kubelet_are_ignored, setup, teardown)
+TEST_IN(unknown_fields_of_a_newer_kubelet_are_ignored)
 {
-    struct world *w = *state;
     assert_info_is_ours(h2_peer_call(&w->peer, GET_INFO, "\x7a\x03new", 5)); /* field 15 */
 }
 
-TEST_WITH(malformed_status_is_an_invalid_argument, setup, teardown)
+TEST_IN(malformed_status_is_an_invalid_argument)
 {
-    struct world *w = *state;
     assert_int_equal(h2_peer_call(&w->peer, NOTIFY, "\xff\xff\xff", 3)->grpc_status,
                      GRPC_INVALID_ARGUMENT);
     assert_int_equal(w->plugin.stats.registrations + w->plugin.stats.rejections, 0);

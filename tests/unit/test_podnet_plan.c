@@ -45,20 +45,16 @@ static void start(struct world *w, const struct podnet_plan_config *config)
     podnet_plan_init(&w->x, config);
 }
 
-static int setup(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
     start(w, &stopping);
-    *state = w;
-    return 0;
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
-    free(*state);
-    return 0;
 }
+
+WORLD(up, down)
 
 static struct podnet_loss *find(struct world *w, const char *id)
 {
@@ -176,9 +172,8 @@ static void lose(struct world *w, const char *const *gone, size_t count)
 
 /* ---- loss ------------------------------------------------------------------------------------ */
 
-TEST_WITH(loss_counts_at_the_debounce_exactly, setup, teardown)
+TEST_IN(loss_counts_at_the_debounce_exactly)
 {
-    struct world *w = *state;
     see(w, 1, "s1", POD_NET_LOST);
     assert_int_equal(w->x.lost, 0);
     see(w, 10.999, "s1", POD_NET_LOST);
@@ -193,9 +188,8 @@ TEST_WITH(loss_counts_at_the_debounce_exactly, setup, teardown)
     assert_false(w->out.count_changed);
 }
 
-TEST_WITH(short_absence_raises_no_alarm_and_starts_anew, setup, teardown)
+TEST_IN(short_absence_raises_no_alarm_and_starts_anew)
 {
-    struct world *w = *state;
     see(w, 1, "s1", POD_NET_LOST);
     see(w, 9, "s1", POD_NET_WHOLE);
     assert_int_equal(w->out.turn, PODNET_NO_TURN);
@@ -203,9 +197,8 @@ TEST_WITH(short_absence_raises_no_alarm_and_starts_anew, setup, teardown)
     assert_int_equal(w->x.lost, 0);
 }
 
-TEST_WITH(interface_moved_back_ends_it_by_itself, setup, teardown)
+TEST_IN(interface_moved_back_ends_it_by_itself)
 {
-    struct world *w = *state;
     see(w, 1, "s1", POD_NET_LOST);
     see(w, 20, "s1", POD_NET_LOST);
     see(w, 25, "s1", POD_NET_WHOLE);
@@ -214,9 +207,8 @@ TEST_WITH(interface_moved_back_ends_it_by_itself, setup, teardown)
     assert_int_equal(state_of(w, "s1"), PODNET_UNSUSPECTED);
 }
 
-TEST_WITH(what_cannot_be_seen_stays_what_it_was, setup, teardown)
+TEST_IN(what_cannot_be_seen_stays_what_it_was)
 {
-    struct world *w = *state;
     see(w, 1, "s1", POD_NET_AWAY);
     expect_nobody(w);
     see(w, 2, "s1", POD_NET_LOST);
@@ -227,9 +219,8 @@ TEST_WITH(what_cannot_be_seen_stays_what_it_was, setup, teardown)
     assert_int_equal(w->x.lost, 1);
 }
 
-TEST_WITH(sandbox_that_is_no_more_is_forgotten, setup, teardown)
+TEST_IN(sandbox_that_is_no_more_is_forgotten)
 {
-    struct world *w = *state;
     see(w, 1, "s1", POD_NET_LOST);
     see(w, 1, "s2", POD_NET_LOST);
     end_scan(w, 1);
@@ -246,9 +237,8 @@ TEST_WITH(sandbox_that_is_no_more_is_forgotten, setup, teardown)
     expect_nobody(w);
 }
 
-TEST_WITH(clock_that_goes_back_accuses_nobody, setup, teardown)
+TEST_IN(clock_that_goes_back_accuses_nobody)
 {
-    struct world *w = *state;
     see(w, 100, "s1", POD_NET_LOST);
     see(w, 1, "s1", POD_NET_LOST);
     assert_int_equal(w->x.lost, 0);
@@ -256,9 +246,8 @@ TEST_WITH(clock_that_goes_back_accuses_nobody, setup, teardown)
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
-TEST_WITH(lost_ones_are_stopped_oldest_first_and_one_at_a_time, setup, teardown)
+TEST_IN(lost_ones_are_stopped_oldest_first_and_one_at_a_time)
 {
-    struct world *w = *state;
     static const char *const made[] = {"s30", "s10", "s20"};
     static const char *const order[] = {"s10", "s20", "s30"};
     double at = 95;
@@ -280,9 +269,8 @@ TEST_WITH(lost_ones_are_stopped_oldest_first_and_one_at_a_time, setup, teardown)
 }
 
 /* Or else a look at all costs the square of their number. */
-TEST_WITH(whom_to_stop_is_decided_at_the_end_of_a_scan, setup, teardown)
+TEST_IN(whom_to_stop_is_decided_at_the_end_of_a_scan)
 {
-    struct world *w = *state;
     lose(w, ids, 2);
     may_go(w, 95, "s1");
     tell_done(w, 95, "s1", true);
@@ -294,9 +282,8 @@ TEST_WITH(whom_to_stop_is_decided_at_the_end_of_a_scan, setup, teardown)
     assert_false(mono_is_never(w->out.wake_at));
 }
 
-TEST_WITH(nothing_is_stopped_before_the_dpu_has_settled, setup, teardown)
+TEST_IN(nothing_is_stopped_before_the_dpu_has_settled)
 {
-    struct world *w = *state;
     lose(w, ids, 1);
     assert_non_null(w->out.ask);
     start(w, &stopping);
@@ -316,9 +303,8 @@ TEST_WITH(nothing_is_stopped_before_the_dpu_has_settled, setup, teardown)
     may_go(w, 112, "s1");
 }
 
-TEST_WITH(dpu_that_falls_while_a_pod_is_asked_about_spares_it, setup, teardown)
+TEST_IN(dpu_that_falls_while_a_pod_is_asked_about_spares_it)
 {
-    struct world *w = *state;
     lose(w, ids, 1);
     assert_non_null(w->out.ask);
     step(w, (struct podnet_event){.kind = PODNET_DPU, .now = AT(95.1), .is_ready = false});
@@ -332,9 +318,8 @@ TEST_WITH(dpu_that_falls_while_a_pod_is_asked_about_spares_it, setup, teardown)
 }
 
 /* It is called ready for a lease duration more. */
-TEST_WITH(nothing_is_stopped_while_the_dpu_may_have_died_with_it, setup, teardown)
+TEST_IN(nothing_is_stopped_while_the_dpu_may_have_died_with_it)
 {
-    struct world *w = *state;
     tell_dpu(w, 0, true);
     for (double at = 500; at < 550; at += 5) {
         scan_gone(w, at, ids, 1);
@@ -345,9 +330,8 @@ TEST_WITH(nothing_is_stopped_while_the_dpu_may_have_died_with_it, setup, teardow
     may_go(w, 550, "s1");
 }
 
-TEST_WITH(pod_that_would_end_is_spared_and_not_asked_about_again, setup, teardown)
+TEST_IN(pod_that_would_end_is_spared_and_not_asked_about_again)
 {
-    struct world *w = *state;
     lose(w, ids, 1);
     answer(w, 95, "s1", PODNET_POLICY_NEVER, POD_NET_LOST);
     assert_null(w->out.stop);
@@ -360,9 +344,8 @@ TEST_WITH(pod_that_would_end_is_spared_and_not_asked_about_again, setup, teardow
 }
 
 /* One that is ending, or that the API server does not know. */
-TEST_WITH(pod_of_which_nobody_knows_is_asked_about_again_later, setup, teardown)
+TEST_IN(pod_of_which_nobody_knows_is_asked_about_again_later)
 {
-    struct world *w = *state;
     lose(w, ids, 2);
     answer(w, 95, "s1", PODNET_POLICY_UNKNOWN, POD_NET_LOST);
     assert_null(w->out.stop);
@@ -374,9 +357,8 @@ TEST_WITH(pod_of_which_nobody_knows_is_asked_about_again_later, setup, teardown)
     may_go(w, 105, "s1");
 }
 
-TEST_WITH(network_that_is_back_right_before_the_stop_saves_it, setup, teardown)
+TEST_IN(network_that_is_back_right_before_the_stop_saves_it)
 {
-    struct world *w = *state;
     lose(w, ids, 1);
     answer(w, 95, "s1", PODNET_POLICY_RESTARTS, POD_NET_WHOLE);
     assert_null(w->out.stop);
@@ -391,9 +373,8 @@ TEST_WITH(network_that_is_back_right_before_the_stop_saves_it, setup, teardown)
 }
 
 /* As the recovery of ovn-kubernetes does: it moves them back once the lease is renewed again. */
-TEST_WITH(interface_that_returns_while_the_dpu_settles_stops_nothing, setup, teardown)
+TEST_IN(interface_that_returns_while_the_dpu_settles_stops_nothing)
 {
-    struct world *w = *state;
     tell_dpu(w, 0, false);
     scan_gone(w, 1, ids, 2);
     scan_gone(w, 20, ids, 2);
@@ -414,9 +395,8 @@ TEST_WITH(interface_that_returns_while_the_dpu_settles_stops_nothing, setup, tea
     assert_true(mono_is_never(w->out.wake_at));
 }
 
-TEST_WITH(old_evidence_stops_nothing, setup, teardown)
+TEST_IN(old_evidence_stops_nothing)
 {
-    struct world *w = *state;
     tell_dpu(w, 0, true);
     scan_gone(w, 30, ids, 1);
     scan_gone(w, 70, ids, 1);
@@ -426,9 +406,8 @@ TEST_WITH(old_evidence_stops_nothing, setup, teardown)
     may_go(w, 101, "s1");
 }
 
-TEST_WITH(report_alone_stops_nothing, setup, teardown)
+TEST_IN(report_alone_stops_nothing)
 {
-    struct world *w = *state;
     struct podnet_plan_config config = stopping;
     config.stops = false;
     start(w, &config);
@@ -437,9 +416,8 @@ TEST_WITH(report_alone_stops_nothing, setup, teardown)
     assert_null(w->out.ask);
 }
 
-TEST_WITH(failed_stop_backs_off_and_lets_others_pass, setup, teardown)
+TEST_IN(failed_stop_backs_off_and_lets_others_pass)
 {
-    struct world *w = *state;
     lose(w, ids, 2);
     may_go(w, 95, "s1");
     tell_done(w, 96, "s1", false);
@@ -457,9 +435,8 @@ TEST_WITH(failed_stop_backs_off_and_lets_others_pass, setup, teardown)
     may_go(w, 126, "s1");
 }
 
-TEST_WITH(stopped_sandbox_is_not_stopped_twice, setup, teardown)
+TEST_IN(stopped_sandbox_is_not_stopped_twice)
 {
-    struct world *w = *state;
     lose(w, ids, 1);
     may_go(w, 95, "s1");
     tell_done(w, 96, "s1", true);
@@ -472,9 +449,8 @@ TEST_WITH(stopped_sandbox_is_not_stopped_twice, setup, teardown)
     assert_int_equal(w->x.lost, 0);
 }
 
-TEST_WITH(word_about_a_sandbox_that_came_back_is_no_matter, setup, teardown)
+TEST_IN(word_about_a_sandbox_that_came_back_is_no_matter)
 {
-    struct world *w = *state;
     lose(w, ids, 1);
     may_go(w, 95, "s1");
     see(w, 96, "s1", POD_NET_WHOLE);
@@ -489,9 +465,8 @@ TEST_WITH(word_about_a_sandbox_that_came_back_is_no_matter, setup, teardown)
 }
 
 /* Else nothing is ever stopped again. */
-TEST_WITH(a_scan_forgets_no_stop_under_way, setup, teardown)
+TEST_IN(a_scan_forgets_no_stop_under_way)
 {
-    struct world *w = *state;
     static const enum pod_net_evidence shown[] = {POD_NET_AWAY, POD_NET_WHOLE, POD_NET_LOST};
     for (size_t i = 0; i <= ARRAY_LEN(shown); i++) {
         start(w, &stopping);
@@ -509,9 +484,8 @@ TEST_WITH(a_scan_forgets_no_stop_under_way, setup, teardown)
     }
 }
 
-TEST_WITH(sandbox_that_ends_while_it_is_asked_about_blocks_nobody, setup, teardown)
+TEST_IN(sandbox_that_ends_while_it_is_asked_about_blocks_nobody)
 {
-    struct world *w = *state;
     lose(w, ids, 2);
     scan_gone(w, 95.1, ids + 1, 1);
     scan_gone(w, 95.2, ids + 1, 1);

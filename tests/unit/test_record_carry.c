@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "contract/record.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -20,9 +21,9 @@
 
 #define OBSERVED ((struct mono){5000 * NS_PER_SEC})
 
-struct bench {
+struct world {
     struct verdict_config config;
-    char dir[64];
+    char dir[SCRATCH_BYTES];
     char path[96];
     char mark[112];
 };
@@ -42,52 +43,44 @@ static struct record former_record(void)
     return r;
 }
 
-static void leave(const struct bench *b, const struct record *r)
+static void leave(const struct world *w, const struct record *r)
 {
     char page[RECORD_PAGE_BYTES];
     assert_int_equal(record_encode(r, page, NULL), 0);
-    CLEANUP(fd) int fd = open(b->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    CLEANUP(fd) int fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, page, sizeof(page)), sizeof(page));
     assert_int_equal(fchmod(fd, 0644), 0);
 }
 
-static int set_up(void **state)
+static void up(struct world *w)
 {
-    struct bench *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    b->config = (struct verdict_config){.lease_ns = "ovn-kubernetes", .lease_name = "ovn-dpu-w1"};
-    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-carry.XXXXXX");
-    assert_non_null(mkdtemp(b->dir));
-    (void)snprintf(b->path, sizeof(b->path), "%s/readiness.json", b->dir);
-    (void)snprintf(b->mark, sizeof(b->mark), "%s.crashed", b->path);
+    w->config = (struct verdict_config){.lease_ns = "ovn-kubernetes", .lease_name = "ovn-dpu-w1"};
+    scratch_make(w->dir);
+    (void)snprintf(w->path, sizeof(w->path), "%s/readiness.json", w->dir);
+    (void)snprintf(w->mark, sizeof(w->mark), "%s.crashed", w->path);
     struct record r = former_record();
-    leave(b, &r);
-    *state = b;
-    return 0;
+    leave(w, &r);
 }
 
-static int tear_down(void **state)
+static void down(struct world *w)
 {
-    struct bench *b = *state;
     record_carry_settled();
-    (void)unlink(b->path); /* a test may have removed it */
-    (void)unlink(b->mark);
-    assert_int_equal(rmdir(b->dir), 0);
-    free(b);
-    return 0;
+    scratch_remove(w->dir);
 }
 
-static int carry(const struct bench *b, struct verdict_carry *out, struct err *e)
+WORLD(up, down)
+
+static int carry(const struct world *w, struct verdict_carry *out, struct err *e)
 {
-    return record_carry_read(b->path, "w1", &b->config, out, e);
+    return record_carry_read(w->path, "w1", &w->config, out, e);
 }
 
-static void assert_refused(const struct bench *b, int code, const char *words)
+static void assert_refused(const struct world *w, int code, const char *words)
 {
     struct verdict_carry untouched = {.hold_until = {7}};
     struct err e = ERR_INIT;
-    assert_int_equal(carry(b, &untouched, &e), code);
+    assert_int_equal(carry(w, &untouched, &e), code);
     assert_int_equal(untouched.hold_until.ns, 7);
     if (!strstr(e.msg, words)) {
         fail_msg("'%s' does not say '%s'", e.msg, words);
@@ -96,110 +89,101 @@ static void assert_refused(const struct bench *b, int code, const char *words)
 
 /* ---- whose record is it? --------------------------------------------------------------------- */
 
-TEST_WITH(the_record_of_this_boot_node_and_lease_is_carried, set_up, tear_down)
+TEST_IN(the_record_of_this_boot_node_and_lease_is_carried)
 {
-    const struct bench *b = *state;
     struct verdict_carry out;
-    assert_int_equal(carry(b, &out, NULL), 0);
+    assert_int_equal(carry(w, &out, NULL), 0);
     assert_int_equal(out.hold_until.ns, mono_add(OBSERVED, 340 * NS_PER_SEC).ns);
     assert_int_equal(out.verdict.observed.ns, OBSERVED.ns);
     assert_int_equal(out.verdict.state, READINESS_READY);
     assert_true(out.verdict.admit);
 }
 
-TEST_WITH(a_record_of_another_boot_is_not_carried, set_up, tear_down)
+TEST_IN(a_record_of_another_boot_is_not_carried)
 {
-    const struct bench *b = *state;
     struct record r = former_record();
     r.boot_id[0] = r.boot_id[0] == '0' ? '1' : '0';
-    leave(b, &r);
-    assert_refused(b, ERR_GONE, "before this boot");
+    leave(w, &r);
+    assert_refused(w, ERR_GONE, "before this boot");
 }
 
-TEST_WITH(a_record_of_another_node_or_lease_is_not_carried, set_up, tear_down)
+TEST_IN(a_record_of_another_node_or_lease_is_not_carried)
 {
-    const struct bench *b = *state;
     struct record r = former_record();
     (void)text_copy(r.node, sizeof(r.node), "w2");
-    leave(b, &r);
-    assert_refused(b, ERR_GONE, "about node 'w2'");
+    leave(w, &r);
+    assert_refused(w, ERR_GONE, "about node 'w2'");
     r = former_record();
     (void)text_copy(r.verdict.lease.ns, sizeof(r.verdict.lease.ns), "elsewhere");
-    leave(b, &r);
-    assert_refused(b, ERR_GONE, "about lease 'elsewhere/ovn-dpu-w1'");
+    leave(w, &r);
+    assert_refused(w, ERR_GONE, "about lease 'elsewhere/ovn-dpu-w1'");
     r = former_record();
     (void)text_copy(r.verdict.lease.name, sizeof(r.verdict.lease.name), "ovn-dpu-w2");
-    leave(b, &r);
-    assert_refused(b, ERR_GONE, "about lease 'ovn-kubernetes/ovn-dpu-w2'");
+    leave(w, &r);
+    assert_refused(w, ERR_GONE, "about lease 'ovn-kubernetes/ovn-dpu-w2'");
 }
 
-TEST_WITH(no_record_is_said_to_be_missing, set_up, tear_down)
+TEST_IN(no_record_is_said_to_be_missing)
 {
-    const struct bench *b = *state;
-    assert_int_equal(unlink(b->path), 0);
-    assert_refused(b, ERR_NOTFOUND, "opening");
+    assert_int_equal(unlink(w->path), 0);
+    assert_refused(w, ERR_NOTFOUND, "opening");
 }
 
-TEST_WITH(a_damaged_record_is_not_carried, set_up, tear_down)
+TEST_IN(a_damaged_record_is_not_carried)
 {
-    const struct bench *b = *state;
-    assert_int_equal(truncate(b->path, 100), 0);
-    assert_refused(b, ERR_PARSE, "checksum");
-    assert_int_equal(truncate(b->path, 0), 0);
-    assert_refused(b, ERR_PARSE, "checksum");
+    assert_int_equal(truncate(w->path, 100), 0);
+    assert_refused(w, ERR_PARSE, "checksum");
+    assert_int_equal(truncate(w->path, 0), 0);
+    assert_refused(w, ERR_PARSE, "checksum");
 }
 
 /* ---- who could have written it? -------------------------------------------------------------- */
 
-TEST_WITH(a_record_that_others_may_write_is_not_carried, set_up, tear_down)
+TEST_IN(a_record_that_others_may_write_is_not_carried)
 {
     static const mode_t modes[] = {0664, 0646, 0666};
-    const struct bench *b = *state;
     if (geteuid() != 0) {
         skip();
     }
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
-        assert_int_equal(chmod(b->path, modes[i]), 0);
-        assert_refused(b, ERR_AUTH, "only root may write");
+        assert_int_equal(chmod(w->path, modes[i]), 0);
+        assert_refused(w, ERR_AUTH, "only root may write");
     }
 }
 
-TEST_WITH(a_record_of_another_owner_is_not_carried, set_up, tear_down)
+TEST_IN(a_record_of_another_owner_is_not_carried)
 {
-    const struct bench *b = *state;
     if (geteuid() != 0) {
         skip();
     }
-    assert_int_equal(chown(b->path, 65534, 65534), 0);
-    assert_refused(b, ERR_AUTH, "only root may write");
+    assert_int_equal(chown(w->path, 65534, 65534), 0);
+    assert_refused(w, ERR_AUTH, "only root may write");
 }
 
-TEST_WITH(what_is_no_file_of_its_own_is_not_carried, set_up, tear_down)
+TEST_IN(what_is_no_file_of_its_own_is_not_carried)
 {
-    const struct bench *b = *state;
     char real[112];
-    (void)snprintf(real, sizeof(real), "%s/real", b->dir);
-    assert_int_equal(rename(b->path, real), 0);
-    assert_int_equal(symlink(real, b->path), 0);
-    assert_refused(b, ERR_IO, "opening");
-    assert_int_equal(unlink(b->path), 0);
+    (void)snprintf(real, sizeof(real), "%s/real", w->dir);
+    assert_int_equal(rename(w->path, real), 0);
+    assert_int_equal(symlink(real, w->path), 0);
+    assert_refused(w, ERR_IO, "opening");
+    assert_int_equal(unlink(w->path), 0);
     assert_int_equal(unlink(real), 0);
-    assert_int_equal(mkfifo(b->path, 0644), 0);
-    assert_refused(b, ERR_IO, "not a regular file");
+    assert_int_equal(mkfifo(w->path, 0644), 0);
+    assert_refused(w, ERR_IO, "not a regular file");
 }
 
-TEST_WITH(a_path_without_room_for_the_mark_is_refused, set_up, tear_down)
+TEST_IN(a_path_without_room_for_the_mark_is_refused)
 {
-    const struct bench *b = *state;
     char path[PATH_MAX];
     struct verdict_carry out;
     memset(path, 'a', sizeof(path));
     path[PATH_MAX - sizeof(".crashed")] = '\0';
-    assert_int_equal(record_carry_read(path, "w1", &b->config, &out, NULL),
+    assert_int_equal(record_carry_read(path, "w1", &w->config, &out, NULL),
                      ERR_IO); /* just too long */
     path[PATH_MAX - sizeof(".crashed")] = 'a';
     path[PATH_MAX - sizeof(".crashed") + 1] = '\0';
-    assert_int_equal(record_carry_read(path, "w1", &b->config, &out, NULL), ERR_LIMIT);
+    assert_int_equal(record_carry_read(path, "w1", &w->config, &out, NULL), ERR_LIMIT);
 }
 
 /* ---- what ended its reader ------------------------------------------------------------------- */
@@ -207,7 +191,7 @@ TEST_WITH(a_path_without_room_for_the_mark_is_refused, set_up, tear_down)
 enum course { CRASHES, SETTLES_FIRST, READS_NOTHING };
 
 /* In a process of its own, which ends by the signal. */
-static void live_and_end(const struct bench *b, enum course course, int signal_number)
+static void live_and_end(const struct world *w, enum course course, int signal_number)
 {
     int status;
     pid_t child = fork();
@@ -217,7 +201,7 @@ static void live_and_end(const struct bench *b, enum course course, int signal_n
         const struct rlimit none = {.rlim_cur = 0};
         (void)setrlimit(RLIMIT_CORE, &none);
         (void)signal(signal_number, SIG_DFL); /* cmocka has handlers of its own */
-        if (course != READS_NOTHING && carry(b, &out, NULL) != 0) {
+        if (course != READS_NOTHING && carry(w, &out, NULL) != 0) {
             _exit(2);
         }
         if (course == SETTLES_FIRST) {
@@ -231,26 +215,24 @@ static void live_and_end(const struct bench *b, enum course course, int signal_n
     assert_int_equal(WTERMSIG(status), signal_number);
 }
 
-TEST_WITH(a_record_that_ended_its_reader_is_passed_over_once, set_up, tear_down)
+TEST_IN(a_record_that_ended_its_reader_is_passed_over_once)
 {
     static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-    const struct bench *b = *state;
     struct verdict_carry out;
     for (size_t i = 0; i < ARRAY_LEN(crashes); i++) {
-        live_and_end(b, CRASHES, crashes[i]);
-        assert_refused(b, ERR_GONE, "crashed");
-        assert_int_equal(carry(b, &out, NULL), 0);
+        live_and_end(w, CRASHES, crashes[i]);
+        assert_refused(w, ERR_GONE, "crashed");
+        assert_int_equal(carry(w, &out, NULL), 0);
         record_carry_settled();
     }
 }
 
-TEST_WITH(an_end_that_says_nothing_of_the_record_leaves_no_mark, set_up, tear_down)
+TEST_IN(an_end_that_says_nothing_of_the_record_leaves_no_mark)
 {
-    const struct bench *b = *state;
-    live_and_end(b, CRASHES, SIGTERM); /* from outside */
-    assert_int_equal(access(b->mark, F_OK), -1);
-    live_and_end(b, SETTLES_FIRST, SIGSEGV);
-    assert_int_equal(access(b->mark, F_OK), -1);
-    live_and_end(b, READS_NOTHING, SIGSEGV);
-    assert_int_equal(access(b->mark, F_OK), -1);
+    live_and_end(w, CRASHES, SIGTERM); /* from outside */
+    assert_int_equal(access(w->mark, F_OK), -1);
+    live_and_end(w, SETTLES_FIRST, SIGSEGV);
+    assert_int_equal(access(w->mark, F_OK), -1);
+    live_and_end(w, READS_NOTHING, SIGSEGV);
+    assert_int_equal(access(w->mark, F_OK), -1);
 }

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <ev.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 #include <unistd.h>
 
 struct world {
-    char dir[64];
+    char dir[SCRATCH_BYTES];
     char file[128];
     struct ev_loop *loop;
     struct file_lock other;
@@ -47,32 +48,24 @@ static void on_lost(void *user)
     ((struct world *)user)->losses++;
 }
 
-static int set_up(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/test-turn.XXXXXX");
-    assert_non_null(mkdtemp(w->dir));
+    scratch_make(w->dir);
     (void)snprintf(w->file, sizeof(w->file), "%s/record.json", w->dir);
     assert_int_equal(file_lock_init(&w->other, w->file, ".lock", NULL), 0);
     w->loop = ev_loop_new(0);
     assert_non_null(w->loop);
-    *state = w;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void down(struct world *w)
 {
-    struct world *w = *state;
     record_turn_stop(w->turn);
     ev_loop_destroy(w->loop);
     file_lock_release(&w->other);
-    (void)unlink(w->other.path);
-    (void)unlink(w->file);
-    assert_int_equal(rmdir(w->dir), 0);
-    free(w);
-    return 0;
+    scratch_remove(w->dir);
 }
+
+WORLD(up, down)
 
 static void start(struct world *w, const char *lease)
 {
@@ -131,9 +124,8 @@ static void wait_for(struct world *w, const int *count, int wanted)
     assert_int_equal(*count, wanted);
 }
 
-TEST_WITH(who_waits_vouches_for_a_living_writer_only, set_up, tear_down)
+TEST_IN(who_waits_vouches_for_a_living_writer_only)
 {
-    struct world *w = *state;
     struct mono until = mono_add(clock_mono_now(), 60 * NS_PER_SEC);
     assert_int_equal(file_lock_take(&w->other, NULL), 0);
     start(w, "ovn-dpu-w1");
@@ -154,9 +146,8 @@ TEST_WITH(who_waits_vouches_for_a_living_writer_only, set_up, tear_down)
     assert_int_equal(w->verdicts, 1);
 }
 
-TEST_WITH(who_waits_hears_what_the_writer_says_and_when_it_ends, set_up, tear_down)
+TEST_IN(who_waits_hears_what_the_writer_says_and_when_it_ends)
 {
-    struct world *w = *state;
     struct mono until = mono_add(clock_mono_now(), 60 * NS_PER_SEC);
     assert_int_equal(file_lock_take(&w->other, NULL), 0);
     write_record(w, READINESS_READY, until);
@@ -188,9 +179,8 @@ static struct record_writer *write_at_our_turn(struct world *w)
     return writer;
 }
 
-TEST_WITH(a_lock_that_cannot_be_had_is_told_and_not_waited_for, set_up, tear_down)
+TEST_IN(a_lock_that_cannot_be_had_is_told_and_not_waited_for)
 {
-    struct world *w = *state;
     char said[512] = "";
     int log_fd = memfd_create("log", MFD_CLOEXEC);
     assert_int_equal(mkdir(w->other.path, 0755), 0); /* no file can be locked there */
@@ -206,9 +196,8 @@ TEST_WITH(a_lock_that_cannot_be_had_is_told_and_not_waited_for, set_up, tear_dow
     assert_int_equal(close(log_fd), 0);
 }
 
-TEST_WITH(who_writes_notices_that_another_has_its_lock, set_up, tear_down)
+TEST_IN(who_writes_notices_that_another_has_its_lock)
 {
-    struct world *w = *state;
     start(w, "ovn-dpu-w1");
     assert_false(record_turn_is_waiting(w->turn));
     assert_int_equal(file_lock_take(&w->other, NULL), ERR_CONFLICT);
@@ -224,9 +213,8 @@ TEST_WITH(who_writes_notices_that_another_has_its_lock, set_up, tear_down)
     record_writer_free(writer);
 }
 
-TEST_WITH(who_writes_takes_a_lock_that_was_removed_again, set_up, tear_down)
+TEST_IN(who_writes_takes_a_lock_that_was_removed_again)
 {
-    struct world *w = *state;
     start(w, "ovn-dpu-w1");
     struct record_writer *writer = write_at_our_turn(w);
     ev_run(w->loop, EVRUN_NOWAIT);
@@ -237,9 +225,8 @@ TEST_WITH(who_writes_takes_a_lock_that_was_removed_again, set_up, tear_down)
     record_writer_free(writer);
 }
 
-TEST_WITH(who_writes_for_another_lease_is_no_predecessor, set_up, tear_down)
+TEST_IN(who_writes_for_another_lease_is_no_predecessor)
 {
-    struct world *w = *state;
     assert_int_equal(file_lock_take(&w->other, NULL), 0);
     start(w, "ovn-dpu-other");
     write_record(w, READINESS_READY, mono_add(clock_mono_now(), NS_PER_SEC));

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <ev.h>
 
@@ -25,11 +26,11 @@
 #define VALID_UNTIL   ((struct mono){5040 * NS_PER_SEC})
 #define WRITER_UNTIL  ((struct mono){5015 * NS_PER_SEC})
 
-struct bench {
+struct world {
     struct ev_loop *loop;
     struct record_writer *writer;
     struct record *record; /* what it writes */
-    char top[64];
+    char top[SCRATCH_BYTES];
     char dir[80];
     char path[96];
     char other[96]; /* beside the record */
@@ -72,69 +73,63 @@ static int open_files(void)
     return count;
 }
 
-static int set_up(void **state)
+static void up(struct world *w)
 {
-    struct bench *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    (void)snprintf(b->top, sizeof(b->top), "/tmp/test-record-writer.XXXXXX");
-    assert_non_null(mkdtemp(b->top));
-    (void)snprintf(b->dir, sizeof(b->dir), "%s/run", b->top);
-    (void)snprintf(b->path, sizeof(b->path), "%s/readiness.json", b->dir);
-    (void)snprintf(b->other, sizeof(b->other), "%s/other", b->dir);
-    b->open_files = open_files();
-    b->log_fd = memfd_create("log", MFD_CLOEXEC);
-    log_set_fd(b->log_fd);
-    b->loop = ev_loop_new(0);
-    assert_non_null(b->loop);
-    b->record = calloc(1, sizeof(*b->record));
-    assert_non_null(b->record);
+    scratch_make(w->top);
+    (void)snprintf(w->dir, sizeof(w->dir), "%s/run", w->top);
+    (void)snprintf(w->path, sizeof(w->path), "%s/readiness.json", w->dir);
+    (void)snprintf(w->other, sizeof(w->other), "%s/other", w->dir);
+    w->open_files = open_files();
+    w->log_fd = memfd_create("log", MFD_CLOEXEC);
+    log_set_fd(w->log_fd);
+    w->loop = ev_loop_new(0);
+    assert_non_null(w->loop);
+    w->record = calloc(1, sizeof(*w->record));
+    assert_non_null(w->record);
     const struct record_writer_config config = {
-        .path = b->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS, .record = b->record};
-    assert_int_equal(record_writer_new(b->loop, &config, &b->writer, NULL), 0);
-    *state = b;
-    return 0;
+        .path = w->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS, .record = w->record};
+    assert_int_equal(record_writer_new(w->loop, &config, &w->writer, NULL), 0);
 }
 
-static int tear_down(void **state)
+static void down(struct world *w)
 {
-    struct bench *b = *state;
-    record_writer_free(b->writer);
-    free(b->record);
-    assert_false(ev_run(b->loop, EVRUN_NOWAIT)); /* nothing waits any more */
-    ev_loop_destroy(b->loop);
-    (void)unlink(b->path); /* not every test has them */
-    (void)unlink(b->other);
-    (void)rmdir(b->dir);
-    assert_int_equal(rmdir(b->top), 0); /* nothing else was left */
+    record_writer_free(w->writer);
+    free(w->record);
+    assert_false(ev_run(w->loop, EVRUN_NOWAIT)); /* nothing waits any more */
+    ev_loop_destroy(w->loop);
+    (void)unlink(w->path); /* not every test has them */
+    (void)unlink(w->other);
+    (void)rmdir(w->dir);
+    assert_int_equal(rmdir(w->top), 0); /* nothing else was left */
     log_set_fd(STDERR_FILENO);
-    assert_int_equal(close(b->log_fd), 0);
-    assert_int_equal(open_files(), b->open_files);
+    assert_int_equal(close(w->log_fd), 0);
+    assert_int_equal(open_files(), w->open_files);
     page_room = SIZE_MAX;
-    free(b);
-    return 0;
 }
 
-static void write_verdict(const struct bench *b, struct mono lease_until, struct mono writer_until)
+WORLD(up, down)
+
+static void write_verdict(const struct world *w, struct mono lease_until, struct mono writer_until)
 {
-    b->record->verdict = (struct readiness){.state = READINESS_READY,
+    w->record->verdict = (struct readiness){.state = READINESS_READY,
                                             .admit = true,
                                             .reason = REASON_LEASE_RENEWED,
                                             .observed = {5000 * NS_PER_SEC},
                                             .lease_until = lease_until};
-    record_writer_write(b->writer, writer_until);
+    record_writer_write(w->writer, writer_until);
 }
 
-static struct record_writer_stats stats(const struct bench *b)
+static struct record_writer_stats stats(const struct world *w)
 {
-    return *record_writer_stats(b->writer);
+    return *record_writer_stats(w->writer);
 }
 
 /* How often the log says so. */
-static int logged(const struct bench *b, const char *words)
+static int logged(const struct world *w, const char *words)
 {
     char text[8192];
     int count = 0;
-    ssize_t got = pread(b->log_fd, text, sizeof(text) - 1, 0);
+    ssize_t got = pread(w->log_fd, text, sizeof(text) - 1, 0);
     assert_true(got >= 0);
     text[got] = '\0';
     for (const char *at = text; (at = strstr(at, words)) != NULL; at++) {
@@ -157,10 +152,10 @@ static unsigned mode(const char *path)
     return found.st_mode & 07777;
 }
 
-static void read_record(const struct bench *b, struct record *out)
+static void read_record(const struct world *w, struct record *out)
 {
     char page[RECORD_PAGE_BYTES + 1];
-    CLEANUP(fd) int fd = open(b->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CLEANUP(fd) int fd = open(w->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     assert_true(fd >= 0);
     assert_int_equal(read(fd, page, sizeof(page)), RECORD_PAGE_BYTES);
     assert_int_equal(record_decode(page, RECORD_PAGE_BYTES, out, NULL), 0);
@@ -184,25 +179,24 @@ static bool is_untouched(const char *path)
     return fd >= 0 && read(fd, &first, 1) == 1 && first == 'x';
 }
 
-static void run_for(const struct bench *b, double seconds)
+static void run_for(const struct world *w, double seconds)
 {
     ev_tstamp end = ev_time() + seconds;
-    while (ev_time() < end && !stats(b).is_current) {
-        ev_run(b->loop, EVRUN_NOWAIT);
+    while (ev_time() < end && !stats(w).is_current) {
+        ev_run(w->loop, EVRUN_NOWAIT);
         ev_sleep(0.005);
     }
 }
 
 /* ---- what stands in it ----------------------------------------------------------------------- */
 
-TEST_WITH(it_says_who_wrote_it_and_when, set_up, tear_down)
+TEST_IN(it_says_who_wrote_it_and_when)
 {
-    const struct bench *b = *state;
     struct record r;
     char boot_id[CLOCK_BOOT_ID_BYTES];
     struct wall before = clock_wall_now();
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    read_record(b, &r);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    read_record(w, &r);
     assert_int_equal(clock_boot_id(boot_id, NULL), 0);
     assert_string_equal(r.boot_id, boot_id);
     assert_string_equal(r.node, "w1");
@@ -210,61 +204,57 @@ TEST_WITH(it_says_who_wrote_it_and_when, set_up, tear_down)
     assert_true(r.written.ns >= before.ns - NS_PER_SEC && r.written.ns <= clock_wall_now().ns);
     assert_int_equal(r.verdict.lease_until.ns, VALID_UNTIL.ns);
     assert_int_equal(r.writer_until.ns, WRITER_UNTIL.ns);
-    assert_int_equal(stats(b).failures, 0);
+    assert_int_equal(stats(w).failures, 0);
 }
 
-TEST_WITH(the_hold_begins_when_both_promises_are_over, set_up, tear_down)
+TEST_IN(the_hold_begins_when_both_promises_are_over)
 {
-    const struct bench *b = *state;
     struct record r;
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    read_record(b, &r);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    read_record(w, &r);
     assert_int_equal(r.hold_until.ns, mono_add(VALID_UNTIL, STALE_HOLD_NS).ns);
-    write_verdict(b, WRITER_UNTIL, VALID_UNTIL); /* Ready for less than the writer's promise */
-    read_record(b, &r);
+    write_verdict(w, WRITER_UNTIL, VALID_UNTIL); /* Ready for less than the writer's promise */
+    read_record(w, &r);
     assert_int_equal(r.hold_until.ns, mono_add(VALID_UNTIL, STALE_HOLD_NS).ns);
 }
 
-TEST_WITH(directory_and_file_have_their_modes_whatever_the_umask, set_up, tear_down)
+TEST_IN(directory_and_file_have_their_modes_whatever_the_umask)
 {
-    const struct bench *b = *state;
     mode_t before = umask(0077);
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
     (void)umask(before);
-    assert_int_equal(mode(b->dir), 0755);
-    assert_int_equal(mode(b->path), 0644);
+    assert_int_equal(mode(w->dir), 0755);
+    assert_int_equal(mode(w->path), 0644);
 }
 
 /* ---- whose page is it? ----------------------------------------------------------------------- */
 
-TEST_WITH(a_former_agents_page_is_written_on_in_place, set_up, tear_down)
+TEST_IN(a_former_agents_page_is_written_on_in_place)
 {
-    const struct bench *b = *state;
     struct record r;
-    assert_int_equal(mkdir(b->dir, 0755), 0);
-    make_file(b->path, RECORD_PAGE_BYTES, 0644);
-    CLEANUP(fd) int fd = open(b->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
-    ino_t was = inode(b->path);
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_int_equal(inode(b->path), was);
-    assert_int_equal(stats(b).failures, 0);
-    read_record(b, &r);
+    assert_int_equal(mkdir(w->dir, 0755), 0);
+    make_file(w->path, RECORD_PAGE_BYTES, 0644);
+    CLEANUP(fd) int fd = open(w->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
+    ino_t was = inode(w->path);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(inode(w->path), was);
+    assert_int_equal(stats(w).failures, 0);
+    read_record(w, &r);
 }
 
 /* What else happens in its directory is none of our business. */
-TEST_WITH(a_page_in_place_is_not_written_anew, set_up, tear_down)
+TEST_IN(a_page_in_place_is_not_written_anew)
 {
-    const struct bench *b = *state;
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    make_file(b->other, 1, 0644);
-    assert_int_equal(unlink(b->other), 0);
-    ev_run(b->loop, EVRUN_NOWAIT);
-    assert_int_equal(stats(b).writes, 1);
-    assert_int_equal(logged(b, "was removed, replaced or changed"), 0);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    make_file(w->other, 1, 0644);
+    assert_int_equal(unlink(w->other), 0);
+    ev_run(w->loop, EVRUN_NOWAIT);
+    assert_int_equal(stats(w).writes, 1);
+    assert_int_equal(logged(w, "was removed, replaced or changed"), 0);
 }
 
-TEST(a_page_of_another_shape_is_replaced)
+TEST_IN(a_page_of_another_shape_is_replaced)
 {
     static const struct {
         size_t bytes;
@@ -275,217 +265,203 @@ TEST(a_page_of_another_shape_is_replaced)
                 {RECORD_PAGE_BYTES - 1, 0644},
                 {RECORD_PAGE_BYTES + 1, 0644}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        void *fresh;
         struct record r;
-        assert_int_equal(set_up(&fresh), 0);
-        struct bench *b = fresh;
-        assert_int_equal(mkdir(b->dir, 0755), 0);
-        make_file(b->path, rows[i].bytes, rows[i].mode);
-        int fd = open(b->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
-        ino_t was = inode(b->path);
-        write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-        assert_int_not_equal(inode(b->path), was);
-        read_record(b, &r);
-        assert_int_equal(mode(b->path), 0644);
+        assert_int_equal(mkdir(w->dir, 0755), 0);
+        make_file(w->path, rows[i].bytes, rows[i].mode);
+        int fd = open(w->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
+        ino_t was = inode(w->path);
+        write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+        assert_int_not_equal(inode(w->path), was);
+        read_record(w, &r);
+        assert_int_equal(mode(w->path), 0644);
         assert_int_equal(close(fd), 0);
-        assert_int_equal(tear_down(&fresh), 0);
+        world_renew(w);
     }
 }
 
 /* Somebody else would go on reading, or writing, what is ours. */
-TEST_WITH(a_hard_linked_page_is_not_adopted, set_up, tear_down)
+TEST_IN(a_hard_linked_page_is_not_adopted)
 {
-    const struct bench *b = *state;
     struct record r;
-    assert_int_equal(mkdir(b->dir, 0755), 0);
-    make_file(b->other, RECORD_PAGE_BYTES, 0644);
-    assert_int_equal(link(b->other, b->path), 0);
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_int_not_equal(inode(b->path), inode(b->other));
-    assert_true(is_untouched(b->other));
-    read_record(b, &r);
+    assert_int_equal(mkdir(w->dir, 0755), 0);
+    make_file(w->other, RECORD_PAGE_BYTES, 0644);
+    assert_int_equal(link(w->other, w->path), 0);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_not_equal(inode(w->path), inode(w->other));
+    assert_true(is_untouched(w->other));
+    read_record(w, &r);
 }
 
-TEST_WITH(a_page_of_another_owner_is_replaced, set_up, tear_down)
+TEST_IN(a_page_of_another_owner_is_replaced)
 {
-    const struct bench *b = *state;
     struct stat found;
     if (geteuid() != 0) {
         skip();
     }
-    assert_int_equal(mkdir(b->dir, 0755), 0);
-    make_file(b->path, RECORD_PAGE_BYTES, 0644);
-    assert_int_equal(chown(b->path, 65534, 65534), 0);
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_int_equal(lstat(b->path, &found), 0);
+    assert_int_equal(mkdir(w->dir, 0755), 0);
+    make_file(w->path, RECORD_PAGE_BYTES, 0644);
+    assert_int_equal(chown(w->path, 65534, 65534), 0);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(lstat(w->path, &found), 0);
     assert_int_equal(found.st_uid, 0);
 }
 
-TEST_WITH(a_symbolic_link_is_replaced_and_not_followed, set_up, tear_down)
+TEST_IN(a_symbolic_link_is_replaced_and_not_followed)
 {
-    const struct bench *b = *state;
     struct record r;
-    assert_int_equal(mkdir(b->dir, 0755), 0);
-    make_file(b->other, RECORD_PAGE_BYTES, 0644);
-    assert_int_equal(symlink(b->other, b->path), 0);
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_true(is_untouched(b->other));
-    read_record(b, &r);
+    assert_int_equal(mkdir(w->dir, 0755), 0);
+    make_file(w->other, RECORD_PAGE_BYTES, 0644);
+    assert_int_equal(symlink(w->other, w->path), 0);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    assert_true(is_untouched(w->other));
+    read_record(w, &r);
 }
 
 /* ---- what happens to it ---------------------------------------------------------------------- */
 
-TEST_WITH(a_page_that_was_swapped_is_taken_back_at_the_next_write, set_up, tear_down)
+TEST_IN(a_page_that_was_swapped_is_taken_back_at_the_next_write)
 {
-    const struct bench *b = *state;
     struct record r;
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    make_file(b->other, RECORD_PAGE_BYTES, 0644);
-    ino_t swapped = inode(b->other);
-    CLEANUP(fd) int fd = open(b->other, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
-    assert_int_equal(rename(b->other, b->path), 0);
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_int_not_equal(inode(b->path), swapped);
-    read_record(b, &r);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    make_file(w->other, RECORD_PAGE_BYTES, 0644);
+    ino_t swapped = inode(w->other);
+    CLEANUP(fd) int fd = open(w->other, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
+    assert_int_equal(rename(w->other, w->path), 0);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_not_equal(inode(w->path), swapped);
+    read_record(w, &r);
 }
 
-TEST_WITH(a_page_that_vanished_is_made_again_without_a_verdict, set_up, tear_down)
+TEST_IN(a_page_that_vanished_is_made_again_without_a_verdict)
 {
-    const struct bench *b = *state;
     struct record r;
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_int_equal(unlink(b->path), 0);
-    ev_run(b->loop, EVRUN_ONCE);
-    read_record(b, &r);
-    assert_int_equal(stats(b).writes, 2);
-    assert_int_equal(logged(b, "was removed, replaced or changed"), 1);
-    assert_int_equal(unlink(b->path), 0);
-    assert_int_equal(rmdir(b->dir), 0);
-    ev_run(b->loop, EVRUN_ONCE);
-    read_record(b, &r);
-    assert_int_equal(logged(b, "was removed, replaced or changed"), 1); /* once a minute */
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(unlink(w->path), 0);
+    ev_run(w->loop, EVRUN_ONCE);
+    read_record(w, &r);
+    assert_int_equal(stats(w).writes, 2);
+    assert_int_equal(logged(w, "was removed, replaced or changed"), 1);
+    assert_int_equal(unlink(w->path), 0);
+    assert_int_equal(rmdir(w->dir), 0);
+    ev_run(w->loop, EVRUN_ONCE);
+    read_record(w, &r);
+    assert_int_equal(logged(w, "was removed, replaced or changed"), 1); /* once a minute */
 }
 
-static void append_byte(const struct bench *b)
+static void append_byte(const struct world *w)
 {
-    CLEANUP(fd) int fd = open(b->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    CLEANUP(fd) int fd = open(w->path, O_WRONLY | O_APPEND | O_CLOEXEC);
     assert_int_equal(write(fd, "x", 1), 1);
 }
 
-static void grow(const struct bench *b)
+static void grow(const struct world *w)
 {
-    assert_int_equal(truncate(b->path, (off_t)20 * RECORD_PAGE_BYTES), 0);
+    assert_int_equal(truncate(w->path, (off_t)20 * RECORD_PAGE_BYTES), 0);
 }
 
-static void shrink(const struct bench *b)
+static void shrink(const struct world *w)
 {
-    assert_int_equal(truncate(b->path, 0), 0);
+    assert_int_equal(truncate(w->path, 0), 0);
 }
 
-static void change_mode(const struct bench *b)
+static void change_mode(const struct world *w)
 {
-    assert_int_equal(chmod(b->path, 0666), 0);
+    assert_int_equal(chmod(w->path, 0666), 0);
 }
 
-static void change_owner(const struct bench *b)
+static void change_owner(const struct world *w)
 {
     if (geteuid() == 0) {
-        assert_int_equal(chown(b->path, 65534, 65534), 0);
+        assert_int_equal(chown(w->path, 65534, 65534), 0);
     } else {
-        change_mode(b);
+        change_mode(w);
     }
 }
 
-static void write_into_it(const struct bench *b)
+static void write_into_it(const struct world *w)
 {
-    CLEANUP(fd) int fd = open(b->path, O_WRONLY | O_CLOEXEC);
+    CLEANUP(fd) int fd = open(w->path, O_WRONLY | O_CLOEXEC);
     assert_int_equal(write(fd, "spoilt", 6), 6);
 }
 
-typedef void change_fn(const struct bench *b);
+typedef void change_fn(const struct world *w);
 
 static change_fn *const changes[] = {append_byte, grow,         shrink,
                                      change_mode, change_owner, write_into_it};
 
-static void assert_in_shape(const struct bench *b)
+static void assert_in_shape(const struct world *w)
 {
     struct stat found;
     struct record r;
-    read_record(b, &r);
-    assert_int_equal(lstat(b->path, &found), 0);
+    read_record(w, &r);
+    assert_int_equal(lstat(w->path, &found), 0);
     assert_int_equal(found.st_uid, geteuid());
     assert_int_equal(found.st_mode & 07777, 0644);
 }
 
-TEST(a_page_that_somebody_changed_is_made_anew_and_said_so_once)
+TEST_IN(a_page_that_somebody_changed_is_made_anew_and_said_so_once)
 {
     for (size_t i = 0; i < 2 * ARRAY_LEN(changes); i++) {
-        void *fresh;
-        assert_int_equal(set_up(&fresh), 0);
-        const struct bench *b = fresh;
-        write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-        ev_run(b->loop, EVRUN_NOWAIT); /* the changes of our own */
-        changes[i / 2](b);
+        write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+        ev_run(w->loop, EVRUN_NOWAIT); /* the changes of our own */
+        changes[i / 2](w);
         if (i % 2 == 0) {
-            ev_run(b->loop, EVRUN_ONCE); /* told by inotify */
+            ev_run(w->loop, EVRUN_ONCE); /* told by inotify */
         } else {
-            write_verdict(b, VALID_UNTIL, WRITER_UNTIL); /* or not */
+            write_verdict(w, VALID_UNTIL, WRITER_UNTIL); /* or not */
         }
-        assert_in_shape(b);
-        assert_int_equal(stats(b).writes, 2);
-        assert_int_equal(logged(b, "was removed, replaced or changed"), 1);
-        ev_run(b->loop, EVRUN_NOWAIT); /* what we did is no news */
-        assert_int_equal(stats(b).writes, 2);
-        assert_int_equal(tear_down(&fresh), 0);
+        assert_in_shape(w);
+        assert_int_equal(stats(w).writes, 2);
+        assert_int_equal(logged(w, "was removed, replaced or changed"), 1);
+        ev_run(w->loop, EVRUN_NOWAIT); /* what we did is no news */
+        assert_int_equal(stats(w).writes, 2);
+        world_renew(w);
     }
 }
 
 /* As two that set the mode in turn would. */
-TEST_WITH(who_goes_on_changing_it_meets_a_pace, set_up, tear_down)
+TEST_IN(who_goes_on_changing_it_meets_a_pace)
 {
-    const struct bench *b = *state;
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
     for (int i = 0; i < 20; i++) {
-        change_mode(b);
-        ev_run(b->loop, EVRUN_NOWAIT);
+        change_mode(w);
+        ev_run(w->loop, EVRUN_NOWAIT);
     }
-    assert_int_equal(stats(b).writes, 2);
+    assert_int_equal(stats(w).writes, 2);
     ev_tstamp end = ev_time() + 5;
-    while (stats(b).writes < 3 && ev_time() < end) {
-        ev_run(b->loop, EVRUN_ONCE);
+    while (stats(w).writes < 3 && ev_time() < end) {
+        ev_run(w->loop, EVRUN_ONCE);
     }
-    assert_in_shape(b);
+    assert_in_shape(w);
 }
 
-TEST_WITH(without_inotify_it_writes_all_the_same, set_up, tear_down)
+TEST_IN(without_inotify_it_writes_all_the_same)
 {
-    const struct bench *b = *state;
     struct record_writer *writer;
     struct record record = {.verdict = {.state = READINESS_READY, .reason = REASON_LEASE_RENEWED}};
     const struct record_writer_config config = {
-        .path = b->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS, .record = &record};
+        .path = w->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS, .record = &record};
     has_inotify = false;
-    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), 0);
+    assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
     record_writer_write(writer, WRITER_UNTIL);
     assert_true(record_writer_stats(writer)->is_current);
     has_inotify = true;
     record_writer_write(writer, WRITER_UNTIL); /* and gets one when there is */
-    ev_run(b->loop, EVRUN_NOWAIT);
-    append_byte(b);
-    ev_run(b->loop, EVRUN_ONCE);
-    assert_in_shape(b);
+    ev_run(w->loop, EVRUN_NOWAIT);
+    append_byte(w);
+    ev_run(w->loop, EVRUN_ONCE);
+    assert_in_shape(w);
     record_writer_free(writer);
 }
 
-TEST_WITH(all_directories_on_the_way_are_made, set_up, tear_down)
+TEST_IN(all_directories_on_the_way_are_made)
 {
-    const struct bench *b = *state;
     char deep[128];
     struct record record = {.verdict = {.reason = REASON_LEASE_RENEWED}};
     struct record_writer *writer;
-    (void)snprintf(deep, sizeof(deep), "%s/a/b/readiness.json", b->top);
+    (void)snprintf(deep, sizeof(deep), "%s/a/w/readiness.json", w->top);
     const struct record_writer_config config = {.path = deep, .node = "w1", .record = &record};
-    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), 0);
+    assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
     record_writer_write(writer, WRITER_UNTIL);
     record_writer_free(writer);
     assert_int_equal(unlink(deep), 0);
@@ -495,45 +471,43 @@ TEST_WITH(all_directories_on_the_way_are_made, set_up, tear_down)
     }
 }
 
-TEST_WITH(before_the_first_verdict_nothing_is_written, set_up, tear_down)
+TEST_IN(before_the_first_verdict_nothing_is_written)
 {
-    const struct bench *b = *state;
-    ev_run(b->loop, EVRUN_NOWAIT);
-    assert_int_equal(access(b->path, F_OK), -1);
-    assert_int_equal(stats(b).writes, 0);
-    assert_false(stats(b).is_current);
+    ev_run(w->loop, EVRUN_NOWAIT);
+    assert_int_equal(access(w->path, F_OK), -1);
+    assert_int_equal(stats(w).writes, 0);
+    assert_false(stats(w).is_current);
 }
 
-TEST_WITH(a_place_that_cannot_be_written_is_tried_again_each_second, set_up, tear_down)
+TEST_IN(a_place_that_cannot_be_written_is_tried_again_each_second)
 {
-    const struct bench *b = *state;
     struct record r;
-    make_file(b->dir, 1, 0644); /* a file where the directory should be */
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL); /* a renewal meanwhile */
-    assert_int_equal(stats(b).failures, 2);
-    assert_int_equal(stats(b).writes, 0);
-    assert_false(stats(b).is_current);
-    run_for(b, 1.3);
-    assert_int_equal(stats(b).failures, 3);
-    assert_int_equal(logged(b, "CNI cannot see the readiness"), 1);
-    assert_int_equal(unlink(b->dir), 0);
-    run_for(b, 1.3);
-    assert_true(stats(b).is_current);
-    assert_int_equal(stats(b).writes, 1);
-    read_record(b, &r);
-    ev_run(b->loop, EVRUN_NOWAIT);
-    assert_int_equal(stats(b).writes, 1); /* and that is it */
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_int_equal(logged(b, "is written again"), 1);
-    assert_int_equal(unlink(b->path), 0);
-    assert_int_equal(mkdir(b->path, 0755), 0); /* new trouble is news again */
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_int_equal(logged(b, "CNI cannot see the readiness"), 2);
-    assert_int_equal(rmdir(b->path), 0);
+    make_file(w->dir, 1, 0644); /* a file where the directory should be */
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL); /* a renewal meanwhile */
+    assert_int_equal(stats(w).failures, 2);
+    assert_int_equal(stats(w).writes, 0);
+    assert_false(stats(w).is_current);
+    run_for(w, 1.3);
+    assert_int_equal(stats(w).failures, 3);
+    assert_int_equal(logged(w, "CNI cannot see the readiness"), 1);
+    assert_int_equal(unlink(w->dir), 0);
+    run_for(w, 1.3);
+    assert_true(stats(w).is_current);
+    assert_int_equal(stats(w).writes, 1);
+    read_record(w, &r);
+    ev_run(w->loop, EVRUN_NOWAIT);
+    assert_int_equal(stats(w).writes, 1); /* and that is it */
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(logged(w, "is written again"), 1);
+    assert_int_equal(unlink(w->path), 0);
+    assert_int_equal(mkdir(w->path, 0755), 0); /* new trouble is news again */
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    assert_int_equal(logged(w, "CNI cannot see the readiness"), 2);
+    assert_int_equal(rmdir(w->path), 0);
 }
 
-TEST(a_page_that_is_not_written_whole_is_no_write)
+TEST_IN(a_page_that_is_not_written_whole_is_no_write)
 {
     static const struct {
         size_t room;
@@ -542,51 +516,46 @@ TEST(a_page_that_is_not_written_whole_is_no_write)
                 {RECORD_PAGE_BYTES - 1, "No space left on device"},
                 {0, "No space left on device"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        void *fresh;
-        assert_int_equal(set_up(&fresh), 0);
-        const struct bench *b = fresh;
-        write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
+        write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
         page_room = rows[i].room;
-        write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-        assert_false(stats(b).is_current);
-        assert_int_equal(logged(b, rows[i].words), 1);
-        assert_int_equal(tear_down(&fresh), 0);
+        write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+        assert_false(stats(w).is_current);
+        assert_int_equal(logged(w, rows[i].words), 1);
+        world_renew(w);
     }
 }
 
-TEST_WITH(a_failed_attempt_leaves_nothing_behind, set_up, tear_down)
+TEST_IN(a_failed_attempt_leaves_nothing_behind)
 {
-    const struct bench *b = *state;
-    assert_int_equal(mkdir(b->dir, 0755), 0);
-    assert_int_equal(mkdir(b->path, 0755), 0); /* cannot be replaced by a file */
-    write_verdict(b, VALID_UNTIL, WRITER_UNTIL);
-    assert_false(stats(b).is_current);
-    assert_int_equal(rmdir(b->path), 0); /* tear_down finds an empty directory */
+    assert_int_equal(mkdir(w->dir, 0755), 0);
+    assert_int_equal(mkdir(w->path, 0755), 0); /* cannot be replaced by a file */
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    assert_false(stats(w).is_current);
+    assert_int_equal(rmdir(w->path), 0); /* tear_down finds an empty directory */
 }
 
 /* ---- paths ----------------------------------------------------------------------------------- */
 
-TEST_WITH(a_path_that_is_not_one_is_refused, set_up, tear_down)
+TEST_IN(a_path_that_is_not_one_is_refused)
 {
-    const struct bench *b = *state;
     char long_path[PATH_MAX];
     static const char *const paths[] = {"readiness.json", "/readiness.json", ""};
     struct record_writer *writer = NULL;
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
         const struct record_writer_config config = {
-            .path = paths[i], .node = "w1", .record = b->record};
-        assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), ERR_LIMIT);
+            .path = paths[i], .node = "w1", .record = w->record};
+        assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), ERR_LIMIT);
     }
     memset(long_path, 'a', sizeof(long_path) - 1);
     memcpy(long_path, "/a/", 3);
     long_path[sizeof(long_path) - 1] = '\0';
     const struct record_writer_config config = {
-        .path = long_path, .node = "w1", .record = b->record};
-    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), ERR_LIMIT);
+        .path = long_path, .node = "w1", .record = w->record};
+    assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), ERR_LIMIT);
     assert_null(writer);
     long_path[sizeof(long_path) - 8] = '\0'; /* no room for the name it has before it is whole */
-    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), ERR_LIMIT);
+    assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), ERR_LIMIT);
     long_path[sizeof(long_path) - 9] = '\0';
-    assert_int_equal(record_writer_new(b->loop, &config, &writer, NULL), 0);
+    assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
     record_writer_free(writer);
 }
