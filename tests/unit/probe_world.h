@@ -5,6 +5,8 @@
 
 #include "base/text.h"
 #include "probe/probe_set.h"
+#include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,64 +19,37 @@
 
 #include <cmocka.h>
 
-enum { GUARD_S = 20, PROBE_INDEX = 3, COMMAND_BYTES = 512 };
+enum { GUARD_S = 20, PROBE_INDEX = 3, COMMAND_BYTES = SCRATCH_PATH_BYTES };
 
-struct probe_world {
+struct world {
     struct ev_loop *loop;
-    char dir[32];
+    char dir[SCRATCH_BYTES];
     struct probe *probe; /* or NULL */
     int runs;
     enum probe_outcome outcome; /* of the last one */
     char words[PROBE_WORDS_BYTES];
 };
 
-/* Runs a command; says whether it succeeded. */
-static inline bool run(const char *format, ...) PRINTF_LIKE(1, 2);
-
-static inline bool run(const char *format, ...)
+static inline void probe_world_init(struct world *w)
 {
-    char command[COMMAND_BYTES];
-    va_list ap;
-    va_start(ap, format);
-    (void)vsnprintf(command, sizeof(command), format, ap); /* sized for ours */
-    va_end(ap);
-    return system(command) == 0;
-}
-
-static inline void probe_world_init(struct probe_world *w)
-{
-    *w = (struct probe_world){.loop = ev_loop_new(0), .dir = "/tmp/dpu-probe-XXXXXX"};
+    *w = (struct world){.loop = ev_loop_new(0)};
     assert_non_null(w->loop);
-    assert_non_null(mkdtemp(w->dir));
+    scratch_make(w->dir);
 }
 
-static inline void probe_world_fini(struct probe_world *w)
+static inline void probe_world_fini(struct world *w)
 {
     probe_free(w->probe);
     ev_loop_destroy(w->loop);
     (void)umount2(w->dir, MNT_DETACH); /* some tests mount there */
-    assert_true(run("rm -r --one-file-system %s", w->dir));
+    scratch_remove(w->dir);
 }
 
-static inline int set_up(void **state)
-{
-    struct probe_world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    probe_world_init(w);
-    *state = w;
-    return 0;
-}
-
-static inline int tear_down(void **state)
-{
-    probe_world_fini(*state);
-    free(*state);
-    return 0;
-}
+WORLD(probe_world_init, probe_world_fini)
 
 static inline void probe_world_result(void *user, const struct probe_result *result)
 {
-    struct probe_world *w = user;
+    struct world *w = user;
     assert_int_equal(result->probe, PROBE_INDEX);
     w->runs++;
     w->outcome = result->outcome;
@@ -82,8 +57,7 @@ static inline void probe_world_result(void *user, const struct probe_result *res
 }
 
 /* Makes it in place of the former one. */
-static inline int probe_world_make(struct probe_world *w, const struct probe_spec *spec,
-                                   struct err *e)
+static inline int probe_world_make(struct world *w, const struct probe_spec *spec, struct err *e)
 {
     probe_free(w->probe);
     w->probe = NULL;
@@ -92,7 +66,7 @@ static inline int probe_world_make(struct probe_world *w, const struct probe_spe
 }
 
 /* The same by its text, with sysfs in the directory. */
-static inline int probe_world_parse(struct probe_world *w, const char *text, int64_t interval_ns,
+static inline int probe_world_parse(struct world *w, const char *text, int64_t interval_ns,
                                     int64_t timeout_ns, struct err *e)
 {
     struct probe_spec spec = {.timeout_ns = timeout_ns,
@@ -105,7 +79,7 @@ static inline int probe_world_parse(struct probe_world *w, const char *text, int
     return rc != 0 ? rc : probe_world_make(w, &spec, e);
 }
 
-static inline void probe_world_start(struct probe_world *w, const char *text, int64_t interval_ns,
+static inline void probe_world_start(struct world *w, const char *text, int64_t interval_ns,
                                      int64_t timeout_ns)
 {
     struct err e = ERR_INIT;
@@ -121,7 +95,7 @@ static inline void probe_world_on_guard(struct ev_loop *loop, ev_timer *timer, i
 
 /* Passes the time until there were so many runs, and the last one ended so (PROBE_UNKNOWN: however
  * it did). */
-static inline void probe_world_await(struct probe_world *w, int runs, enum probe_outcome wanted)
+static inline void probe_world_await(struct world *w, int runs, enum probe_outcome wanted)
 {
     ev_timer guard;
     ev_timer_init(&guard, probe_world_on_guard, GUARD_S, 0);
@@ -134,8 +108,7 @@ static inline void probe_world_await(struct probe_world *w, int runs, enum probe
     assert_true(w->runs >= runs);
 }
 
-static inline void probe_world_expect(struct probe_world *w, enum probe_outcome wanted,
-                                      const char *words)
+static inline void probe_world_expect(struct world *w, enum probe_outcome wanted, const char *words)
 {
     probe_world_await(w, 1, wanted);
     if (w->outcome != wanted || !text_equal(w->words, words)) {

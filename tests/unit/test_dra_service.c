@@ -10,6 +10,7 @@
 #include "kube/kube_watch.h"
 #include "tests/support/case.h"
 #include "tests/support/h2_client.h"
+#include "tests/support/scratch.h"
 
 #include <ev.h>
 #include <fcntl.h>
@@ -61,7 +62,7 @@ void kube_watch_stop(struct kube_watch *watch)
 
 struct world {
     struct ev_loop *loop;
-    char root[64];
+    char root[SCRATCH_BYTES];
     struct kube_client client;
     char driver[32];
     char device[8];
@@ -88,13 +89,10 @@ static void make_dir(const struct world *w, const char *name)
     assert_int_equal(mkdir(path, 0755), 0);
 }
 
-static int setup(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
     w->loop = ev_loop_new(EVFLAG_AUTO);
-    (void)snprintf(w->root, sizeof(w->root), "/tmp/dpu-dra-XXXXXX");
-    assert_non_null(mkdtemp(w->root));
+    scratch_make(w->root);
     (void)snprintf(w->driver, sizeof(w->driver), "%s", DRIVER);
     (void)snprintf(w->device, sizeof(w->device), "dpu0");
     w->options = (struct dra_options){.mode = DRA_ON,
@@ -113,27 +111,21 @@ static int setup(void **state)
         .user = w,
     };
     log_setup(LOG_ERROR, LOG_TEXT, "");
-    *state = w;
-    return 0;
 }
 
-static int setup_running(void **state)
+static void start_service(struct world *w)
 {
-    (void)setup(state);
-    struct world *w = *state;
+    struct err e = ERR_INIT;
     make_dir(w, "plugins");
     make_dir(w, "plugins_registry");
-    struct err e = ERR_INIT;
     if (dra_service_start(&w->config, &w->service, &e) != 0) {
         fail_msg("%s", e.msg);
     }
-    return 0;
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
     static const char *const dirs[] = {"plugins/" DRIVER, "plugins", "plugins_registry", ""};
-    struct world *w = *state;
     char path[160];
     dra_service_free(w->service);
     path_of(w, "plugins/" DRIVER "/driver.lock", path);
@@ -146,9 +138,9 @@ static int teardown(void **state)
     }
     assert_int_equal(access(w->root, F_OK), -1); /* no socket is left behind */
     ev_loop_destroy(w->loop);
-    free(w);
-    return 0;
 }
+
+WORLD(up, down)
 
 static int dial(const struct world *w, const char *name)
 {
@@ -187,9 +179,9 @@ static int last_health(const struct h2_stream *s, char *message, size_t message_
     return health;
 }
 
-TEST_WITH(kubelet_finds_the_plugin_through_its_registry, setup_running, teardown)
+TEST_IN(kubelet_finds_the_plugin_through_its_registry)
 {
-    struct world *w = *state;
+    start_service(w);
     struct h2_stream *s;
     struct h2_client *c = call(w, "plugins_registry/" DRIVER "-reg.sock",
                                "/pluginregistration.Registration/GetInfo", &s);
@@ -204,9 +196,9 @@ TEST_WITH(kubelet_finds_the_plugin_through_its_registry, setup_running, teardown
     h2_client_free(c);
 }
 
-TEST_WITH(verdict_reaches_the_stream_in_the_same_turn, setup_running, teardown)
+TEST_IN(verdict_reaches_the_stream_in_the_same_turn)
 {
-    struct world *w = *state;
+    start_service(w);
     char message[256];
     struct h2_stream *s;
     struct h2_client *c =
@@ -233,9 +225,9 @@ TEST_WITH(verdict_reaches_the_stream_in_the_same_turn, setup_running, teardown)
     h2_client_free(c);
 }
 
-TEST_WITH(stop_says_unknown_removes_the_sockets_and_tells, setup_running, teardown)
+TEST_IN(stop_says_unknown_removes_the_sockets_and_tells)
 {
-    struct world *w = *state;
+    start_service(w);
     char message[256];
     struct h2_stream *s;
     struct h2_client *c = call(w, "plugins/" DRIVER "/dra.sock",
@@ -252,9 +244,9 @@ TEST_WITH(stop_says_unknown_removes_the_sockets_and_tells, setup_running, teardo
     h2_client_free(c);
 }
 
-TEST_WITH(peer_that_hangs_on_does_not_hold_up_the_stop, setup_running, teardown)
+TEST_IN(peer_that_hangs_on_does_not_hold_up_the_stop)
 {
-    struct world *w = *state;
+    start_service(w);
     CLEANUP(fd) int fd = dial(w, "plugins/" DRIVER "/dra.sock");
     (void)ev_run(w->loop, EVRUN_NOWAIT);
     dra_service_stop(w->service);
@@ -278,36 +270,34 @@ static bool appears(struct world *w, const char *name)
     return false;
 }
 
-TEST_WITH(removed_sockets_come_back, setup_running, teardown)
+TEST_IN(removed_sockets_come_back)
 {
-    struct world *w = *state;
+    start_service(w);
     char path[160];
     path_of(w, "plugins_registry/" DRIVER "-reg.sock", path);
     assert_int_equal(unlink(path), 0);
     assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
 }
 
-TEST_WITH(kubelet_that_comes_later_is_waited_for, setup, teardown)
+TEST_IN(kubelet_that_comes_later_is_waited_for)
 {
-    struct world *w = *state;
     assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
     make_dir(w, "plugins");
     make_dir(w, "plugins_registry");
     assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
 }
 
-TEST_WITH(stop_without_sockets_tells_as_well, setup, teardown)
+TEST_IN(stop_without_sockets_tells_as_well)
 {
-    struct world *w = *state;
     assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
     dra_service_stop(w->service);
     (void)ev_run(w->loop, EVRUN_ONCE);
     assert_int_equal(w->stopped, 1);
 }
 
-TEST_WITH(two_instances_share_the_directories_in_a_rolling_update, setup_running, teardown)
+TEST_IN(two_instances_share_the_directories_in_a_rolling_update)
 {
-    struct world *w = *state;
+    start_service(w);
     struct dra_service *second = NULL;
     struct dra_config config = w->config;
     struct dra_options options = w->options;
@@ -330,9 +320,9 @@ TEST_WITH(two_instances_share_the_directories_in_a_rolling_update, setup_running
     dra_service_free(second);
 }
 
-TEST_WITH(a_second_agent_of_one_driver_is_refused_and_touches_nothing, setup_running, teardown)
+TEST_IN(a_second_agent_of_one_driver_is_refused_and_touches_nothing)
 {
-    struct world *w = *state;
+    start_service(w);
     struct err e = ERR_INIT;
     struct dra_service *second = NULL;
     char path[160];
@@ -350,9 +340,8 @@ TEST_WITH(a_second_agent_of_one_driver_is_refused_and_touches_nothing, setup_run
 }
 
 /* Neither found a kubelet at its start: who comes second stops, to be told at its next. */
-TEST_WITH(a_clash_that_shows_later_stops_the_second, setup, teardown)
+TEST_IN(a_clash_that_shows_later_stops_the_second)
 {
-    struct world *w = *state;
     struct dra_service *second = NULL;
     assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
     assert_int_equal(dra_service_start(&w->config, &second, NULL), 0);

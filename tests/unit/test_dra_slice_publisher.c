@@ -19,10 +19,8 @@ struct world {
     struct dra_device device;
 };
 
-static int setup(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
     loop_world_start();
     w->client = &world.client;
     w->config = (struct dra_config){.client = w->client, .renew_interval_ns = FLIP_NS};
@@ -32,19 +30,16 @@ static int setup(void **state)
                                     .name = "dpu0",
                                     .attributes = json_object()};
     w->publisher = slice_publisher_new(&w->config, &w->device);
-    *state = w;
-    return 0;
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
-    struct world *w = *state;
     slice_publisher_free(w->publisher);
     json_decref(w->device.attributes);
     assert_false(w->client->is_busy || w->client->is_watching);
-    free(w);
-    return 0;
 }
+
+WORLD(up, down)
 
 static void publish(struct world *w, const char *value)
 {
@@ -155,9 +150,8 @@ static json_t *settle(struct world *w)
     return stored;
 }
 
-TEST_WITH(slice_is_created_once_and_then_left_alone, setup, teardown)
+TEST_IN(slice_is_created_once_and_then_left_alone)
 {
-    struct world *w = *state;
     pass(w, 1000 * NS_PER_SEC);
     assert_int_equal(w->client->requests, 0); /* before the first verdict */
     CLEANUP(json) json_t *stored = settle(w);
@@ -171,16 +165,13 @@ TEST_WITH(slice_is_created_once_and_then_left_alone, setup, teardown)
     assert_true(slice_publisher_stats(w->publisher).is_published);
 }
 
-TEST_WITH(slice_that_is_right_already_is_taken_over, setup, teardown)
+TEST_IN(slice_that_is_right_already_is_taken_over)
 {
-    struct world *w = *state;
     CLEANUP(json) json_t *item = settle(w);
     (void)json_object_del(item, "kind"); /* a list names them once, for all of its items */
     (void)json_object_del(item, "apiVersion");
     CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", item);
-    (void)teardown(state);
-    (void)setup(state);
-    w = *state;
+    world_renew(w);
     publish(w, NULL);
     respond(w, 200, NODE);
     respond_json(w, 200, list, -1);
@@ -188,9 +179,8 @@ TEST_WITH(slice_that_is_right_already_is_taken_over, setup, teardown)
     assert_int_equal(slice_publisher_stats(w->publisher).writes, 0);
 }
 
-TEST_WITH(verdict_is_one_put_in_place, setup, teardown)
+TEST_IN(verdict_is_one_put_in_place)
 {
-    struct world *w = *state;
     json_decref(settle(w));
     publish(w, "LeaseExpired");
     assert_asked(w, KUBE_PUT, SLICE);
@@ -205,9 +195,8 @@ TEST_WITH(verdict_is_one_put_in_place, setup, teardown)
     assert_true(rests(w));
 }
 
-TEST_WITH(slice_removed_by_a_kubelet_is_created_again, setup, teardown)
+TEST_IN(slice_removed_by_a_kubelet_is_created_again)
 {
-    struct world *w = *state;
     json_decref(settle(w));
     for (int i = 0; i < 10; i++) {
         watch_shows(w, NULL);
@@ -227,9 +216,8 @@ TEST_WITH(slice_removed_by_a_kubelet_is_created_again, setup, teardown)
     assert_in_range(wait_asked(w), 0, SLICE_REPAIR_MIN_NS);
 }
 
-TEST_WITH(echo_of_our_own_write_is_no_news, setup, teardown)
+TEST_IN(echo_of_our_own_write_is_no_news)
 {
-    struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
     watch_shows(w, stored);
     assert_true(rests(w));
@@ -239,9 +227,8 @@ TEST_WITH(echo_of_our_own_write_is_no_news, setup, teardown)
     assert_true(rests(w));
 }
 
-TEST_WITH(foreign_change_is_undone, setup, teardown)
+TEST_IN(foreign_change_is_undone)
 {
-    struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
     CLEANUP(json) json_t *changed = json_deep_copy(stored);
     (void)json_object_set_new(json_object_get(changed, "spec"), "devices", json_array());
@@ -252,9 +239,8 @@ TEST_WITH(foreign_change_is_undone, setup, teardown)
     assert_true(rests(w));
 }
 
-TEST_WITH(cluster_without_the_api_is_asked_again_later, setup, teardown)
+TEST_IN(cluster_without_the_api_is_asked_again_later)
 {
-    struct world *w = *state;
     publish(w, NULL);
     respond(w, 200, NODE);
     for (int i = 0; i < 3; i++) {
@@ -270,9 +256,8 @@ TEST_WITH(cluster_without_the_api_is_asked_again_later, setup, teardown)
     assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
 }
 
-TEST_WITH(slice_that_exists_already_is_read_and_adopted, setup, teardown)
+TEST_IN(slice_that_exists_already_is_read_and_adopted)
 {
-    struct world *w = *state;
     publish(w, NULL);
     respond(w, 200, NODE);
     respond(w, 200, "{\"items\":[]}");
@@ -284,9 +269,8 @@ TEST_WITH(slice_that_exists_already_is_read_and_adopted, setup, teardown)
     assert_true(rests(w));
 }
 
-TEST_WITH(conflict_is_read_and_written_again, setup, teardown)
+TEST_IN(conflict_is_read_and_written_again)
 {
-    struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
     publish(w, "LeaseExpired");
     respond(w, 409, NULL);
@@ -300,9 +284,8 @@ TEST_WITH(conflict_is_read_and_written_again, setup, teardown)
         json_text_get(json_object_get(w->client->body, "metadata"), "resourceVersion"), "77");
 }
 
-TEST_WITH(slice_that_vanishes_under_a_put_is_created, setup, teardown)
+TEST_IN(slice_that_vanishes_under_a_put_is_created)
 {
-    struct world *w = *state;
     json_decref(settle(w));
     publish(w, "LeaseExpired");
     respond_not_found(w);
@@ -330,9 +313,8 @@ static size_t device_count(const struct world *w)
     return json_array_size(json_object_get(spec, "devices"));
 }
 
-TEST_WITH(dropped_fields_are_tried_again_with_a_later_verdict, setup, teardown)
+TEST_IN(dropped_fields_are_tried_again_with_a_later_verdict)
 {
-    struct world *w = *state;
     json_decref(settle(w));
     publish(w, "LeaseExpired");
     respond_without_taints(w);
@@ -358,9 +340,8 @@ TEST_WITH(dropped_fields_are_tried_again_with_a_later_verdict, setup, teardown)
     assert_true(rests(w)); /* tainted, not withdrawn */
 }
 
-TEST_WITH(server_that_ignores_the_selector_costs_nobody_a_slice, setup, teardown)
+TEST_IN(server_that_ignores_the_selector_costs_nobody_a_slice)
 {
-    struct world *w = *state;
     publish(w, NULL);
     respond(w, 200, NODE);
     respond(w, 200,
@@ -373,9 +354,8 @@ TEST_WITH(server_that_ignores_the_selector_costs_nobody_a_slice, setup, teardown
     assert_true(rests(w));
 }
 
-TEST_WITH(slice_of_our_name_that_is_anothers_is_left_alone, setup, teardown)
+TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
 {
-    struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
     (void)json_object_set_new(json_object_get(stored, "spec"), "driver",
                               json_string("gpu.example.com"));
@@ -404,9 +384,8 @@ static void respond_without(struct world *w, const char *member)
     respond_json(w, 200, stored, -1);
 }
 
-TEST_WITH(answer_that_differs_is_not_argued_with, setup, teardown)
+TEST_IN(answer_that_differs_is_not_argued_with)
 {
-    struct world *w = *state;
     static const char *const members[] = {"attributes", "name", "pool"};
     assert_int_equal(attribute_add(w->device.attributes, "model=bf3", NULL), 0);
     json_decref(settle(w));
@@ -424,9 +403,8 @@ TEST_WITH(answer_that_differs_is_not_argued_with, setup, teardown)
     }
 }
 
-TEST_WITH(slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone, setup, teardown)
+TEST_IN(slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone)
 {
-    struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
     (void)json_object_set_new(json_object_get(stored, "metadata"), "deletionTimestamp",
                               json_string("2026-01-01T00:00:00Z"));
@@ -440,9 +418,8 @@ TEST_WITH(slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone, setup, tear
     assert_null(json_object_get(json_object_get(w->client->body, "metadata"), "deletionTimestamp"));
 }
 
-TEST_WITH(verdict_that_toggles_is_written_once_per_interval_last_state_last, setup, teardown)
+TEST_IN(verdict_that_toggles_is_written_once_per_interval_last_state_last)
 {
-    struct world *w = *state;
     json_decref(settle(w));
     uint64_t before = slice_publisher_stats(w->publisher).writes;
     for (int i = 0; i < 201; i++) { /* 50 ms apart: for 5 intervals */
@@ -462,9 +439,8 @@ TEST_WITH(verdict_that_toggles_is_written_once_per_interval_last_state_last, set
     assert_true(rests(w));
 }
 
-TEST_WITH(node_that_may_not_be_read_gives_a_slice_without_owner, setup, teardown)
+TEST_IN(node_that_may_not_be_read_gives_a_slice_without_owner)
 {
-    struct world *w = *state;
     publish(w, NULL);
     respond(w, 403, NULL);
     respond(w, 200, "{\"items\":[]}");
@@ -472,9 +448,8 @@ TEST_WITH(node_that_may_not_be_read_gives_a_slice_without_owner, setup, teardown
     assert_null(json_object_get(json_object_get(w->client->body, "metadata"), "ownerReferences"));
 }
 
-TEST_WITH(what_is_forbidden_waits_for_an_admin, setup, teardown)
+TEST_IN(what_is_forbidden_waits_for_an_admin)
 {
-    struct world *w = *state;
     json_decref(settle(w));
     publish(w, "LeaseExpired");
     for (int i = 0; i < 3; i++) {
@@ -486,9 +461,8 @@ TEST_WITH(what_is_forbidden_waits_for_an_admin, setup, teardown)
     assert_int_equal(loop_world_said("dpu.example.com-node1' is in shape again"), 1);
 }
 
-TEST_WITH(failures_back_off_and_a_new_verdict_does_not_wait_for_that, setup, teardown)
+TEST_IN(failures_back_off_and_a_new_verdict_does_not_wait_for_that)
 {
-    struct world *w = *state;
     json_decref(settle(w));
     publish(w, "LeaseExpired");
     for (int i = 0; i < 12; i++) {
@@ -510,9 +484,8 @@ TEST_WITH(failures_back_off_and_a_new_verdict_does_not_wait_for_that, setup, tea
     assert_int_equal(slice_publisher_stats(w->publisher).failures, 14);
 }
 
-TEST_WITH(forbidden_watch_is_replaced_by_polling, setup, teardown)
+TEST_IN(forbidden_watch_is_replaced_by_polling)
 {
-    struct world *w = *state;
     CLEANUP(json) json_t *stored = settle(w);
     struct kube_response denied = {.http_status = 403, .message = "no", .received_at = world.now};
     w->client->watch.on_failure(w->client->watch.user, &denied);

@@ -105,33 +105,25 @@ int clock_gettime(clockid_t clock, struct timespec *out)
     return rc;
 }
 
-static int setup(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
     ahead_s = 0;
     h2_peer_start(&w->peer, methods, ARRAY_LEN(methods), w);
     w->client = w->peer.client;
-    *state = w;
-    return 0;
 }
 
-static int setup_manual_window(void **state)
+static void open_manual_window(struct world *w)
 {
-    (void)setup(state);
-    struct world *w = *state;
     h2_client_free(w->client);
     w->client = w->peer.client = h2_client_new(w->peer.loop, w->peer.path, true);
-    return 0;
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
-    struct world *w = *state;
     h2_peer_stop(&w->peer);
-    free(w);
-    return 0;
 }
+
+WORLD(up, down)
 
 static struct h2_stream *pumped(struct world *w, int32_t id)
 {
@@ -192,9 +184,9 @@ static bool is_closed(int fd)
 
 /* ---- what is easily got wrong on top of nghttp2 ---- */
 
-TEST_WITH(trailers_wait_for_a_body_larger_than_the_window, setup_manual_window, teardown)
+TEST_IN(trailers_wait_for_a_body_larger_than_the_window)
 {
-    struct world *w = *state;
+    open_manual_window(w);
     struct h2_stream *s = call(w, "/test.S/Big", "");
     assert_int_equal(s->body_len, 65535);
     assert_int_equal(s->grpc_status, -1);
@@ -211,14 +203,14 @@ TEST_WITH(trailers_wait_for_a_body_larger_than_the_window, setup_manual_window, 
     assert_int_equal(s->grpc_status, 0);
 }
 
-TEST_WITH(unknown_path_is_unimplemented, setup, teardown)
+TEST_IN(unknown_path_is_unimplemented)
 {
     static const char *const paths[] = {"/test.S/Nope", "/other.S/Echo", "/test.S", "nonsense",
                                         "/"};
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
         char message[64];
         (void)snprintf(message, sizeof(message), "unknown method %s", paths[i]);
-        struct h2_stream *s = call(*state, paths[i], "");
+        struct h2_stream *s = call(w, paths[i], "");
         assert_status_only(s, GRPC_UNIMPLEMENTED);
         char *said = curl_easy_unescape(NULL, s->grpc_message, 0, NULL);
         assert_string_equal(said, message);
@@ -226,17 +218,16 @@ TEST_WITH(unknown_path_is_unimplemented, setup, teardown)
     }
 }
 
-TEST_WITH(failure_has_no_message, setup, teardown)
+TEST_IN(failure_has_no_message)
 {
-    struct h2_stream *s = call(*state, "/test.S/Fail", "x");
+    struct h2_stream *s = call(w, "/test.S/Fail", "x");
     assert_status_only(s, GRPC_UNAVAILABLE);
     assert_string_equal(s->grpc_message, "100%25%20caf%C3%A9%0A"); /* as on the wire */
-    assert_status_only(call(*state, "/test.S/NoWatch", "x"), GRPC_UNAVAILABLE);
+    assert_status_only(call(w, "/test.S/NoWatch", "x"), GRPC_UNAVAILABLE);
 }
 
-TEST_WITH(oversized_request_costs_its_own_stream_only, setup, teardown)
+TEST_IN(oversized_request_costs_its_own_stream_only)
 {
-    struct world *w = *state;
     static const uint8_t prefix[] = {0, 0x7f, 0xff, 0xff, 0xff, 'x'};
     struct h2_stream *watch = call(w, "/test.S/Watch", "");
     assert_true(w->client->max_concurrent_streams >= 100);
@@ -250,18 +241,16 @@ TEST_WITH(oversized_request_costs_its_own_stream_only, setup, teardown)
     assert_ok(call(w, "/test.S/Echo", "still here"), "still here");
 }
 
-TEST_WITH(calls_are_freed_when_their_streams_close, setup, teardown)
+TEST_IN(calls_are_freed_when_their_streams_close)
 {
-    struct world *w = *state;
     for (int i = 0; i < 250; i++) {
         assert_ok(call(w, "/test.S/Echo", "x"), "x");
     }
     assert_int_equal(w->handled, 250);
 }
 
-TEST_WITH(request_bytes_of_all_streams_together_are_bounded, setup, teardown)
+TEST_IN(request_bytes_of_all_streams_together_are_bounded)
 {
-    struct world *w = *state;
     enum { PART = 900000, STREAMS = 6 };
     uint8_t *body = calloc(1, PART);
     static const uint8_t prefix[GRPC_PREFIX_BYTES] = {0, 0, 0x10, 0, 0}; /* 1 MiB */
@@ -278,18 +267,16 @@ TEST_WITH(request_bytes_of_all_streams_together_are_bounded, setup, teardown)
     assert_int_equal(refused, 2); /* four fit into 4 MiB */
 }
 
-TEST_WITH(input_cut_into_single_bytes_is_understood, setup, teardown)
+TEST_IN(input_cut_into_single_bytes_is_understood)
 {
-    struct world *w = *state;
     w->client->chunk_bytes = 1;
     assert_ok(call(w, "/test.S/Echo", "split"), "split");
 }
 
 /* ---- requests ---- */
 
-TEST_WITH(first_frame_is_settings_without_being_asked, setup, teardown)
+TEST_IN(first_frame_is_settings_without_being_asked)
 {
-    struct world *w = *state;
     uint8_t in[64];
     CLEANUP(fd) int fd = h2_dial(w->peer.path);
     h2_peer_turn(&w->peer, 3);
@@ -297,23 +284,23 @@ TEST_WITH(first_frame_is_settings_without_being_asked, setup, teardown)
     assert_int_equal(in[3], NGHTTP2_SETTINGS);
 }
 
-TEST_WITH(authority_may_be_anything, setup, teardown)
+TEST_IN(authority_may_be_anything)
 {
     static const char *const authorities[] = {
         "localhost", "%2Fvar%2Flib%2Fkubelet%2Fplugins_registry%2Fdpu-reg.sock",
         "/var/lib/kubelet/plugins_registry/dpu-reg.sock", ""};
     for (size_t i = 0; i < ARRAY_LEN(authorities); i++) {
-        struct h2_stream *s = open_request(*state, &(struct h2_request){
-                                                       .path = "/test.S/Echo",
-                                                       .authority = authorities[i],
-                                                       .body = "\0\0\0\0\1a",
-                                                       .body_len = 6,
-                                                   });
+        struct h2_stream *s = open_request(w, &(struct h2_request){
+                                                  .path = "/test.S/Echo",
+                                                  .authority = authorities[i],
+                                                  .body = "\0\0\0\0\1a",
+                                                  .body_len = 6,
+                                              });
         assert_ok(s, "a");
     }
 }
 
-TEST_WITH(malformed_requests_are_told_apart, setup, teardown)
+TEST_IN(malformed_requests_are_told_apart)
 {
     static const struct {
         struct h2_request request;
@@ -332,7 +319,6 @@ TEST_WITH(malformed_requests_are_told_apart, setup, teardown)
          "200",
          GRPC_INTERNAL},
     };
-    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct h2_stream *s = open_request(w, &rows[i].request);
         assert_string_equal(s->http_status, rows[i].http_status);
@@ -343,26 +329,25 @@ TEST_WITH(malformed_requests_are_told_apart, setup, teardown)
     assert_ok(call(w, "/test.S/Echo", "fine"), "fine");
 }
 
-TEST_WITH(content_type_may_have_a_suffix, setup, teardown)
+TEST_IN(content_type_may_have_a_suffix)
 {
     static const char *const types[] = {"application/grpc+proto", "application/grpc;charset=x"};
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
-        assert_ok(open_request(*state, &(struct h2_request){.path = "/test.S/Echo",
-                                                            .content_type = types[i],
-                                                            .body = "\0\0\0\0\0",
-                                                            .body_len = 5}),
+        assert_ok(open_request(w, &(struct h2_request){.path = "/test.S/Echo",
+                                                       .content_type = types[i],
+                                                       .body = "\0\0\0\0\0",
+                                                       .body_len = 5}),
                   "");
     }
 }
 
-TEST_WITH(reply_beyond_the_limit_is_resource_exhausted, setup, teardown)
+TEST_IN(reply_beyond_the_limit_is_resource_exhausted)
 {
-    assert_status_only(call(*state, "/test.S/Huge", ""), GRPC_RESOURCE_EXHAUSTED);
+    assert_status_only(call(w, "/test.S/Huge", ""), GRPC_RESOURCE_EXHAUSTED);
 }
 
-TEST_WITH(body_may_come_in_pieces_long_after_its_headers, setup, teardown)
+TEST_IN(body_may_come_in_pieces_long_after_its_headers)
 {
-    struct world *w = *state;
     int32_t id = h2_client_open(w->client, &(struct h2_request){.path = "/test.S/Echo",
                                                                 .body = "\0\0\0",
                                                                 .body_len = 3,
@@ -377,9 +362,8 @@ TEST_WITH(body_may_come_in_pieces_long_after_its_headers, setup, teardown)
     assert_ok(pumped(w, id), "ab");
 }
 
-TEST_WITH(streams_beyond_the_limit_are_refused, setup, teardown)
+TEST_IN(streams_beyond_the_limit_are_refused)
 {
-    struct world *w = *state;
     assert_ok(call(w, "/test.S/Echo", ""), ""); /* our SETTINGS are acknowledged now */
     int32_t last = 0;
     for (int i = 0; i <= GRPC_STREAMS_MAX; i++) {
@@ -393,9 +377,8 @@ TEST_WITH(streams_beyond_the_limit_are_refused, setup, teardown)
 
 /* ---- asynchronous answers, cancellation, deadlines ---- */
 
-TEST_WITH(answer_may_come_later, setup, teardown)
+TEST_IN(answer_may_come_later)
 {
-    struct world *w = *state;
     struct h2_stream *s = call(w, "/test.S/Hold", "");
     assert_non_null(w->held);
     assert_int_equal(s->header_frames, 0);
@@ -405,9 +388,8 @@ TEST_WITH(answer_may_come_later, setup, teardown)
     assert_int_equal(w->cancelled, 0);
 }
 
-TEST_WITH(cancelled_call_is_given_up, setup, teardown)
+TEST_IN(cancelled_call_is_given_up)
 {
-    struct world *w = *state;
     int32_t id = h2_client_call(w->client, "/test.S/Hold", "", 0);
     (void)pumped(w, id);
     h2_client_cancel(w->client, id);
@@ -415,9 +397,8 @@ TEST_WITH(cancelled_call_is_given_up, setup, teardown)
     assert_int_equal(w->cancelled, 1);
 }
 
-TEST_WITH(lost_connection_cancels_its_calls, setup, teardown)
+TEST_IN(lost_connection_cancels_its_calls)
 {
-    struct world *w = *state;
     (void)call(w, "/test.S/Watch", "");
     (void)shutdown(w->client->fd, SHUT_RDWR);
     h2_peer_turn(&w->peer, 3);
@@ -432,7 +413,7 @@ static const char *read_log(int fd, char out[static 512])
     return out;
 }
 
-TEST_WITH(each_call_is_logged_once_with_its_number_and_its_end, setup, teardown)
+TEST_IN(each_call_is_logged_once_with_its_number_and_its_end)
 {
     static const struct {
         const char *path;
@@ -445,7 +426,6 @@ TEST_WITH(each_call_is_logged_once_with_its_number_and_its_end, setup, teardown)
         {"/test.S/Hold", GRPC_CANCELLED},
         {"/test.S/Watch", GRPC_CANCELLED},
     };
-    struct world *w = *state;
     int ends[2];
     assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
     log_setup(LOG_DEBUG, LOG_TEXT, "");
@@ -472,9 +452,8 @@ TEST_WITH(each_call_is_logged_once_with_its_number_and_its_end, setup, teardown)
     (void)close(ends[1]);
 }
 
-TEST_WITH(request_that_never_completes_is_ended, setup, teardown)
+TEST_IN(request_that_never_completes_is_ended)
 {
-    struct world *w = *state;
     struct h2_stream *watch = call(w, "/test.S/Watch", ""); /* its request is complete */
     struct h2_stream *s =
         open_request(w, &(struct h2_request){.path = "/test.S/Echo", .stays_open = true});
@@ -487,9 +466,8 @@ TEST_WITH(request_that_never_completes_is_ended, setup, teardown)
     assert_false(watch->is_closed);
 }
 
-TEST_WITH(peer_that_never_speaks_is_closed, setup, teardown)
+TEST_IN(peer_that_never_speaks_is_closed)
 {
-    struct world *w = *state;
     CLEANUP(fd) int fd = h2_dial(w->peer.path);
     assert_ok(call(w, "/test.S/Echo", "x"), "x");
     ahead_s = GRPC_HANDSHAKE_S - 1;
@@ -503,9 +481,8 @@ TEST_WITH(peer_that_never_speaks_is_closed, setup, teardown)
 
 /* ---- streaming ---- */
 
-TEST_WITH(stream_headers_and_reports_go_out_at_once, setup, teardown)
+TEST_IN(stream_headers_and_reports_go_out_at_once)
 {
-    struct world *w = *state;
     struct h2_stream *s = call(w, "/test.S/Watch", "");
     assert_int_equal(s->header_frames, 1);
     assert_int_equal(s->body_len, 0);
@@ -522,9 +499,9 @@ TEST_WITH(stream_headers_and_reports_go_out_at_once, setup, teardown)
     assert_int_equal(s->header_frames, 2);
 }
 
-TEST_WITH(client_that_stops_reading_gets_the_newest_report, setup_manual_window, teardown)
+TEST_IN(client_that_stops_reading_gets_the_newest_report)
 {
-    struct world *w = *state;
+    open_manual_window(w);
     enum { REPORT = 60000 };
     char *report = malloc(REPORT);
     assert_non_null(report);
@@ -550,9 +527,8 @@ TEST_WITH(client_that_stops_reading_gets_the_newest_report, setup_manual_window,
     assert_int_equal(h2_stream_message(s, 3, &got), -1);
 }
 
-TEST_WITH(last_report_goes_out_before_the_end, setup, teardown)
+TEST_IN(last_report_goes_out_before_the_end)
 {
-    struct world *w = *state;
     struct h2_stream *s = call(w, "/test.S/Watch", "");
     grpc_call_send(w->held, "old", 3);
     grpc_call_send(w->held, "last", 4);
@@ -565,17 +541,15 @@ TEST_WITH(last_report_goes_out_before_the_end, setup, teardown)
 
 /* ---- the connection ---- */
 
-TEST_WITH(ping_is_answered, setup, teardown)
+TEST_IN(ping_is_answered)
 {
-    struct world *w = *state;
     h2_client_ping(w->client);
     assert_int_equal(h2_client_pump(w->client), 0);
     assert_int_equal(w->client->ping_acks, 1);
 }
 
-TEST_WITH(ping_flood_without_reading_ends_the_connection, setup, teardown)
+TEST_IN(ping_flood_without_reading_ends_the_connection)
 {
-    struct world *w = *state;
     assert_int_equal(h2_client_pump(w->client), 0);
     int rc = 0;
     for (int i = 0; i < 100000 && rc == 0; i++) {
@@ -624,9 +598,8 @@ static void assert_echo_works(struct world *w, const char *path)
     h2_client_free(c);
 }
 
-TEST_WITH(stale_socket_is_replaced, setup, teardown)
+TEST_IN(stale_socket_is_replaced)
 {
-    struct world *w = *state;
     char stale[96];
     (void)snprintf(stale, sizeof(stale), "%s/stale.sock", w->peer.dir);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -644,9 +617,8 @@ TEST_WITH(stale_socket_is_replaced, setup, teardown)
     grpc_server_free(l);
 }
 
-TEST_WITH(what_cannot_be_listened_on_is_an_error, setup, teardown)
+TEST_IN(what_cannot_be_listened_on_is_an_error)
 {
-    struct world *w = *state;
     char path[128];
     struct grpc_server *s;
     struct err e = ERR_INIT;
@@ -666,9 +638,8 @@ TEST_WITH(what_cannot_be_listened_on_is_an_error, setup, teardown)
     assert_int_equal(e.sys_errno, ENOENT);
 }
 
-TEST_WITH(successor_keeps_its_name_when_we_stop, setup, teardown)
+TEST_IN(successor_keeps_its_name_when_we_stop)
 {
-    struct world *w = *state;
     struct grpc_server *successor = start(w, w->peer.path);
     assert_false(grpc_server_is_in_place(w->peer.server));
     assert_true(grpc_server_is_in_place(successor));
@@ -677,9 +648,8 @@ TEST_WITH(successor_keeps_its_name_when_we_stop, setup, teardown)
     assert_echo_works(w, w->peer.path);
 }
 
-TEST_WITH(broken_http_costs_its_own_connection_only, setup, teardown)
+TEST_IN(broken_http_costs_its_own_connection_only)
 {
-    struct world *w = *state;
     static const char garbage[] = "GET / HTTP/1.1\r\n\r\n";
     CLEANUP(fd) int bad = h2_dial(w->peer.path);
     h2_peer_turn(&w->peer, 3);
@@ -694,9 +664,8 @@ TEST_WITH(broken_http_costs_its_own_connection_only, setup, teardown)
     assert_echo_works(w, w->peer.path);
 }
 
-TEST_WITH(connection_silent_for_longest_makes_room, setup, teardown)
+TEST_IN(connection_silent_for_longest_makes_room)
 {
-    struct world *w = *state;
     int fds[GRPC_CONNECTIONS_MAX + 3];
     size_t closed = 0;
     for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
@@ -717,9 +686,8 @@ TEST_WITH(connection_silent_for_longest_makes_room, setup, teardown)
     assert_echo_works(w, w->peer.path);
 }
 
-TEST_WITH(connection_with_a_call_under_way_stays, setup, teardown)
+TEST_IN(connection_with_a_call_under_way_stays)
 {
-    struct world *w = *state;
     int fds[3 * GRPC_CONNECTIONS_MAX];
     struct h2_stream *s = call(w, "/test.S/Hold", "");
     struct h2_client *half = h2_client_new(w->peer.loop, w->peer.path, false);
@@ -740,9 +708,8 @@ TEST_WITH(connection_with_a_call_under_way_stays, setup, teardown)
     }
 }
 
-TEST_WITH(foreign_user_is_turned_away, setup, teardown)
+TEST_IN(foreign_user_is_turned_away)
 {
-    struct world *w = *state;
     if (geteuid() != 0) {
         skip();
     }
@@ -767,9 +734,8 @@ TEST_WITH(foreign_user_is_turned_away, setup, teardown)
     assert_int_equal(status, 0);
 }
 
-TEST_WITH(shutdown_drains_what_is_under_way, setup, teardown)
+TEST_IN(shutdown_drains_what_is_under_way)
 {
-    struct world *w = *state;
     char path[96];
     (void)snprintf(path, sizeof(path), "%s/other.sock", w->peer.dir);
     struct grpc_server *server = start(w, path);

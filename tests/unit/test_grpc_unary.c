@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "host-agent/grpc/grpc_server.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <ev.h>
 
@@ -22,7 +23,7 @@
 enum { LARGE_BYTES = 3 << 20 };
 
 struct world {
-    char dir[32];
+    char dir[SCRATCH_BYTES];
     char path[64];
     struct ev_loop *loop;
     struct grpc_server *server;
@@ -73,12 +74,9 @@ static const struct grpc_method methods[] = {
     {"/t.S/Lose", GRPC_UNARY, lose}, {"/t.S/Watch", GRPC_SERVER_STREAM, watch},
 };
 
-static int setup(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    (void)strcpy(w->dir, "/tmp/unary.XXXXXX");
-    assert_non_null(mkdtemp(w->dir));
+    scratch_make(w->dir);
     text_format(w->path, sizeof(w->path), "%s/s", w->dir);
     w->loop = ev_loop_new(EVFLAG_AUTO);
     const struct grpc_server_config config = {.loop = w->loop,
@@ -89,20 +87,16 @@ static int setup(void **state)
                                               .method_count = ARRAY_LEN(methods),
                                               .user = w};
     assert_int_equal(grpc_server_start(&config, &w->server, NULL), 0);
-    *state = w;
-    return 0;
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
-    struct world *w = *state;
     grpc_server_free(w->server);
     ev_loop_destroy(w->loop);
-    (void)unlink(w->path); /* where a test put something of its own */
-    assert_int_equal(rmdir(w->dir), 0);
-    free(w);
-    return 0;
+    scratch_remove(w->dir);
 }
+
+WORLD(up, down)
 
 static void on_done(void *user, const uint8_t *message, size_t len, const struct err *why)
 {
@@ -139,7 +133,7 @@ static void call(struct world *w, const char *method, int64_t timeout_ns)
     assert_int_equal(w->ended, 1);
 }
 
-TEST_WITH(call_brings_its_message_or_why_not, setup, teardown)
+TEST_IN(call_brings_its_message_or_why_not)
 {
     static const struct {
         const char *method;
@@ -156,7 +150,6 @@ TEST_WITH(call_brings_its_message_or_why_not, setup, teardown)
          "/t.S/Nothing: UNIMPLEMENTED: unknown method /t.S/Nothing"},
         {"/t.S/Hang", 50 * NS_PER_MS, ERR_RETRY, ETIMEDOUT, "/t.S/Hang: waiting for"},
     };
-    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         w->ended = 0;
         w->why = (struct err)ERR_INIT;
@@ -167,9 +160,8 @@ TEST_WITH(call_brings_its_message_or_why_not, setup, teardown)
     }
 }
 
-TEST_WITH(answer_of_many_reads_is_put_together, setup, teardown)
+TEST_IN(answer_of_many_reads_is_put_together)
 {
-    struct world *w = *state;
     call(w, "/t.S/Large", 10 * NS_PER_SEC);
     assert_int_equal(w->why.code, 0);
     assert_int_equal(w->len, LARGE_BYTES);
@@ -184,9 +176,8 @@ static void on_message(void *user, const uint8_t *message, size_t len)
     w->answer[len] = '\0';
 }
 
-TEST_WITH(stream_brings_messages_until_its_end, setup, teardown)
+TEST_IN(stream_brings_messages_until_its_end)
 {
-    struct world *w = *state;
     static const char *const reports[] = {"one", "", "three"};
     const struct grpc_unary_plan plan = {.path = w->path,
                                          .method = "/t.S/Watch",
@@ -226,9 +217,8 @@ static int listen_instead(struct world *w, int backlog)
     return fd;
 }
 
-TEST_WITH(server_that_speaks_something_else_is_an_error, setup, teardown)
+TEST_IN(server_that_speaks_something_else_is_an_error)
 {
-    struct world *w = *state;
     static const char http1[] =
         "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nxxxxxxxxxxxxx";
     int fd = listen_instead(w, 1);
@@ -250,9 +240,8 @@ static void on_stop(struct ev_loop *loop, ev_timer *timer, int events)
 }
 
 /* For a command: in the loop that has the server, too. */
-TEST_WITH(asking_waits_for_the_answer_or_for_who_breaks_it_off, setup, teardown)
+TEST_IN(asking_waits_for_the_answer_or_for_who_breaks_it_off)
 {
-    struct world *w = *state;
     struct buf answer;
     struct err e = ERR_INIT;
     ev_timer stop;
@@ -274,9 +263,8 @@ TEST_WITH(asking_waits_for_the_answer_or_for_who_breaks_it_off, setup, teardown)
     buf_fini(&answer);
 }
 
-TEST_WITH(missing_socket_is_told_at_once, setup, teardown)
+TEST_IN(missing_socket_is_told_at_once)
 {
-    struct world *w = *state;
     grpc_server_free(w->server);
     w->server = NULL;
     call(w, "/t.S/Echo", NS_PER_SEC);
@@ -284,9 +272,8 @@ TEST_WITH(missing_socket_is_told_at_once, setup, teardown)
     assert_int_equal(w->why.sys_errno, ENOENT);
 }
 
-TEST_WITH(server_that_ends_in_between_is_told, setup, teardown)
+TEST_IN(server_that_ends_in_between_is_told)
 {
-    struct world *w = *state;
     start(w, "/t.S/Hang", 10 * NS_PER_SEC);
     for (int i = 0; i < 20; i++) {
         ev_run(w->loop, EVRUN_NOWAIT);
@@ -298,9 +285,8 @@ TEST_WITH(server_that_ends_in_between_is_told, setup, teardown)
     assert_int_equal(w->why.code, ERR_RETRY);
 }
 
-TEST_WITH(cancelled_call_says_nothing, setup, teardown)
+TEST_IN(cancelled_call_says_nothing)
 {
-    struct world *w = *state;
     start(w, "/t.S/Echo", NS_PER_SEC);
     grpc_unary_cancel(w->call);
     for (int i = 0; i < 20; i++) {
@@ -310,9 +296,8 @@ TEST_WITH(cancelled_call_says_nothing, setup, teardown)
 }
 
 /* A listener with no room left for another connection must not hold up the loop. */
-TEST_WITH(full_backlog_is_told_at_once, setup, teardown)
+TEST_IN(full_backlog_is_told_at_once)
 {
-    struct world *w = *state;
     int fd = listen_instead(w, 0);
     start(w, "/t.S/Echo", NS_PER_SEC);
     ev_run(w->loop, EVRUN_NOWAIT);

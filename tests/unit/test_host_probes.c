@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <ev.h>
 #include <stdarg.h>
@@ -19,8 +20,7 @@
 #define OWN "pci:0000:03:00.1"
 
 struct world {
-    char root[32];
-    char command[256];
+    char root[SCRATCH_BYTES];
     struct ev_loop *loop;
     struct host_probes *host_probes;
     struct readiness_host_probes said;
@@ -58,38 +58,29 @@ static void make_one(struct world *w, char *text)
     assert_int_equal(make(w, &text, 1, NULL), 0);
 }
 
-static void run(struct world *w, const char *command)
+static void run(const struct world *w, const char *command)
 {
-    (void)snprintf(w->command, sizeof(w->command), "cd %s && %s", w->root, command);
-    assert_int_equal(system(w->command), 0);
+    assert_true(scratch_run("cd %s && %s", w->root, command));
 }
 
-static int set_up(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    (void)snprintf(w->root, sizeof(w->root), "/tmp/dpu-host-probe-XXXXXX");
-    assert_non_null(mkdtemp(w->root));
+    scratch_make(w->root);
     w->loop = ev_loop_new(0);
     run(w, "mkdir -p sys/bus/pci/devices/0000:03:00.0");
-    *state = w;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void down(struct world *w)
 {
-    struct world *w = *state;
     host_probes_free(w->host_probes);
     ev_loop_destroy(w->loop);
-    run(w, "rm -r sys");
-    assert_int_equal(remove(w->root), 0);
-    free(w);
-    return 0;
+    scratch_remove(w->root);
 }
 
-TEST_WITH(function_that_vanishes_is_told_and_that_it_is_back, set_up, tear_down)
+WORLD(up, down)
+
+TEST_IN(function_that_vanishes_is_told_and_that_it_is_back)
 {
-    struct world *w = *state;
     char *probes[] = {"interval=100ms;" PF, OWN};
     assert_int_equal(make(w, probes, 2, NULL), 0);
     host_probes_start(w->host_probes);
@@ -107,7 +98,7 @@ TEST_WITH(function_that_vanishes_is_told_and_that_it_is_back, set_up, tear_down)
     assert_string_equal(w->accusation, "");
 }
 
-TEST_WITH(restart_remembers_who_has_testified, set_up, tear_down)
+TEST_IN(restart_remembers_who_has_testified)
 {
     static const struct {
         char *probe;
@@ -123,7 +114,6 @@ TEST_WITH(restart_remembers_who_has_testified, set_up, tear_down)
         {"successes=2;" PF, PF, HOST_PROBE_FAILED,
          "-w"}, /* written otherwise: another host probe */
     };
-    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct readiness_host_probes known = {.count = 1, .each = {{.says = rows[i].said}}};
         (void)text_copy(known.each[0].probe, sizeof(known.each[0].probe), rows[i].known);
@@ -136,7 +126,7 @@ TEST_WITH(restart_remembers_who_has_testified, set_up, tear_down)
     }
 }
 
-TEST_WITH(host_probes_that_make_no_sense_are_refused, set_up, tear_down)
+TEST_IN(host_probes_that_make_no_sense_are_refused)
 {
     static char longest[] = "exec:0123456789012345678901234567890123456789012345678901234567890123"
                             "456789012345678901234567890";
@@ -157,7 +147,6 @@ TEST_WITH(host_probes_that_make_no_sense_are_refused, set_up, tear_down)
          ERR_LIMIT,
          "at most 8"},
     };
-    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err e = ERR_INIT;
         int rc = make(w, rows[i].probes, rows[i].count, &e);

@@ -397,7 +397,7 @@ static void rpc_server_on_connection(struct ev_loop *loop, ev_io *w, int events)
 }
 
 /* `s` holds its answer already. */
-static void rpc_server_open(const struct probe_world *w, struct rpc_server *s)
+static void rpc_server_open(const struct world *w, struct rpc_server *s)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/db.sock", w->dir);
@@ -412,7 +412,7 @@ static void rpc_server_open(const struct probe_world *w, struct rpc_server *s)
     ev_io_start(w->loop, &s->acceptable);
 }
 
-static void rpc_server_close(const struct probe_world *w, struct rpc_server *s)
+static void rpc_server_close(const struct world *w, struct rpc_server *s)
 {
     ev_io_stop(w->loop, &s->acceptable);
     ev_io_stop(w->loop, &s->ready);
@@ -423,7 +423,7 @@ static void rpc_server_close(const struct probe_world *w, struct rpc_server *s)
 }
 
 /* Asks for the node's name, again and again. */
-static void start_asking(struct probe_world *w, int64_t timeout_ms)
+static void start_asking(struct world *w, int64_t timeout_ms)
 {
     struct probe_spec spec = probe_spec_of_node_name(w->dir);
     spec.interval_ns = NS_PER_MS;
@@ -434,14 +434,14 @@ static void start_asking(struct probe_world *w, int64_t timeout_ms)
 }
 
 /* Twice: what was left over from the first answer must not spoil the second. */
-static void await_answers(struct probe_world *w, int64_t timeout_ms)
+static void await_answers(struct world *w, int64_t timeout_ms)
 {
     start_asking(w, timeout_ms);
     probe_world_await(w, 2, PROBE_UNKNOWN);
     probe_free(TAKE(w->probe));
 }
 
-TEST_WITH(answers_are_told_apart, set_up, tear_down)
+TEST_IN(answers_are_told_apart)
 {
     static const struct {
         const char *answer;
@@ -464,7 +464,6 @@ TEST_WITH(answers_are_told_apart, set_up, tear_down)
         {"{\"id\":0.0,\"result\":[]}", false, PROBE_WRONG, "asked by somebody else"},
         {"{\"id\":0,\"error\":\"unknown method\"}", false, PROBE_WRONG, "unknown method"},
     };
-    struct probe_world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct rpc_server server = {
             .answer = rows[i].answer, .hangs_up = rows[i].hangs_up, .left = 1};
@@ -480,9 +479,8 @@ TEST_WITH(answers_are_told_apart, set_up, tear_down)
     }
 }
 
-TEST_WITH(a_server_that_says_nothing_is_silent_at_the_deadline, set_up, tear_down)
+TEST_IN(a_server_that_says_nothing_is_silent_at_the_deadline)
 {
-    struct probe_world *w = *state;
     struct rpc_server server = {.left = 1};
     rpc_server_open(w, &server);
     await_answers(w, 50);
@@ -492,11 +490,10 @@ TEST_WITH(a_server_that_says_nothing_is_silent_at_the_deadline, set_up, tear_dow
 }
 
 /* Without a bound on what is read these would go on until the deadline of an hour. */
-TEST_WITH(a_server_that_never_ends_is_left, set_up, tear_down)
+TEST_IN(a_server_that_never_ends_is_left)
 {
     static const char *const endless[] = {"{\"a\":[", "                ",
                                           "{\"id\":null,\"method\":\"update\",\"params\":[]}"};
-    struct probe_world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(endless); i++) {
         struct rpc_server server = {.answer = endless[i], .left = SIZE_MAX};
         rpc_server_open(w, &server);
@@ -507,9 +504,8 @@ TEST_WITH(a_server_that_never_ends_is_left, set_up, tear_down)
     }
 }
 
-TEST_WITH(without_a_server_the_reason_is_named, set_up, tear_down)
+TEST_IN(without_a_server_the_reason_is_named)
 {
-    struct probe_world *w = *state;
     await_answers(w, 1000);
     assert_int_equal(w->outcome, PROBE_MISSING);
     struct rpc_server server = {.left = 1};
@@ -521,9 +517,8 @@ TEST_WITH(without_a_server_the_reason_is_named, set_up, tear_down)
     assert_non_null(strstr(w->words, w->dir));
 }
 
-TEST_WITH(a_stopped_server_is_silent_even_when_its_backlog_is_full, set_up, tear_down)
+TEST_IN(a_stopped_server_is_silent_even_when_its_backlog_is_full)
 {
-    struct probe_world *w = *state;
     struct rpc_server server = {.left = 1};
     struct probe *asks[16];
     rpc_server_open(w, &server);
@@ -540,9 +535,8 @@ TEST_WITH(a_stopped_server_is_silent_even_when_its_backlog_is_full, set_up, tear
     rpc_server_close(w, &server);
 }
 
-TEST_WITH(a_path_that_is_too_long_is_refused, set_up, tear_down)
+TEST_IN(a_path_that_is_too_long_is_refused)
 {
-    struct probe_world *w = *state;
     char dir[200];
     memset(dir, 'p', sizeof(dir));
     dir[sizeof(dir) - 1] = '\0';

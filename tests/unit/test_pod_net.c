@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 #include "tests/unit/netns_process.h"
 
 #define HEAD "Inter-|   Receive                   |  Transmit\n face |bytes packets|bytes packets\n"
@@ -23,32 +24,17 @@
 #define ETH0 "  eth0:    1234      5    0\n"
 #define VF   "0000:03:00.2"
 
-enum { PATH_BYTES = 512, PID = 4711 };
+enum { PID = 4711 };
 
 struct world {
-    char root[32];
+    char root[SCRATCH_BYTES];
     struct pod_net net;
     struct pod_net_finding found;
 };
 
-static void make_directories(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(path, 0755); /* may be there */
-        *slash = '/';
-    }
-}
-
 static void put(const struct world *w, const char *name, const char *text)
 {
-    char path[PATH_BYTES];
-    text_format(path, sizeof(path), "%s/%s", w->root, name);
-    make_directories(path);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    scratch_put(w->root, name, text);
 }
 
 static void put_dev(const struct world *w, const char *interfaces)
@@ -69,30 +55,22 @@ static void put_start(const struct world *w, const char *started)
 
 static void remove_path(const struct world *w, const char *name)
 {
-    char command[PATH_BYTES];
-    text_format(command, sizeof(command), "rm -rf '%s/%s'", w->root, name);
-    assert_int_equal(system(command), 0);
+    assert_true(scratch_run("rm -rf --one-file-system '%s/%s'", w->root, name));
 }
 
-static int setup(void **state)
+static void up(struct world *w)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    (void)strcpy(w->root, "/tmp/podnet.XXXXXX");
-    assert_non_null(mkdtemp(w->root));
+    scratch_make(w->root);
     put_start(w, "100");
     put_dev(w, ETH0);
-    *state = w;
-    return 0;
 }
 
-static int teardown(void **state)
+static void down(struct world *w)
 {
-    struct world *w = *state;
-    remove_path(w, "");
-    free(w);
-    return 0;
+    scratch_remove(w->root);
 }
+
+WORLD(up, down)
 
 static void open_it(struct world *w)
 {
@@ -130,9 +108,8 @@ static void put_cache(const struct world *w, const char *dir, const char *more)
 
 /* ---- without a device ------------------------------------------------------------------------ */
 
-TEST_WITH(interface_that_was_seen_and_is_gone_is_lost, setup, teardown)
+TEST_IN(interface_that_was_seen_and_is_gone_is_lost)
 {
-    struct world *w = *state;
     open_it(w);
     assert_int_equal(look(w), POD_NET_WHOLE);
     assert_string_equal(w->found.words, "");
@@ -143,26 +120,23 @@ TEST_WITH(interface_that_was_seen_and_is_gone_is_lost, setup, teardown)
     assert_int_equal(look(w), POD_NET_WHOLE);
 }
 
-TEST_WITH(interface_that_nobody_ever_saw_is_not_lost, setup, teardown)
+TEST_IN(interface_that_nobody_ever_saw_is_not_lost)
 {
-    struct world *w = *state;
     put_dev(w, "");
     open_it(w);
     assert_int_equal(look(w), POD_NET_UNKNOWN);
 }
 
-TEST_WITH(interface_in_cnis_result_was_there, setup, teardown)
+TEST_IN(interface_in_cnis_result_was_there)
 {
-    struct world *w = *state;
     put_dev(w, "");
     put_cache(w, "results", RESULT);
     open_it(w);
     assert_int_equal(look(w), POD_NET_LOST);
 }
 
-TEST_WITH(hosts_end_in_cnis_result_is_no_interface_of_the_pod, setup, teardown)
+TEST_IN(hosts_end_in_cnis_result_is_no_interface_of_the_pod)
 {
-    struct world *w = *state;
     put_dev(w, "");
     put_cache(w, "results", "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"\"}]}");
     open_it(w);
@@ -170,9 +144,8 @@ TEST_WITH(hosts_end_in_cnis_result_is_no_interface_of_the_pod, setup, teardown)
 }
 
 /* A pod that may change its network can move it, or end it. */
-TEST_WITH(interface_whose_other_end_is_there_is_not_lost, setup, teardown)
+TEST_IN(interface_whose_other_end_is_there_is_not_lost)
 {
-    struct world *w = *state;
     put_cache(
         w, "results",
         "\"result\":{\"interfaces\":[{\"name\":\"cni0\"},{\"name\":\"veth1\"},{\"name\":\"eth0\","
@@ -190,18 +163,16 @@ TEST_WITH(interface_whose_other_end_is_there_is_not_lost, setup, teardown)
     assert_false(w->found.is_by_device); /* it may have been the pod */
 }
 
-TEST_WITH(interface_by_another_name_is_not_lost, setup, teardown)
+TEST_IN(interface_by_another_name_is_not_lost)
 {
-    struct world *w = *state;
     open_it(w);
     assert_int_equal(look(w), POD_NET_WHOLE);
     put_dev(w, "  lan0: 0 0\n");
     assert_int_equal(look(w), POD_NET_UNKNOWN);
 }
 
-TEST_WITH(others_that_cni_gave_and_the_kernels_own_are_not_it, setup, teardown)
+TEST_IN(others_that_cni_gave_and_the_kernels_own_are_not_it)
 {
-    struct world *w = *state;
     put(w, "var/lib/cni/multus/results/net-cid-net1",
         "{\"containerId\":\"cid\",\"ifName\":\"net1\"}");
     open_it(w);
@@ -210,9 +181,8 @@ TEST_WITH(others_that_cni_gave_and_the_kernels_own_are_not_it, setup, teardown)
     assert_int_equal(look(w), POD_NET_LOST);
 }
 
-TEST_WITH(cache_of_another_sandbox_says_nothing, setup, teardown)
+TEST_IN(cache_of_another_sandbox_says_nothing)
 {
-    struct world *w = *state;
     put_dev(w, "");
     put(w, "var/lib/cni/results/ovn-cid-eth0",
         "{\"containerId\":\"cid2\",\"ifName\":\"eth0\"," RESULT "}");
@@ -223,9 +193,8 @@ TEST_WITH(cache_of_another_sandbox_says_nothing, setup, teardown)
 
 /* ---- with a device --------------------------------------------------------------------------- */
 
-TEST_WITH(device_is_found_wherever_cni_was_told_it, setup, teardown)
+TEST_IN(device_is_found_wherever_cni_was_told_it)
 {
-    struct world *w = *state;
     static const char *const rows[] = {
         "\"config\":\"" CONFIG "\"",
         "\"capabilityArgs\":{\"deviceID\":\"" VF "\"}",
@@ -245,9 +214,8 @@ TEST_WITH(device_is_found_wherever_cni_was_told_it, setup, teardown)
 #define BACK "sys/bus/pci/devices/" VF "/net/enp3s0f0v0/ifindex"
 
 /* As a VF whose netdev stays on the host beside a vDPA device. */
-TEST_WITH(device_that_never_gave_its_netdev_to_the_pod_lost_nothing, setup, teardown)
+TEST_IN(device_that_never_gave_its_netdev_to_the_pod_lost_nothing)
 {
-    struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\",\"result\":{\"interfaces\":[]}");
     put(w, BACK, "8\n");
     put_dev(w, "");
@@ -256,10 +224,9 @@ TEST_WITH(device_that_never_gave_its_netdev_to_the_pod_lost_nothing, setup, tear
 }
 
 /* A plugin may say "eth0" of any device. */
-TEST_WITH(vdpa_device_has_no_netdev_to_lose, setup, teardown)
+TEST_IN(vdpa_device_has_no_netdev_to_lose)
 {
-    struct world *w = *state;
-    char path[PATH_BYTES];
+    char path[SCRATCH_PATH_BYTES];
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
     put(w, BACK, "8\n");
     put(w, "sys/bus/vdpa/devices/none", "");
@@ -272,9 +239,8 @@ TEST_WITH(vdpa_device_has_no_netdev_to_lose, setup, teardown)
     assert_int_equal(look(w), POD_NET_UNKNOWN);
 }
 
-TEST_WITH(renamed_interface_of_a_device_is_not_lost, setup, teardown)
+TEST_IN(renamed_interface_of_a_device_is_not_lost)
 {
-    struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
     open_it(w);
     put_dev(w, "  lan0: 0 0\n");
@@ -282,9 +248,8 @@ TEST_WITH(renamed_interface_of_a_device_is_not_lost, setup, teardown)
     assert_int_equal(look(w), POD_NET_UNKNOWN);
 }
 
-TEST_WITH(netdev_that_was_there_beside_it_is_not_it, setup, teardown)
+TEST_IN(netdev_that_was_there_beside_it_is_not_it)
 {
-    struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
     put(w, BACK, "8\n");
     open_it(w);
@@ -297,9 +262,8 @@ TEST_WITH(netdev_that_was_there_beside_it_is_not_it, setup, teardown)
 }
 
 /* By a pod: the end of a namespace sends its devices home, as they were. */
-TEST_WITH(netdev_that_was_handed_back_as_it_was_is_not_by_its_device, setup, teardown)
+TEST_IN(netdev_that_was_handed_back_as_it_was_is_not_by_its_device)
 {
-    struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
     put(w, "proc/4711/net/dev_mcast",
         "1    lo              1     0     01\n"
@@ -317,9 +281,8 @@ TEST_WITH(netdev_that_was_handed_back_as_it_was_is_not_by_its_device, setup, tea
 }
 
 /* The three ways of a reset (mlx5): reload, error recovery, removal. */
-TEST_WITH(three_ways_of_a_reset_are_told_apart, setup, teardown)
+TEST_IN(three_ways_of_a_reset_are_told_apart)
 {
-    struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
     put(w, "sys/bus/pci/devices/" VF "/vendor", "0x15b3\n");
     open_it(w);
@@ -337,9 +300,8 @@ TEST_WITH(three_ways_of_a_reset_are_told_apart, setup, teardown)
     assert_int_equal(look(w), POD_NET_AWAY); /* a sysfs that is not there says nothing */
 }
 
-TEST_WITH(device_whose_netdev_is_in_use_elsewhere_is_not_lost, setup, teardown)
+TEST_IN(device_whose_netdev_is_in_use_elsewhere_is_not_lost)
 {
-    struct world *w = *state;
     put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
     put(w, "sys/bus/pci/devices/" VF "/driver_override", "vfio-pci\n"); /* never had a netdev */
     put_dev(w, "");
@@ -349,9 +311,8 @@ TEST_WITH(device_whose_netdev_is_in_use_elsewhere_is_not_lost, setup, teardown)
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
-TEST_WITH(number_of_another_process_says_nothing, setup, teardown)
+TEST_IN(number_of_another_process_says_nothing)
 {
-    struct world *w = *state;
     open_it(w);
     assert_int_equal(look(w), POD_NET_WHOLE);
     put_start(w, "200");
@@ -365,9 +326,8 @@ TEST_WITH(number_of_another_process_says_nothing, setup, teardown)
     assert_int_equal(look(w), POD_NET_UNSEEN);
 }
 
-TEST_WITH(place_that_nobody_names_is_told, setup, teardown)
+TEST_IN(place_that_nobody_names_is_told)
 {
-    struct world *w = *state;
     static const struct {
         const char *netns;
         const char *words;
@@ -387,26 +347,14 @@ TEST_WITH(place_that_nobody_names_is_told, setup, teardown)
 
 /* ---- real namespaces ------------------------------------------------------------------------- */
 
-static bool run(const char *format, ...) PRINTF_LIKE(1, 2);
-static bool run(const char *format, ...)
+TEST_IN(kernel_shows_what_became_of_an_interface)
 {
-    char command[PATH_BYTES];
-    va_list ap;
-    va_start(ap, format);
-    (void)vsnprintf(command, sizeof(command), format, ap); /* sized for ours */
-    va_end(ap);
-    return system(command) == 0;
-}
-
-TEST_WITH(kernel_shows_what_became_of_an_interface, setup, teardown)
-{
-    struct world *w = *state;
     pid_t pid = geteuid() == 0 ? netns_process_start() : 0;
     if (pid == 0) {
         skip(); /* needs the right to make network namespaces */
     }
     unsigned tag = (unsigned)getpid() % 100000;
-    bool made = run("ip link add pn%u type veth peer name eth0 netns %d", tag, (int)pid);
+    bool made = scratch_run("ip link add pn%u type veth peer name eth0 netns %d", tag, (int)pid);
     if (!made) {
         netns_process_kill(pid);
         skip();
@@ -416,18 +364,18 @@ TEST_WITH(kernel_shows_what_became_of_an_interface, setup, teardown)
     w->net.ends.count = 1; /* as CNI's result has it */
     text_format(w->net.ends.each[0], POD_NET_NAME_BYTES, "pn%u", tag);
     assert_int_equal(look_here(w), POD_NET_WHOLE);
-    assert_true(run("nsenter -t %d -n ip link set eth0 up", (int)pid));
-    assert_true(run("ip link set pn%u down", tag)); /* carrier is no evidence */
+    assert_true(scratch_run("nsenter -t %d -n ip link set eth0 up", (int)pid));
+    assert_true(scratch_run("ip link set pn%u down", tag)); /* carrier is no evidence */
     assert_int_equal(look_here(w), POD_NET_WHOLE);
-    assert_true(run("nsenter -t %d -n ip link set eth0 down", (int)pid));
-    assert_true(run("nsenter -t %d -n ip link set eth0 name lan0", (int)pid));
+    assert_true(scratch_run("nsenter -t %d -n ip link set eth0 down", (int)pid));
+    assert_true(scratch_run("nsenter -t %d -n ip link set eth0 name lan0", (int)pid));
     assert_int_equal(look_here(w), POD_NET_UNKNOWN);
-    assert_true(run("nsenter -t %d -n ip link set lan0 name eth0", (int)pid));
-    assert_true(run("nsenter -t %d -n ip link set eth0 netns %d", (int)pid, (int)child));
+    assert_true(scratch_run("nsenter -t %d -n ip link set lan0 name eth0", (int)pid));
+    assert_true(scratch_run("nsenter -t %d -n ip link set eth0 netns %d", (int)pid, (int)child));
     assert_int_equal(look_here(w), POD_NET_AWAY); /* by the pod: its other end is there */
-    assert_true(run("nsenter -t %d -n ip link set eth0 netns %d", (int)child, (int)pid));
+    assert_true(scratch_run("nsenter -t %d -n ip link set eth0 netns %d", (int)child, (int)pid));
     assert_int_equal(look_here(w), POD_NET_WHOLE);
-    assert_true(run("ip link del pn%u", tag));
+    assert_true(scratch_run("ip link del pn%u", tag));
     assert_int_equal(look_here(w), POD_NET_LOST);
     assert_false(w->found.is_by_device);
     netns_process_kill(child);
@@ -436,9 +384,8 @@ TEST_WITH(kernel_shows_what_became_of_an_interface, setup, teardown)
 }
 
 /* CRI-O's: no process is in it, and a file holds it. */
-TEST_WITH(namespace_without_a_process_is_looked_at_by_its_path, setup, teardown)
+TEST_IN(namespace_without_a_process_is_looked_at_by_its_path)
 {
-    struct world *w = *state;
     char path[POD_NET_PATH_BYTES];
     struct stat before;
     struct stat after;
@@ -447,7 +394,8 @@ TEST_WITH(namespace_without_a_process_is_looked_at_by_its_path, setup, teardown)
         skip(); /* needs the right to make network namespaces */
     }
     text_format(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
-    bool made = run("nsenter -t %d -n ip link add eth0 type veth peer name other", (int)pid);
+    bool made =
+        scratch_run("nsenter -t %d -n ip link add eth0 type veth peer name other", (int)pid);
     if (!made) {
         netns_process_kill(pid);
         skip();
@@ -455,7 +403,7 @@ TEST_WITH(namespace_without_a_process_is_looked_at_by_its_path, setup, teardown)
     assert_int_equal(stat("/proc/self/ns/net", &before), 0);
     assert_true(pod_net_open("", "no-such-sandbox", 0, path, &w->net));
     assert_int_equal(look_here(w), POD_NET_WHOLE);
-    assert_true(run("nsenter -t %d -n ip link del eth0", (int)pid));
+    assert_true(scratch_run("nsenter -t %d -n ip link del eth0", (int)pid));
     assert_int_equal(look_here(w), POD_NET_LOST);
     assert_int_equal(stat("/proc/self/ns/net", &after), 0);
     assert_int_equal(before.st_ino, after.st_ino); /* back at home */

@@ -28,13 +28,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static void cleanup_world(struct probe_world *w)
+static void cleanup_world(struct world *w)
 {
     probe_world_fini(w);
 }
 
 /* Makes a world of its own, in which the probe runs again soon. */
-static void start_probe(struct probe_world *w, const char *text, int64_t timeout_ms)
+static void start_probe(struct world *w, const char *text, int64_t timeout_ms)
 {
     probe_world_init(w);
     probe_world_start(w, text, NS_PER_MS, timeout_ms * NS_PER_MS);
@@ -44,7 +44,7 @@ static void start_probe(struct probe_world *w, const char *text, int64_t timeout
 static const char *try_once(const char *text, int64_t timeout_ms)
 {
     static char words[PROBE_WORDS_BYTES];
-    CLEANUP(world) struct probe_world w;
+    CLEANUP(world) struct world w;
     start_probe(&w, text, timeout_ms);
     probe_world_await(&w, 1, PROBE_UNKNOWN);
     text_format(words, sizeof(words), "%s", w.words);
@@ -125,7 +125,7 @@ TEST(command_that_hangs_is_killed_with_all_its_children)
 {
     char path[] = "/tmp/dpu-probe-XXXXXX";
     char text[200];
-    CLEANUP(world) struct probe_world w;
+    CLEANUP(world) struct world w;
     CLEANUP(fd) int fd = mkstemp(path);
     assert_true(fd >= 0);
     (void)snprintf(text, sizeof(text), "exec:sleep 1000 & echo $! > %s; wait", path);
@@ -160,7 +160,7 @@ TEST(command_that_ends_takes_its_children_with_it)
 
 TEST(probe_runs_again_and_again)
 {
-    CLEANUP(world) struct probe_world w;
+    CLEANUP(world) struct world w;
     start_probe(&w, "exec:true", 10000);
     probe_world_await(&w, 5, PROBE_UNKNOWN);
     assert_int_equal(w.outcome, PROBE_PASSED);
@@ -168,7 +168,7 @@ TEST(probe_runs_again_and_again)
 
 TEST(probe_may_be_freed_during_a_run)
 {
-    CLEANUP(world) struct probe_world w;
+    CLEANUP(world) struct world w;
     start_probe(&w, "exec:sleep 1000", 10000);
 }
 
@@ -183,9 +183,8 @@ static void assert_ends_with(const char *text, const char *end)
     }
 }
 
-TEST_WITH(socket_is_well_if_somebody_listens, set_up, tear_down)
+TEST_IN(socket_is_well_if_somebody_listens)
 {
-    const struct probe_world *w = *state;
     char text[128];
     int clients[3];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -244,7 +243,7 @@ static void on_connection(struct ev_loop *loop, ev_io *w, int revents)
     ev_io_start(loop, &s->readable);
 }
 
-static void ask(struct probe_world *w, struct server *s, const char *path)
+static void ask(struct world *w, struct server *s, const char *path)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof(address);
@@ -269,9 +268,8 @@ static void ask(struct probe_world *w, struct server *s, const char *path)
     (void)close(fd);
 }
 
-TEST_WITH(http_is_judged_by_its_status, set_up, tear_down)
+TEST_IN(http_is_judged_by_its_status)
 {
-    struct probe_world *w = *state;
     static const struct {
         const char *answer;
         bool hang_up;
@@ -320,10 +318,10 @@ TEST(a_lack_of_descriptors_is_nobodys_answer)
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        CLEANUP(world) struct probe_world w;
+        CLEANUP(world) struct world w;
         struct err e = ERR_INIT;
         probe_world_init(&w);
-        assert_true(run("ln -s /sys %s/sys", w.dir));
+        assert_true(scratch_run("ln -s /sys %s/sys", w.dir));
         assert_int_equal(probe_world_parse(&w, texts[i], NS_PER_MS, 10 * NS_PER_SEC, &e), 0);
         ev_run(w.loop, EVRUN_NOWAIT);                            /* has what it needs */
         for (rlim_t left = 0; left < (i == 0 ? 2 : 1); left++) { /* a pipe takes two */
@@ -348,7 +346,7 @@ TEST(a_lack_of_descriptors_is_nobodys_answer)
 #define NO_PASSWORD                                                                                \
     "probe 'http://...': it is not HOST[:PORT][/PATH]; a user and a password are not supported"
 
-TEST_WITH(targets_that_make_no_sense_are_refused_at_the_start, set_up, tear_down)
+TEST_IN(targets_that_make_no_sense_are_refused_at_the_start)
 {
     static const struct {
         const char *text;
@@ -386,7 +384,6 @@ TEST_WITH(targets_that_make_no_sense_are_refused_at_the_start, set_up, tear_down
         {"pci:../../0000:03:00.0", "it is no address"},
         {"pci:000:03:00.0", "it is no address"},
     };
-    struct probe_world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err e = ERR_INIT;
         if (probe_world_parse(w, rows[i].text, NS_PER_SEC, NS_PER_SEC, &e) != ERR_PARSE ||
@@ -424,9 +421,8 @@ static void run_until_change(struct ev_loop *loop, const struct changes *c, int 
     assert_int_equal(c->count, wanted);
 }
 
-TEST_WITH(health_changes_with_the_probes, set_up, tear_down)
+TEST_IN(health_changes_with_the_probes)
 {
-    const struct probe_world *w = *state;
     char flag[64];
     char first[128];
     char *probes[] = {first, "exec:true"};
@@ -454,9 +450,8 @@ TEST_WITH(health_changes_with_the_probes, set_up, tear_down)
     probe_set_free(set);
 }
 
-TEST_WITH(health_without_probes_is_healthy_at_once, set_up, tear_down)
+TEST_IN(health_without_probes_is_healthy_at_once)
 {
-    const struct probe_world *w = *state;
     struct changes c = {.count = 0};
     const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
     const struct probe_set_config config = {.defaults = &defaults, .change = on_change, .user = &c};
@@ -488,36 +483,34 @@ TEST(too_many_probes_are_refused)
 
 #define PF "0000:03:00.0"
 
-static void look(struct probe_world *w, const char *text, enum probe_outcome wanted,
-                 const char *words)
+static void look(struct world *w, const char *text, enum probe_outcome wanted, const char *words)
 {
     probe_world_start(w, text, 3600 * NS_PER_SEC, GUARD_S * NS_PER_SEC);
     assert_int_equal(w->outcome, wanted); /* at once */
     probe_world_expect(w, wanted, words);
 }
 
-TEST_WITH(what_is_there_is_well, set_up, tear_down)
+TEST_IN(what_is_there_is_well)
 {
-    struct probe_world *w = *state;
-    assert_true(run("cd %s && mkdir -p sys/class/net/p0 sys/bus/pci/devices/" PF
+    assert_true(
+        scratch_run("cd %s && mkdir -p sys/class/net/p0 sys/bus/pci/devices/" PF
                     " && echo 4 > sys/class/net/p0/ifindex && echo 1 > sys/class/net/p0/carrier",
                     w->dir));
     look(w, "pci:" PF, PROBE_PASSED, "");
     look(w, "netdev:p0", PROBE_PASSED, "");
     look(w, "carrier=up;netdev:p0", PROBE_PASSED, "");
-    assert_true(run("echo 0 > %s/sys/class/net/p0/carrier", w->dir));
+    assert_true(scratch_run("echo 0 > %s/sys/class/net/p0/carrier", w->dir));
     look(w, "netdev:p0", PROBE_PASSED, ""); /* a pulled cable is no dead DPU */
     look(w, "carrier=up;netdev:p0", PROBE_WRONG, "network interface 'p0' has no carrier");
     look(w, "pci:0000:03:00.1", PROBE_MISSING, "there is no PCI function '0000:03:00.1'");
     look(w, "netdev:p1", PROBE_MISSING, "there is no network interface 'p1'");
-    assert_true(run("touch %s/sys/class/net/bonding_masters", w->dir));
+    assert_true(scratch_run("touch %s/sys/class/net/bonding_masters", w->dir));
     look(w, "netdev:bonding_masters", PROBE_MISSING,
          "there is no network interface 'bonding_masters'");
 }
 
-TEST_WITH(who_cannot_look_has_not_seen_that_it_is_missing, set_up, tear_down)
+TEST_IN(who_cannot_look_has_not_seen_that_it_is_missing)
 {
-    struct probe_world *w = *state;
     char words[COMMAND_BYTES];
     (void)snprintf(words, sizeof(words),
                    "'%s/sys/bus/pci/devices' cannot be looked at: No such file or directory",
@@ -525,35 +518,33 @@ TEST_WITH(who_cannot_look_has_not_seen_that_it_is_missing, set_up, tear_down)
     look(w, "pci:" PF, PROBE_DENIED, words);
 }
 
-TEST_WITH(without_word_from_the_kernel_the_next_look_shows_it, set_up, tear_down)
+TEST_IN(without_word_from_the_kernel_the_next_look_shows_it)
 {
-    struct probe_world *w = *state;
-    assert_true(run("mkdir -p %s/sys/bus/pci/devices/" PF, w->dir));
+    assert_true(scratch_run("mkdir -p %s/sys/bus/pci/devices/" PF, w->dir));
     probe_world_start(w, "pci:" PF, 10 * NS_PER_MS, GUARD_S * NS_PER_SEC);
     probe_world_expect(w, PROBE_PASSED, "");
-    assert_true(run("rmdir %s/sys/bus/pci/devices/" PF, w->dir));
+    assert_true(scratch_run("rmdir %s/sys/bus/pci/devices/" PF, w->dir));
     probe_world_expect(w, PROBE_MISSING, "there is no PCI function '" PF "'");
-    assert_true(run("mkdir %s/sys/bus/pci/devices/" PF, w->dir));
+    assert_true(scratch_run("mkdir %s/sys/bus/pci/devices/" PF, w->dir));
     probe_world_expect(w, PROBE_PASSED, "");
 }
 
 /* ---- the kernel's ---------------------------------------------------------------------------- */
 
 /* From here on this process is in a namespace of its own, with the sysfs of that. */
-static bool enter_namespace(const struct probe_world *w)
+static bool enter_namespace(const struct world *w)
 {
     return geteuid() == 0 && unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
            mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-           mount("none", w->dir, "tmpfs", 0, NULL) == 0 && run("mkdir %s/sys", w->dir) &&
-           run("mount -t sysfs none %s/sys", w->dir) &&
-           run("ip link add p0 type veth peer name p1");
+           mount("none", w->dir, "tmpfs", 0, NULL) == 0 && scratch_run("mkdir %s/sys", w->dir) &&
+           scratch_run("mount -t sysfs none %s/sys", w->dir) &&
+           scratch_run("ip link add p0 type veth peer name p1");
 }
 
 /* There is no next look within the test: what it sees it was told to look at. */
-TEST_WITH(the_kernel_tells_when_to_look, set_up, tear_down)
+TEST_IN(the_kernel_tells_when_to_look)
 {
     static const char gone[] = "there is no network interface 'p0'";
-    struct probe_world *w = *state;
     if (!enter_namespace(w)) {
         skip(); /* needs the right to make network namespaces, and veth */
     }
@@ -561,55 +552,54 @@ TEST_WITH(the_kernel_tells_when_to_look, set_up, tear_down)
     assert_true(other > 0);
     probe_world_start(w, "netdev:p0", 3600 * NS_PER_SEC, GUARD_S * NS_PER_SEC);
     probe_world_expect(w, PROBE_PASSED, "");
-    assert_true(run("ip link set p0 name lan0"));
+    assert_true(scratch_run("ip link set p0 name lan0"));
     probe_world_expect(w, PROBE_MISSING, gone);
-    assert_true(run("ip link set lan0 name p0"));
+    assert_true(scratch_run("ip link set lan0 name p0"));
     probe_world_expect(w, PROBE_PASSED, "");
-    assert_true(run("ip link set p0 netns %d", (int)other));
+    assert_true(scratch_run("ip link set p0 netns %d", (int)other));
     probe_world_expect(w, PROBE_MISSING, gone);
-    assert_true(run("nsenter -t %d -n ip link set p0 netns %d", (int)other, (int)getpid()));
+    assert_true(scratch_run("nsenter -t %d -n ip link set p0 netns %d", (int)other, (int)getpid()));
     probe_world_expect(w, PROBE_PASSED, "");
 
     probe_world_start(w, "carrier=up;netdev:p0", 3600 * NS_PER_SEC, GUARD_S * NS_PER_SEC);
     probe_world_expect(w, PROBE_WRONG, "network interface 'p0' is down");
-    assert_true(run("ip link set p0 up && ip link set p1 up"));
+    assert_true(scratch_run("ip link set p0 up && ip link set p1 up"));
     probe_world_expect(w, PROBE_PASSED, "");
-    assert_true(run("ip link set p1 down"));
+    assert_true(scratch_run("ip link set p1 down"));
     probe_world_expect(w, PROBE_WRONG, "network interface 'p0' has no carrier");
-    assert_true(run("ip link set p1 up"));
+    assert_true(scratch_run("ip link set p1 up"));
     probe_world_expect(w, PROBE_PASSED, "");
-    assert_true(run("ip link del p0"));
+    assert_true(scratch_run("ip link del p0"));
     probe_world_expect(w, PROBE_MISSING, gone);
     netns_process_kill(other);
 }
 
-TEST_WITH(a_flood_of_changes_leads_to_few_looks, set_up, tear_down)
+TEST_IN(a_flood_of_changes_leads_to_few_looks)
 {
-    struct probe_world *w = *state;
     if (!enter_namespace(w)) {
         skip(); /* the same */
     }
     probe_world_start(w, "netdev:p0", 3600 * NS_PER_SEC, GUARD_S * NS_PER_SEC);
     for (int i = 0; i < 100; i++) {
-        assert_true(run("ip link set p1 alias %d", i));
+        assert_true(scratch_run("ip link set p1 alias %d", i));
     }
-    assert_true(run("ip link del p0"));
+    assert_true(scratch_run("ip link del p0"));
     probe_world_expect(w, PROBE_MISSING, "there is no network interface 'p0'");
     assert_true(w->runs < 10); /* the words of the kernel waited together */
 }
 
-TEST_WITH(a_device_that_is_removed_is_looked_at, set_up, tear_down)
+TEST_IN(a_device_that_is_removed_is_looked_at)
 {
-    struct probe_world *w = *state;
     char function[COMMAND_BYTES];
     if (!enter_namespace(w)) {
         skip(); /* the same */
     }
-    assert_true(run("umount %s/sys && mkdir -p %s/sys/bus/pci/devices/" PF, w->dir, w->dir));
+    assert_true(
+        scratch_run("umount %s/sys && mkdir -p %s/sys/bus/pci/devices/" PF, w->dir, w->dir));
     (void)snprintf(function, sizeof(function), "%s/sys/bus/pci/devices/" PF, w->dir);
     probe_world_start(w, "pci:" PF, 3600 * NS_PER_SEC, GUARD_S * NS_PER_SEC);
     probe_world_expect(w, PROBE_PASSED, "");
     assert_int_equal(rmdir(function), 0);
-    assert_true(run("ip link del p0")); /* a uevent, of whatever */
+    assert_true(scratch_run("ip link del p0")); /* a uevent, of whatever */
     probe_world_expect(w, PROBE_MISSING, "there is no PCI function '" PF "'");
 }

@@ -32,7 +32,7 @@ static void start(struct probe_state *v, size_t probes, uint32_t failures, uint3
 }
 
 /* One probe; a letter per result ('.' passed, 'x' failed), and the verdict expected after it. */
-TEST_WITH(hysteresis_follows_the_table, NULL, NULL)
+TEST(hysteresis_follows_the_table)
 {
     static const struct {
         uint32_t failures;
@@ -69,7 +69,7 @@ TEST_WITH(hysteresis_follows_the_table, NULL, NULL)
 /* A letter per result and second: '.' passed, 'r' refused, 's' silent (asked for 2 s before it
  * came), 'm' missing, '?' nothing known. Patience: refused 2 s, silent 6 s, missing 4 s, in all 12
  * s. */
-TEST_WITH(patience_depends_on_the_way_of_failing, NULL, NULL)
+TEST(patience_depends_on_the_way_of_failing)
 {
     static const struct {
         const char *results;
@@ -121,7 +121,7 @@ TEST_WITH(patience_depends_on_the_way_of_failing, NULL, NULL)
 
 /* The same letters, and 'd' denied; '+' stands for a result that is told though the state is the
  * same. Failures in a row: 2. */
-TEST_WITH(host_probe_accuses_only_after_it_has_been_well, NULL, NULL)
+TEST(host_probe_accuses_only_after_it_has_been_well)
 {
     static const struct {
         const char *known; /* of a former process: "" nothing, "." passed, "x" and fails */
@@ -180,7 +180,7 @@ TEST(a_restored_accusation_has_words)
     assert_string_equal(v.message, "probe 'ovs': gone");
 }
 
-TEST_WITH(verdict_waits_until_every_probe_ran_once, NULL, NULL)
+TEST(verdict_waits_until_every_probe_ran_once)
 {
     struct probe_state v;
     start(&v, 3, 1, 1);
@@ -192,7 +192,7 @@ TEST_WITH(verdict_waits_until_every_probe_ran_once, NULL, NULL)
     assert_string_equal(v.message, "probe 'link': down");
 }
 
-TEST_WITH(agent_without_probes_is_healthy, NULL, NULL)
+TEST(agent_without_probes_is_healthy)
 {
     struct probe_state v;
     start(&v, 0, 3, 1);
@@ -227,7 +227,7 @@ TEST(same_failure_again_is_no_news)
     assert_int_equal(v.since.ns, AT(31).ns);
 }
 
-TEST_WITH(overlong_texts_are_cut_not_overrun, NULL, NULL)
+TEST(overlong_texts_are_cut_not_overrun)
 {
     struct probe_state v;
     char longer[2000];
@@ -246,7 +246,7 @@ TEST_WITH(overlong_texts_are_cut_not_overrun, NULL, NULL)
 }
 
 /* Whatever it answered meanwhile, nobody was there to hear it. */
-TEST_WITH(our_own_stall_accuses_nobody, NULL, NULL)
+TEST(our_own_stall_accuses_nobody)
 {
     struct probe_result result = {.outcome = PROBE_PASSED};
     for (int is_of_host = 0; is_of_host < 2; is_of_host++) {
