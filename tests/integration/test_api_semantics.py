@@ -3,21 +3,16 @@
 stand-in to the real server's behaviour."""
 
 import copy
-import http.client
 import json
 
 import pytest
-from dpu_testing.kube import ApiError, micro_time
+from dpu_testing.kube import ApiError, Kube, micro_time
 from dpu_testing.wait import until
 
 
 def lease_body(name="a", **spec):
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    head = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    return {**head, "metadata": {"name": name}, "spec": spec}
 
 
 def refused(call, *args):
@@ -26,14 +21,11 @@ def refused(call, *args):
     return caught.value
 
 
-def test_an_unknown_namespace_is_not_found(target):
+def test_create_answers_an_unknown_namespace_with_404_and_what_exists_with_409(target):
     path = "/apis/coordination.k8s.io/v1/namespaces/no-such-namespace/leases"
     error = refused(target.admin.create, path, lease_body())
     assert (error.code, error.reason) == (404, "NotFound")
     assert 'namespaces "no-such-namespace" not found' in error.message
-
-
-def test_create_answers_already_exists_with_409(target):
     target.admin.create(target.leases_path(), lease_body())
     error = refused(target.admin.create, target.leases_path(), lease_body())
     assert (error.code, error.reason) == (409, "AlreadyExists")
@@ -128,19 +120,9 @@ class Stream:
     """A watch, read line by line."""
 
     def __init__(self, target, query):
-        admin = target.admin
-        if admin.url.scheme == "https":
-            self.connection = http.client.HTTPSConnection(
-                admin.url.hostname, admin.url.port, timeout=20, context=admin.context
-            )
-        else:
-            self.connection = http.client.HTTPConnection(
-                admin.url.hostname, admin.url.port, timeout=20
-            )
-        headers = {"Authorization": f"Bearer {admin.token}"} if admin.token else {}
-        self.connection.request(
-            "GET", f"{target.leases_path()}?watch=true&{query}", headers=headers
-        )
+        self.connection = target.admin.connect(timeout_s=20)
+        headers = {"Authorization": f"Bearer {target.admin.token}"} if target.admin.token else {}
+        self.connection.request("GET", f"{target.leases_path()}?watch=true&{query}", headers=headers)
         self.answer = self.connection.getresponse()
 
     def next(self):
@@ -156,19 +138,15 @@ def test_watch_resumes_ends_in_time_and_says_goodbye_with_a_bookmark(target):
     start = target.admin.get(target.leases_path())["metadata"]["resourceVersion"]
     made = target.admin.create(target.leases_path(), lease_body(renewTime=micro_time()))
     target.admin.delete(target.leases_path() + "/a")
-    stream = Stream(
-        target,
-        f"resourceVersion={start}&allowWatchBookmarks=true&timeoutSeconds=3"
-        "&fieldSelector=metadata.name%3Da",
-    )
+    query = "allowWatchBookmarks=true&timeoutSeconds=1&fieldSelector=metadata.name%3Da"
+    stream = Stream(target, f"resourceVersion={start}&{query}")
     assert stream.answer.status == 200
     assert stream.answer.getheader("Content-Type").startswith("application/json")
     first, second = stream.next(), stream.next()
     assert (first["type"], second["type"]) == ("ADDED", "DELETED")
     assert first["object"]["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
-    assert int(second["object"]["metadata"]["resourceVersion"]) > int(
-        made["metadata"]["resourceVersion"]
-    )
+    last = int(second["object"]["metadata"]["resourceVersion"])
+    assert last > int(made["metadata"]["resourceVersion"])
     rest = []
     while event := stream.next():
         rest.append(event["type"])
@@ -205,8 +183,6 @@ def test_a_dependent_of_a_node_that_is_gone_is_collected(target):
 
 @pytest.mark.standin_only
 def test_rights_are_checked_and_refused_in_the_servers_words(target):
-    from dpu_testing.kube import Kube
-
     dpu = Kube(target.standin.url, "dpu-token")
     error = refused(dpu.create, target.leases_path(), lease_body())
     assert (error.code, error.reason) == (403, "Forbidden")
@@ -216,22 +192,11 @@ def test_rights_are_checked_and_refused_in_the_servers_words(target):
     )
     error = refused(Kube(target.standin.url, "nobody").get, target.leases_path())
     assert (error.code, error.reason) == (401, "Unauthorized")
-    review = dpu.create(
-        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-        {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {
-                "resourceAttributes": {
-                    "verb": "update",
-                    "group": "coordination.k8s.io",
-                    "resource": "leases",
-                    "namespace": target.namespace,
-                }
-            },
-        },
-    )
-    assert review["status"]["allowed"] is True
+    asked = {"verb": "update", "group": "coordination.k8s.io", "resource": "leases", "namespace": target.namespace}
+    review = {"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
+    answer = dpu.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                        {"apiVersion": "authorization.k8s.io/v1", **review})  # fmt: skip
+    assert answer["status"]["allowed"] is True
 
 
 def test_what_is_not_served_is_not_found_in_plain_text(target):

@@ -61,16 +61,15 @@ class Kube:
                 token = file.read().strip()
         return cls(cluster["server"], token, context)
 
+    def connect(self, timeout_s=10):
+        where = {"host": self.url.hostname, "port": self.url.port, "timeout": timeout_s}
+        if self.url.scheme == "https":
+            return http.client.HTTPSConnection(**where, context=self.context)
+        return http.client.HTTPConnection(**where)
+
     def request(self, method, path, body=None, content_type="application/json", timeout_s=10):
         """Returns (code, parsed answer or text)."""
-        if self.url.scheme == "https":
-            connection = http.client.HTTPSConnection(
-                self.url.hostname, self.url.port, timeout=timeout_s, context=self.context
-            )
-        else:
-            connection = http.client.HTTPConnection(
-                self.url.hostname, self.url.port, timeout=timeout_s
-            )
+        connection = self.connect(timeout_s)
         headers = {"Accept": "application/json"}
         if body is not None:
             headers["Content-Type"] = content_type
