@@ -36,11 +36,12 @@ class Node:
     def flags(self):
         return [f"--cni-conf-dir={self.conf}", f"--readiness-file={self.record}"]
 
+    def words(self, command, *more):
+        flags = self.flags() if command == "install-cni" else self.flags()[:1]
+        return [self.program, command, *flags, f"--cni-bin-dir={self.bin}", *more]
+
     def run(self, command, *more, status=0):
-        flags = [f for f in self.flags() if command == "install-cni" or "readiness" not in f]
-        done = run(
-            [self.program, command, *flags, f"--cni-bin-dir={self.bin}", *more],
-        )
+        done = run(self.words(command, *more))
         assert done.returncode == status, done.stderr
         return done.stderr
 
@@ -97,42 +98,20 @@ def mode(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-def test_one_plugin_is_wrapped_under_its_own_network_name(node):
+def test_one_plugin_is_wrapped_under_its_own_network_name_and_a_second_install_writes_nothing(node):
     node.write("10-ovn-kubernetes.conf", OVN)
     node.install()
     conflist = node.conflist()
     assert conflist["cniVersion"] == "1.0.0" and conflist["cniVersions"] == ["1.0.0", "1.1.0"]
     assert conflist["name"] == "ovn-kubernetes"
-    assert conflist["plugins"] == [
-        {
-            "type": "dpu-gate",
-            "delegateConf": f"{node.conf}/10-ovn-kubernetes.conf",
-            "readinessFile": node.record,
-            "lastDelegate": json.loads(OVN),
-        }
-    ]
+    source = f"{node.conf}/10-ovn-kubernetes.conf"
+    wanted = {"type": "dpu-gate", "delegateConf": source, "readinessFile": node.record, "lastDelegate": json.loads(OVN)}
+    assert conflist["plugins"] == [wanted]
     assert mode(f"{node.bin}/dpu-gate") == 0o755 and mode(f"{node.conf}/05-dpu-gate.conflist") == 0o600
     with open(node.gate, "rb") as gate, open(f"{node.bin}/dpu-gate", "rb") as installed:
         assert gate.read() == installed.read()
     assert sorted(os.listdir(node.conf)) == ["05-dpu-gate.conflist", "10-ovn-kubernetes.conf"]
     assert os.listdir(node.bin) == ["dpu-gate"]
-
-
-def test_a_chain_keeps_its_plugins_and_keys_byte_for_byte(node):
-    node.write("10-chain.conflist", CHAIN)
-    node.install("--cni-source=10-chain.conflist")
-    assert [p["type"] for p in node.conflist()["plugins"]] == ["dpu-gate", "bridge", "tuning"]
-    assert node.conflist()["disableCheck"] is True and node.conflist()["name"] == "net"
-    for piece in (
-        '"x-Unknown": [1.0, 1e3]',
-        '{"type":"bridge","n":1.50,"capabilities":{"portMappings":true}}',
-    ):
-        assert piece in node.text()
-
-
-def test_a_second_install_writes_nothing(node):
-    node.write("10-ovn-kubernetes.conf", OVN)
-    node.install()
     paths = [f"{node.bin}/dpu-gate", f"{node.conf}/05-dpu-gate.conflist"]
     before = [os.stat(path).st_ino for path in paths]
     assert node.install().count("is up to date") == 2
@@ -179,19 +158,14 @@ def test_a_waiting_conflist_of_somebody_else_is_not_believed(node):
     assert node.conflist()["name"] == "ovn-kubernetes"
 
 
-def test_without_a_source_the_network_is_not_ready_until_there_is_one(node):
+def test_without_a_source_the_network_is_not_ready_and_one_without_sense_leaves_what_stands(node):
     assert "not ready until it is written" in node.install()
     assert node.conflist()["name"] == "ovn-kubernetes"
     assert node.status()["code"] == 50
     node.write("10-ovn-kubernetes.conf", '{"name":"other","type":"t"}')
     node.install()
-    assert node.conflist()["name"] == "other"
-
-
-def test_a_source_that_makes_no_sense_leaves_what_stands(node):
-    node.write("10-ovn-kubernetes.conf", OVN)
-    node.install()
     before = node.text()
+    assert node.conflist()["name"] == "other"
     node.write("10-ovn-kubernetes.conf", "{")
     assert "cannot be wrapped" in node.install(status=1)
     assert node.text() == before
@@ -247,20 +221,18 @@ def test_a_configuration_before_ours_is_warned_of(node):
 
 
 def test_uninstall_reverses_it_and_leaves_the_program_for_its_pods(node):
+    node.write("05-dpu-gate.conflist", CHAIN)
+    assert "it stays" in node.run("uninstall-cni", status=1)
+    assert node.text() == CHAIN, "it is somebody else's"
+    node.remove("05-dpu-gate.conflist")
     node.write("10-ovn-kubernetes.conf", OVN)
     node.install()
     assert "--remove-binary" in node.run("uninstall-cni")
     assert os.listdir(node.conf) == ["10-ovn-kubernetes.conf"] and node.text("10-ovn-kubernetes.conf") == OVN
     assert os.listdir(node.bin) == ["dpu-gate"]
-    node.run("uninstall-cni", "--remove-binary")
-    assert os.listdir(node.bin) == []
-    node.run("uninstall-cni", "--remove-binary")
-
-
-def test_uninstall_leaves_somebody_elses_file(node):
-    node.write("05-dpu-gate.conflist", CHAIN)
-    assert "it stays" in node.run("uninstall-cni", status=1)
-    assert node.text() == CHAIN
+    for _ in range(2):
+        node.run("uninstall-cni", "--remove-binary")
+        assert os.listdir(node.bin) == []
 
 
 def test_uninstall_takes_back_the_largest_that_can_be_installed(node):
@@ -295,8 +267,7 @@ def test_a_killed_install_leaves_the_old_file_or_the_new_one(node):
         node.write("10-ovn-kubernetes.conf", source)
         node.install()
         valid.add(node.text())
-    command = [node.program, "install-cni", *node.flags(), f"--cni-bin-dir={node.bin}",
-               f"--gate-binary={node.gate}"]  # fmt: skip
+    command = node.words("install-cni", f"--gate-binary={node.gate}")
     for turn in range(30):
         node.write("10-ovn-kubernetes.conf", sources[turn % 2])
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
@@ -351,13 +322,8 @@ def test_a_full_disk_leaves_the_old_file_whole(node):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
-    done = subprocess.run(
-        [node.program, "install-cni", *node.flags(), f"--cni-bin-dir={node.bin}", f"--gate-binary={node.gate}"],
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=small_disk,
-        check=False,
-    )
+    command = node.words("install-cni", f"--gate-binary={node.gate}")
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, preexec_fn=small_disk, check=False)
     assert done.returncode == 1 and "05-dpu-gate.conflist" in done.stderr
     assert node.text() == whole
     assert sorted(os.listdir(node.conf)) == ["05-dpu-gate.conflist", "10-ovn-kubernetes.conf"]
@@ -453,26 +419,50 @@ def synced(node, world):
     return agent
 
 
-def test_a_changed_source_is_followed(node, synced):
+def test_whatever_becomes_of_the_source_is_followed(node, synced, tmp_path):
+    def wait_name(name):
+        until(lambda: node.conflist()["name"] == name, SOON_S, f"the name {name}")
+
     node.write("10-ovn-kubernetes.conf", '{"name":"renamed","type":"t","capabilities":{"ips":true}}')
-    until(lambda: node.conflist()["name"] == "renamed", SOON_S, "the new name")
+    wait_name("renamed")
     assert node.plugin()["capabilities"] == {"ips": True}
     assert node.plugin()["lastDelegate"]["type"] == "t"
     inode = os.stat(f"{node.conf}/05-dpu-gate.conflist").st_ino
-    node.write("99-other.conf", OVN)
-    node.remove("99-other.conf")
-    synced.pause()
-    synced.resume()
-    until(lambda: True, 1, "a moment")
-    assert os.stat(f"{node.conf}/05-dpu-gate.conflist").st_ino == inode
+    node.write("00-first.conf", OVN)
+    synced.wait_log(mod="cni", level="warn", msg="past dpu-gate")
+    node.remove("00-first.conf")
+    node.write("10-ovn-kubernetes.conf", '{"name":')
+    synced.wait_log(mod="cni", level="warn", msg="cannot be wrapped")
+    assert os.stat(f"{node.conf}/05-dpu-gate.conflist").st_ino == inode, "nothing was written"
+    node.write("10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "mended"))
+    wait_name("mended")
+    node.remove("10-ovn-kubernetes.conf")
+    synced.wait_log(mod="cni", msg="is gone")
+    (tmp_path / "linked").write_text(OVN.replace("ovn-kubernetes", "linked"))
+    os.symlink(tmp_path / "linked", f"{node.conf}/10-ovn-kubernetes.conf")
+    wait_name("linked")
 
 
 def test_what_others_undo_is_done_again(node, synced):
+    """However busy the directory is meanwhile."""
     whole = node.text()
-    node.remove("05-dpu-gate.conflist")
-    until(lambda: node.conflist() and node.text() == whole, SOON_S, "it is back")
     node.write("05-dpu-gate.conflist", CHAIN)
     until(lambda: node.text() == whole, SOON_S, "it is ours again")
+    end = threading.Event()
+
+    def write_on():
+        while not end.wait(0.02):
+            node.write("99-busy.conf", OVN)
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    try:
+        time.sleep(1.2)  # past our own write
+        node.remove("05-dpu-gate.conflist")
+        until(lambda: node.conflist() and node.text() == whole, SOON_S, "it is back")
+    finally:
+        end.set()
+        writer.join()
 
 
 def test_of_two_agents_one_keeps_the_configuration(node, synced, world):
@@ -492,57 +482,14 @@ def test_of_two_agents_one_keeps_the_configuration(node, synced, world):
 
 def test_a_source_that_goes_and_comes_back_changes_nothing(node, synced, world):
     world.dpu()
-    until(lambda: "failed to find" in str(node.status()),
-          SOON_S, "only the delegate is missing")  # fmt: skip
+    until(lambda: "failed to find" in str(node.status()), SOON_S, "only the delegate is missing")
     whole = node.text()
     node.remove("10-ovn-kubernetes.conf")
     synced.wait_log(mod="cni", msg="is gone")
     assert node.text() == whole
-    assert node.status()["code"] == 50 and "delegateConf" in node.status()["msg"]
-    refused = node.call("ADD", node.given())
-    assert refused["code"] == 11 and "delegateConf" in refused["msg"]
+    for verb, code in (("STATUS", 50), ("ADD", 11)):
+        refused = node.call(verb, node.given())
+        assert refused["code"] == code and "delegateConf" in refused["msg"]
     node.write("10-ovn-kubernetes.conf", OVN)
     synced.wait_log(mod="cni", msg="is there")
     assert node.text() == whole
-
-
-def test_somebody_who_writes_all_the_time_does_not_put_it_off(node, synced):
-    end = threading.Event()
-
-    def write_on():
-        while not end.wait(0.02):
-            node.write("99-busy.conf", OVN)
-
-    writer = threading.Thread(target=write_on)
-    writer.start()
-    try:
-        time.sleep(1.2)  # past our own write
-        node.remove("05-dpu-gate.conflist")
-        until(node.conflist, SOON_S, "it is back")
-    finally:
-        end.set()
-        writer.join()
-
-
-def test_a_source_that_is_a_new_link_is_followed(node, synced, tmp_path):
-    node.remove("10-ovn-kubernetes.conf")
-    synced.wait_log(mod="cni", msg="is gone")
-    with open(tmp_path / "linked", "w", encoding="utf-8") as file:
-        file.write(OVN.replace("ovn-kubernetes", "linked"))
-    os.symlink(tmp_path / "linked", f"{node.conf}/10-ovn-kubernetes.conf")
-    until(lambda: node.conflist()["name"] == "linked", SOON_S, "the link's name")
-
-
-def test_a_newcomer_before_the_gate_is_warned_of(node, synced):
-    node.write("00-first.conf", OVN)
-    synced.wait_log(mod="cni", level="warn", msg="past dpu-gate")
-    assert node.plugin()["type"] == "dpu-gate"
-
-
-def test_a_broken_source_is_waited_out(node, synced):
-    whole = node.text()
-    node.write("10-ovn-kubernetes.conf", '{"name":')
-    synced.wait_log(mod="cni", level="warn", msg="cannot be wrapped")
-    assert node.text() == whole
-    node.write("10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "mended"))
-    until(lambda: node.conflist()["name"] == "mended", SOON_S, "the mended one")
