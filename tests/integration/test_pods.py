@@ -19,6 +19,7 @@ pytestmark = pytest.mark.standin_only  # pods without a kubelet, and short times
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 PODS = "/api/v1/namespaces/default/pods"
 DEVICE = "0000:03:00.2"
+CRI = "--cri-socket=/cri.sock"  # of dpuctl, below its root
 
 
 def start(world, runtime, mode="report", **options):
@@ -99,7 +100,7 @@ def test_lost_network_is_told_of_the_pod_and_nothing_is_done(world, target, runt
     assert event["regarding"]["uid"] == "web-uid"
     assert "eth0 is gone" in event["note"]
     assert "delete the pod" in event["note"]
-    never(lambda: runtime.stopped(), 4, "a sandbox is stopped")
+    never(lambda: runtime.stopped(), 2, "a sandbox is stopped")
     assert len(pod_events(target)) == 1
     assert world.state() == "Ready"
     assert metrics(host)["pod_sandboxes"] == 3
@@ -134,7 +135,7 @@ def test_lost_pods_refuse_new_ones_with_code_51(world, runtime):
     assert (world.gate.status().code, world.gate.add().code) == (51, 11)
     host.kill()
     start(world, runtime, "status")  # which never saw its interface: CNI's cache and the record did
-    never(lambda: world.verdict() != "NotReady/PodNetworkLost", 3, "another verdict")
+    never(lambda: world.verdict() != "NotReady/PodNetworkLost", 2, "another verdict")
     runtime.give_back(lost)
     world.wait_state("Ready")
     assert world.gate.status().ok
@@ -181,16 +182,12 @@ def test_network_that_nobody_can_look_at_is_no_pass(world, runtime, node):
     code, tree = pods(node)
     assert (code, tree["lost"], tree["unseen"]) == (2, 0, 2)
     by_name = {p["name"]: p for p in tree["pods"]}
-    assert [by_name[n]["network"] for n in ("web", "cached", "hosts")] == [
-        "Unknown",
-        "Unknown",
-        "Host",
-    ]
+    assert [by_name[n]["network"] for n in ("web", "cached", "hosts")] == ["Unknown", "Unknown", "Host"]
     assert "names neither its process nor its network namespace" in by_name["web"]["seen"]
     assert "entering '/run/netns/not-mounted'" in by_name["cached"]["seen"]
     node.record("state=Ready", "reason=LeaseRenewed")
     assert network_checks(node)["pods"]["outcome"] == "warn"
-    text = node.call("status", "--cri-socket=/cri.sock").stdout
+    text = node.call("status", CRI).stdout
     assert "0 of 3 pods have lost their network; 2 could not be inspected" in text
 
 
@@ -240,17 +237,20 @@ def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
     unknown = runtime.add("unknown", made=1)  # the API server has no such pod
     other = runtime.add("web-9", made=1, sandbox="other", uid="an-older-one-of-its-name")
     create_pod(target, "web-9")
+    back = add_pod(target, runtime, "back", made=2)
     host = start(world, runtime, "restart")
     wait_looked(host)
-    runtime.lose(*lost, never_again, unknown, other)
-    wait_lost(host, 7)
+    runtime.lose(*lost, never_again, unknown, other, back)
+    wait_lost(host, 8)
     never(lambda: runtime.stopped(), 1, "a sandbox is stopped while the DPU is not ready")
     world.dpu()
+    world.wait_state("Ready")
+    runtime.give_back(back)  # as the recovery of ovn-kubernetes does, while the DPU settles
     assert runtime.wait_stopped(4) == lost[::-1]
     new = runtime.add("web-0", sandbox="web-0-new", made=20)
     wait_lost(host, 3)
-    never(lambda: len(runtime.stopped()) > 4, 3, "a sandbox more")
-    assert {new, whole, never_again, unknown} <= set(runtime.sandboxes)
+    never(lambda: len(runtime.stopped()) > 4, 2, "a sandbox more")
+    assert {new, whole, never_again, unknown, back} <= set(runtime.sandboxes)
     told = until(
         lambda: len(found := pod_events(target, "PodSandboxStopped")) == 4 and found,
         2 * SOON_S,  # one Event a second
@@ -261,37 +261,20 @@ def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
     assert metrics(host)['pod_sandbox_stops_total{result="stopped"}'] == 4
 
 
-def test_interface_that_returns_while_the_dpu_settles_keeps_its_sandbox(world, target, runtime):
-    """As the recovery of ovn-kubernetes does, once the lease is renewed again."""
-    first, second = (add_pod(target, runtime, f"web-{i}", made=i) for i in (1, 2))
-    host = start(world, runtime, "restart")
-    wait_looked(host)
-    runtime.lose(first, second)
-    wait_lost(host, 2)
+def test_many_sandboxes_and_an_agent_that_is_killed(world, target, runtime):
     world.dpu()
-    world.wait_state("Ready")
-    runtime.give_back(first)
-    wait_lost(host, 1)
-    assert runtime.wait_stopped(1) == [second]
-    never(lambda: len(runtime.stopped()) > 1, 2, "another one")
-    assert metrics(host)["pod_network_lost"] == 0
-
-
-def test_two_hundred_sandboxes_and_an_agent_that_is_killed(world, target, runtime):
-    world.dpu()
-    lost = [add_pod(target, runtime, f"web-{i}", made=i) for i in range(200)]
+    lost = [add_pod(target, runtime, f"web-{i}", made=i) for i in range(60)]
     host = start(world, runtime, "restart")
     wait_looked(host)
     runtime.lose(*lost)
-    runtime.wait_stopped(20, 60)
+    runtime.wait_stopped(15, 60)
     host.kill()
-    done = len(runtime.stopped())
-    assert done < 200
+    assert len(runtime.stopped()) < len(lost)
     # A new agent has never seen these with an interface: what CNI gave them says so.
     for sandbox in lost:
         runtime.write(f"var/lib/cni/results/ovn-{sandbox}-eth0", given(sandbox))
     start(world, runtime, "restart")
-    stopped = runtime.wait_stopped(200, 60)
+    stopped = runtime.wait_stopped(len(lost), 60)
     assert sorted(stopped) == sorted(lost)  # each of them, none twice
 
 
@@ -314,20 +297,14 @@ def test_runtime_that_refuses_hangs_and_restarts(world, target, runtime):
 
 
 def test_missing_right_is_named(world, target, runtime):
-    rules = target.standin.rules
-    pods = [r for r in rules["rules"] if "pods" in r.get("resources", [])]
-    pods[0]["resources"].remove("pods")
-    try:
-        target.standin.set_rules(rules)
-        world.dpu()
-        lost = runtime.add("web")
-        host = start(world, runtime, "restart")
-        wait_looked(host)
-        runtime.lose(lost)
-        host.wait_log(msg="rbac/host-agent-pods.yaml gives that right")
-        never(lambda: runtime.stopped(), 3, "a sandbox of an unknown pod is stopped")
-    finally:
-        pods[0]["resources"].append("pods")
+    world.dpu()
+    lost = runtime.add("web")
+    target.without_right("host", ["get", "list"], "pods")
+    host = start(world, runtime, "restart")
+    wait_looked(host)
+    runtime.lose(lost)
+    host.wait_log(msg="rbac/host-agent-pods.yaml gives that right")
+    never(lambda: runtime.stopped(), 2, "a sandbox of an unknown pod is stopped")
 
 
 # dpuctl.
@@ -341,7 +318,7 @@ def node(binaries, runtime):
 
 def pods(node, *flags):
     """(exit status, the tree)"""
-    done = node.call("pods", "--cri-socket=/cri.sock", "-o", "json", *flags)
+    done = node.call("pods", CRI, "-o", "json", *flags)
     assert done.stderr == "", done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -352,29 +329,27 @@ def test_dpuctl_shows_who_lost_the_network(node, runtime):
     runtime.lose(runtime.add("hosts", made=10**17, network="host"))
     code, tree = pods(node)
     assert (code, tree["lost"], tree["onLostNetwork"]) == (0, 0, "report")
-    assert [(p["name"], p["network"]) for p in tree["pods"]] == [
-        ("hosts", "Host"),
-        ("old", "There"),
-        ("young", "There"),
-    ]
+    seen = [(p["name"], p["network"]) for p in tree["pods"]]
+    assert seen == [("hosts", "Host"), ("old", "There"), ("young", "There")]
     assert tree["pods"][1]["madeTime"] == "2001-09-09T01:46:40Z"
     runtime.set_device("old-sandbox", DEVICE)
     runtime.reset_device("old-sandbox", DEVICE)
     code, tree = pods(node, "--on-lost-network=restart")
     assert (code, tree["lost"], tree["onLostNetwork"]) == (1, 1, "restart")
-    assert tree["pods"][1]["network"] == "Lost"
-    assert "enp3s0f0v0" in tree["pods"][1]["seen"]
-    names = node.call("pods", "--cri-socket=/cri.sock", "-o", "name")
+    assert tree["pods"][1]["network"] == "Lost" and "enp3s0f0v0" in tree["pods"][1]["seen"]
+    names = node.call("pods", CRI, "-o", "name")
     assert (names.returncode, names.stdout) == (1, "default/old\n")
-    text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=restart").stdout
+    text = node.call("pods", CRI, "--on-lost-network=restart").stdout
     assert "gets a new sandbox, unless its restartPolicy is Never" in text
-    text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=status").stdout
-    assert "new Pods are rejected meanwhile" in text
     runtime.write("var/lib/cni/results/ovn-young-sandbox-eth0", given("young-sandbox"))
     runtime.lose("young-sandbox")  # without a device: it may have been the pod
-    text = node.call("pods", "--cri-socket=/cri.sock", "--on-lost-network=status").stdout
+    text = node.call("pods", CRI, "--on-lost-network=status").stdout
     assert text.count("new Pods are rejected meanwhile") == 1
     assert "network namespace; reported" in text
+    node.record("state=Ready", "reason=LeaseRenewed")
+    assert "network" not in node.call("status").stdout
+    assert "2 of 3 pods have lost their network: run dpuctl pods" in node.call("status", CRI).stdout
+    assert node.status(CRI)[1]["pods"] == {"count": 3, "lost": 2, "unseen": 0}
     assert node.call("status", "--output=name").returncode == 64
 
 
@@ -384,7 +359,7 @@ def test_dpuctl_tells_pods_from_before_the_reboot(node, runtime):
     assert [p["madeBeforeReboot"] for p in pods(node)[1]["pods"]] == [None, None]
     node.record("state=Ready", "reason=LeaseRenewed", "rebooted=1500000000")
     assert [p["madeBeforeReboot"] for p in pods(node)[1]["pods"]] == [True, False]
-    text = node.call("pods", "--cri-socket=/cri.sock").stdout
+    text = node.call("pods", CRI).stdout
     assert "made before the DPU's reboot" in text and "made after the DPU's reboot" in text
 
 
@@ -393,10 +368,10 @@ def test_dpuctl_without_a_runtime_does_not_know(node, runtime):
     assert (done.returncode, "give --cri-socket=FILE" in done.stderr) == (2, True)
     runtime.add("web")
     runtime.order("hang Inspect")
-    done = node.call("pods", "--cri-socket=/cri.sock", "--api-timeout=200ms")
+    done = node.call("pods", CRI, "--api-timeout=200ms")
     assert (done.returncode, "waiting for" in done.stderr) == (2, True)
     runtime.stop()
-    done = node.call("pods", "--cri-socket=/cri.sock")
+    done = node.call("pods", CRI)
     assert (done.returncode, "connecting to" in done.stderr) == (2, True)
 
 
@@ -404,11 +379,11 @@ def test_dpuctl_waits_no_longer_for_many_pods_than_for_one(node, runtime):
     for i in range(12):
         runtime.add(f"web-{i}")
     runtime.order("slow Inspect")
-    done = node.call("pods", "--cri-socket=/cri.sock", "--api-timeout=500ms")
+    done = node.call("pods", CRI, "--api-timeout=500ms")
     assert (done.returncode, "waiting for" in done.stderr) == (2, True)
     assert done.seconds < 1.5
     node.record("state=Ready", "reason=LeaseRenewed")
-    done = node.call("status", "--cri-socket=/cri.sock", "--api-timeout=500ms")
+    done = node.call("status", CRI, "--api-timeout=500ms")
     assert done.returncode == 0 and done.seconds < 1.5
 
 
@@ -426,21 +401,8 @@ def test_dpuctl_does_not_wait_for_a_frozen_runtime_with_a_full_queue(node, runti
     assert (done.returncode, "connecting to" in done.stderr) == (2, True)
 
 
-def test_status_has_one_line_for_the_pods(node, runtime):
-    runtime.add("web")
-    node.record("state=Ready", "reason=LeaseRenewed")
-    assert "network" not in node.call("status").stdout
-    assert "0 of 1 pods have lost their network" in node.call("status", "--cri-socket=/cri.sock").stdout
-    runtime.write("var/lib/cni/results/ovn-web-sandbox-eth0", given("web-sandbox"))
-    runtime.lose("web-sandbox")
-    text = node.call("status", "--cri-socket=/cri.sock").stdout
-    assert "1 of 1 pods have lost their network: run dpuctl pods" in text
-    _, tree = node.status("--cri-socket=/cri.sock")
-    assert tree["pods"] == {"count": 1, "lost": 1, "unseen": 0}
-
-
 def network_checks(node):
-    done = node.call("doctor", "-o", "json", "--cri-socket=/cri.sock")
+    done = node.call("doctor", "-o", "json", CRI)
     checks = json.loads(done.stdout)["checks"]
     return {c["link"]: c for c in checks if c["link"] in ("network", "pods", "runtime")}
 
@@ -469,13 +431,13 @@ def test_doctor_asks_the_runtime_itself(node, runtime):
 # Options.
 
 
-def test_doing_something_needs_a_socket(world):
-    host = world.host(on_lost_network="restart")
-    assert host.wait() == 2
-    assert "without --cri-socket nobody looks at pods" in host.text()
-
-
-def test_paths_are_absolute(world):
-    host = world.host(cri_socket="run/containerd.sock")
-    assert host.wait() == 2
-    assert "'run/containerd.sock' is not usable; allowed: an absolute path" in host.text()
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        ({"on_lost_network": "restart"}, "without --cri-socket nobody looks at pods"),
+        ({"cri_socket": "run/x.sock"}, "'run/x.sock' is not usable; allowed: an absolute path"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(world, options, says):
+    host = world.host(**options)
+    assert host.wait() == 2 and says in host.text()
