@@ -58,7 +58,6 @@ SLOW = {  # cases that take longer, and why
     "test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing": "five renewals a second apart",
     "test_large_pods_of_a_tenant_end_no_agent": "three restarts at their pace",
     "test_lost_pods_get_new_sandboxes_oldest_first": "four restarts at their pace",
-    "test_many_nodes_in_pages": "twelve hundred leases",
     "test_missing_right_is_named": "a debounce, and a rate",
     "test_one_agent_sends_a_burst_and_then_one_per_second": "a rate",
     "test_one_connection_is_kept_beside_both_watches": "three writes at their pace",
