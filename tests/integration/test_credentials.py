@@ -2,6 +2,7 @@
 """Kubeconfigs, tokens, certificates and rights, and their change while the agents run."""
 
 import base64
+import copy
 import json
 import os
 import subprocess
@@ -36,6 +37,11 @@ def tls(binaries, tmp_path, authority):
     target.cleanup()
 
 
+def read(path):
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
 def write(directory, name, text):
     path = os.path.join(str(directory), name)
     with open(path, "w", encoding="utf-8") as file:
@@ -44,13 +50,15 @@ def write(directory, name, text):
 
 
 def encoded(path):
-    with open(path, "rb") as file:
-        return base64.b64encode(file.read()).decode()
+    return base64.b64encode(read(path).encode()).decode()
 
 
-def tls_kubeconfig(world, user, ca_file):
-    text = kubeconfig.dump(world.target.standin.url, token=f"{user}-token", ca_file=ca_file)
-    return write(world.directory, f"{user}-ca.kubeconfig", text)
+def tls_kubeconfig(world, user, ca_file, **cluster):
+    """The users' tokens; `cluster`: further members of the cluster, _ for -."""
+    tree = json.loads(kubeconfig.dump(world.target.standin.url, token=f"{user}-token", ca_file=ca_file))
+    more = {key.replace("_", "-"): value for key, value in cluster.items()}
+    tree["clusters"][0]["cluster"].update(more)
+    return write(world.directory, f"{user}-ca.kubeconfig", json.dumps(tree))
 
 
 def start_with_authority(tls, ca_file):
@@ -68,6 +76,13 @@ def restart_server(tls):
     """It reads its certificate anew."""
     tls.target.standin.refuse()
     tls.target.standin.accept()
+
+
+def in_own_mounts(script):
+    """What to put before a program, so that it is started by a script which may mount."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{script} && exec "$@"', "sh"]
 
 
 @pytest.mark.parametrize("form", ["file", "data"])
@@ -93,7 +108,7 @@ def test_client_certificates_and_their_renewal(tls, tmp_path, form):
             for new in tls.authority.issue(f"{user}-next", user):
                 os.replace(new, new.replace("-next", "-own"))
         tls.target.standin.drop_connections()
-        tls.stays_ready(8)
+        tls.stays_ready(5)
 
 
 def test_an_encrypted_client_key_is_a_failure_that_is_told(tls, tmp_path):
@@ -121,18 +136,14 @@ def test_a_server_of_another_authority_is_not_believed(tls, tmp_path):
 
 def test_an_authority_that_the_system_trusts_does_not_count_beside_the_one_named(tls, tmp_path):
     """Any public authority could pose as the API server."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
     other = Authority(str(tmp_path), "other")
     store = tmp_path / "certs"
     store.mkdir()
-    write(store, "system.crt", open(tls.authority.file, encoding="ascii").read())
+    write(store, "system.crt", read(tls.authority.file))
     subprocess.run(["openssl", "rehash", store], check=True, capture_output=True)
-    write(store, "named.crt", open(other.file, encoding="ascii").read())
-    script = f"mount --bind {store} /etc/ssl/certs && exec \"$@\""
-    wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    write(store, "named.crt", read(other.file))
     host = tls.host(
-        wrapper=wrapper,
+        wrapper=in_own_mounts(f"mount --bind {store} /etc/ssl/certs"),
         kubeconfig=tls_kubeconfig(tls, "host", other.file),
         probe=f"ca=/etc/ssl/certs/named.crt;{tls.target.standin.url}",
     )
@@ -141,41 +152,31 @@ def test_an_authority_that_the_system_trusts_does_not_count_beside_the_one_named
     assert not tls.target.standin.audit()
 
 
-def test_a_server_of_another_name_is_not_believed_unless_told(tls, tmp_path):
-    target = tls.target
-    cert, key = tls.authority.issue("server", "x", names="DNS:api.example")
-    target.standin.refuse()
-    target.standin.accept()  # reads the certificate anew
-    assert cert and key
-    path = tls_kubeconfig(tls, "host", tls.authority.file)
-    host = tls.host(kubeconfig=path)
+def test_a_server_of_another_name_is_not_believed_unless_told(tls):
+    tls.authority.issue("server", "x", names="DNS:api.example")
+    restart_server(tls)
+    host = tls.host(kubeconfig=tls_kubeconfig(tls, "host", tls.authority.file))
     tls.wait_record(lambda r: "cannot be read" in r["message"])
     host.stop()
-    tree = json.loads(open(path, encoding="utf-8").read())
-    tree["clusters"][0]["cluster"]["tls-server-name"] = "api.example"
-    host = tls.host(kubeconfig=write(tmp_path, "named.kubeconfig", json.dumps(tree)))
-    until(lambda: target.standin.audit(user="host"), SOON_S, host.tail)
+    host = tls.host(kubeconfig=tls_kubeconfig(tls, "host", tls.authority.file, tls_server_name="api.example"))
+    until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)
 
 
-def test_a_renewed_serving_certificate_goes_unnoticed(tls):
-    start_with_authority(tls, tls.authority.file)
-    tls.authority.issue("server", "renewed")
-    restart_server(tls)
-    tls.stays_ready(8)
-
-
-def test_the_authority_may_be_one_of_a_whole_bundle_that_is_renewed(tls, tmp_path):
-    others = open(Authority(str(tmp_path), "other").file, encoding="ascii").read() * 200
-    bundle = write(tmp_path, "bundle.crt", others + open(tls.authority.file, encoding="ascii").read())
+def test_a_renewed_serving_certificate_goes_unnoticed_and_so_does_a_new_authority_of_the_bundle(tls, tmp_path):
+    others = read(Authority(str(tmp_path), "other").file) * 200
+    bundle = write(tmp_path, "bundle.crt", others + read(tls.authority.file))
     assert os.stat(bundle).st_size > 64 << 10
     start_with_authority(tls, bundle)
+    tls.authority.issue("server", "renewed")
+    restart_server(tls)
+    tls.stays_ready(5)
     following = Authority(str(tmp_path), "next")
     for source, name in zip(following.issue("next-server", "kube-apiserver"), ("server.crt", "server.key")):
         os.replace(source, os.path.join(tls.authority.directory, name))
     with open(bundle, "a", encoding="ascii") as file:
-        file.write(open(following.file, encoding="ascii").read())
+        file.write(read(following.file))
     restart_server(tls)
-    tls.stays_ready(8)
+    tls.stays_ready(5)
 
 
 def test_a_revoked_client_certificate_on_the_dpu_is_a_dead_dpu(world, target):
@@ -189,7 +190,7 @@ def test_a_revoked_client_certificate_on_the_dpu_is_a_dead_dpu(world, target):
 
 def rotated(old, new, users=("host", "dpu")):
     """Rules in which each user's old token no longer works and the new one does."""
-    rules = json.loads(json.dumps(RULES))
+    rules = copy.deepcopy(RULES)
     for user in rules["users"]:
         if user["name"] in users:
             user["token"] = user["token"].replace(old, new)
@@ -213,7 +214,7 @@ def test_a_rotated_token_file_is_read_again(world, target, tmp_path):
         os.replace(mount / "..next", mount / "..data")
     target.standin.set_rules(rotated("-token", "-fresh"))
     target.standin.drop_connections()
-    world.stays_ready(8)
+    world.stays_ready(5)
 
 
 def test_a_damaged_token_file_keeps_the_last_token(world, target, tmp_path):
@@ -225,7 +226,7 @@ def test_a_damaged_token_file_keeps_the_last_token(world, target, tmp_path):
     (tmp_path / "host.token").write_text("")
     (tmp_path / "dpu.token").unlink()
     target.standin.drop_connections()
-    world.stays_ready(8)
+    world.stays_ready(5)
 
 
 def test_a_kubeconfig_with_a_renewed_token_is_read_again(world, target):
@@ -233,22 +234,20 @@ def test_a_kubeconfig_with_a_renewed_token_is_read_again(world, target):
     programs = world.both()
     paths = {user: target.standin.kubeconfig(user) for user in ("host", "dpu")}
     for path in paths.values():
-        text = open(path, encoding="utf-8").read()
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text[: len(text) // 2])  # a writer that is slow
+        text = read(path)
+        write("", path, text[: len(text) // 2])  # a writer that is slow
     world.wait_renewals(2)
     for user, path in paths.items():
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(kubeconfig.dump(target.standin.url, token=f"{user}-fresh"))
+        write("", path, kubeconfig.dump(target.standin.url, token=f"{user}-fresh"))
     target.standin.set_rules(rotated("-token", "-fresh"))
     target.standin.drop_connections()
-    world.stays_ready(8)
+    world.stays_ready(5)
     for program in programs:
         program.wait_log(SOON_S, level="info", msg="was read again")
 
 
 def test_a_kubeconfig_names_whom_to_act_as(world, target, tmp_path):
-    rules = json.loads(json.dumps(RULES))
+    rules = copy.deepcopy(RULES)
     rules["users"].append(
         {"name": "bootstrap", "token": "bootstrap-token", "impersonates": ["system:node:worker-1"]}
     )
@@ -288,31 +287,21 @@ def test_all_rights_lost_is_no_proof_against_the_dpu(world, target):
     world.wait_verdict("Ready/LeaseRenewed", 45)
 
 
-def test_skipping_the_verification_works_and_is_warned_about(tls, tmp_path):
-    tree = json.loads(kubeconfig.dump(tls.target.standin.url, token="host-token"))
-    tree["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
-    host = tls.host(kubeconfig=write(tmp_path, "insecure.kubeconfig", json.dumps(tree)))
+def test_skipping_the_verification_works_and_is_warned_about(tls):
+    host = tls.host(kubeconfig=tls_kubeconfig(tls, "host", None, insecure_skip_tls_verify=True))
     host.wait_log(SOON_S, level="warn", msg="insecure-skip-tls-verify")
     until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)
 
 
 def test_in_cluster_credentials_are_used_without_a_kubeconfig(tls, tmp_path):
     """The paths are fixed, so this needs a mount namespace; the variables name the server."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
     account = tmp_path / "serviceaccount"
     account.mkdir()
     (account / "token").write_text("host-token")
-    (account / "ca.crt").write_text(open(tls.authority.file, encoding="ascii").read())
+    (account / "ca.crt").write_text(read(tls.authority.file))
     mount = "/var/run/secrets/kubernetes.io"
-    script = (
-        "mount -t tmpfs tmpfs /run && "
-        f"mkdir -p {mount} && ln -s {account} {mount}/serviceaccount && exec \"$@\""
-    )
-    wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
+    script = f"mount -t tmpfs tmpfs /run && mkdir -p {mount} && ln -s {account} {mount}/serviceaccount"
     port = tls.target.standin.url.rpartition(":")[2]
-    environ = clean_env(
-        KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT=port
-    )
-    host = tls.host(env=environ, wrapper=wrapper, kubeconfig=None)
+    env = clean_env(KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT=port)
+    host = tls.host(env=env, wrapper=in_own_mounts(script), kubeconfig=None)
     until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)
