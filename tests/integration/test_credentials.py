@@ -229,23 +229,6 @@ def test_a_damaged_token_file_keeps_the_last_token(world, target, tmp_path):
     world.stays_ready(5)
 
 
-def test_a_kubeconfig_with_a_renewed_token_is_read_again(world, target):
-    """As DPF does it: the token stands inside, and the file is written anew in its place."""
-    programs = world.both()
-    paths = {user: target.standin.kubeconfig(user) for user in ("host", "dpu")}
-    for path in paths.values():
-        text = read(path)
-        write("", path, text[: len(text) // 2])  # a writer that is slow
-    world.wait_renewals(2)
-    for user, path in paths.items():
-        write("", path, kubeconfig.dump(target.standin.url, token=f"{user}-fresh"))
-    target.standin.set_rules(rotated("-token", "-fresh"))
-    target.standin.drop_connections()
-    world.stays_ready(5)
-    for program in programs:
-        program.wait_log(SOON_S, level="info", msg="was read again")
-
-
 def test_a_kubeconfig_names_whom_to_act_as(world, target, tmp_path):
     rules = copy.deepcopy(RULES)
     rules["users"].append(

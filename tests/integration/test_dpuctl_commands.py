@@ -11,7 +11,6 @@ from dpu_testing.binaries import ROOT
 from dpu_testing.dpuctl import Node
 from dpu_testing.process import clean_env, run
 from dpu_testing.runtime import Runtime
-from dpu_testing.standin import Standin
 
 USAGE = 64
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"

@@ -93,40 +93,31 @@ def test_each_change_gives_one_event(world, target):
 
 
 @pytest.mark.standin_only
-def test_a_missing_right_is_said_once_with_its_mend_and_disturbs_nothing(world, target):
-    target.without_right("host", ["create"], "events")
-    host, dpu = world.both()
-    line = "rbac/host-agent-events.yaml gives that right"
-    until(lambda: line in host.text(), SOON_S, "the missing right in the log")
-    dpu.kill()
-    world.wait_state("NotReady")
-    world.dpu()
-    world.wait_state("Ready")
-    assert host.text().count(line) == 1
-    assert len(target.standin.audit(user="host", resource="events")) == 1
-
-
-@pytest.mark.standin_only
 def test_slow_events_do_not_delay_the_verdict(world, target):
     """Requests about Events that hang are beside the confirming reads, not before them."""
     _, dpu = world.both()
     wait_settled(target)
     target.standin.fault("hang", user="host", resource=["events", "nodes"])
-    for _ in range(2):
-        dpu.kill()
-        last = world.record().observed_ns
-        seen = world.wait_state("NotReady")
-        late_s = (seen["writerUntilBoottimeNs"] - seen["validUntilBoottimeNs"]) / 1e9
-        assert world.boottime_ns() - last < (world.duration_s + 2) * 1e9, late_s
-        dpu = world.dpu()
-        world.wait_state("Ready")
+    dpu.kill()
+    last = world.record().observed_ns
+    world.wait_state("NotReady")
+    assert world.boottime_ns() - last < (world.duration_s + 2) * 1e9
+    world.dpu()
+    world.wait_state("Ready")
 
 
 # The condition.
 
 
-def test_the_condition_follows_the_verdict(world, target):
-    world.host(node_condition=True)
+def strategic_patch(target, *conditions):
+    path, body = f"{NODE}/{target.node}/status", {"status": {"conditions": list(conditions)}}
+    target.admin.do("PATCH", path, body, content_type="application/strategic-merge-patch+json")
+
+
+def test_the_condition_follows_the_verdict_beside_others_and_goes_by_the_documented_command(world, target):
+    strategic_patch(target, {"type": "Ready", "status": "True", "reason": "Test", "message": "of the kubelet"})
+    before = condition(target, "Ready")
+    host = world.host(node_condition=True)
     dpu = world.dpu()
     first = wait_condition(target, "True")
     assert first["reason"] == "LeaseRenewed"
@@ -135,6 +126,10 @@ def test_the_condition_follows_the_verdict(world, target):
     assert (last["reason"], last["message"]) == ("LeaseExpired", world.record()["message"])
     assert last["lastTransitionTime"] == world.record()["transitionTime"]
     assert last["lastHeartbeatTime"] >= last["lastTransitionTime"]
+    assert condition(target, "Ready") == before
+    host.stop()
+    strategic_patch(target, {"type": "DPUReady", "$patch": "delete"})
+    assert condition(target) is None
 
 
 @pytest.mark.standin_only
@@ -144,7 +139,7 @@ def test_a_webhook_that_changes_the_condition_is_no_loop(world, target):
     world.host(node_condition="on")
     world.dpu()
     wait_condition(target, "Unknown")
-    time.sleep(4)  # a rate
+    time.sleep(3)  # a rate
     written = [a for a in target.standin.audit(user="host", verb="patch", resource="nodes")]
     assert 1 <= len(written) <= 2, written
 
@@ -186,33 +181,3 @@ def test_rules_on_the_condition_take_a_held_verdict_for_a_failure_unless_it_is_f
     target.standin.clear_faults()
     wait_condition(target, "False", SOON_S + 5)
     assert (is_tainted(target), is_remediated(target)) == (True, True)
-
-
-def test_other_conditions_are_left_alone(world, target):
-    other = {"type": "Ready", "status": "True", "reason": "Test", "message": "of the kubelet"}
-    strategic_patch(target, other)
-    before = condition(target, "Ready")
-    world.host(node_condition=True)
-    dpu = world.dpu()
-    wait_condition(target, "True")
-    dpu.kill()
-    wait_condition(target, "False")
-    assert condition(target, "Ready") == before
-
-
-def strategic_patch(target, *conditions):
-    return target.admin.do(
-        "PATCH",
-        f"{NODE}/{target.node}/status",
-        {"status": {"conditions": list(conditions)}},
-        content_type="application/strategic-merge-patch+json",
-    )
-
-
-def test_the_cleanup_command_removes_it(world, target):
-    host = world.host(node_condition=True)
-    world.dpu()
-    wait_condition(target, "True")
-    host.stop()
-    strategic_patch(target, {"type": "DPUReady", "$patch": "delete"})
-    assert condition(target) is None

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from dpu_testing.dpuctl import Node
-from dpu_testing.wait import never, until
+from dpu_testing.wait import until
 from test_probes import HttpProbe
 from world import SOON_S
 
@@ -69,23 +69,6 @@ def test_function_that_leaves_the_bus_is_refused_within_a_second(world, bus):
     gone = time.monotonic()
     until(lambda: not world.gate.add().ok, SOON_S, "the gate refuses")
     assert time.monotonic() - gone < 2  # a look each second; the kernel's word comes sooner
-
-
-def test_accusation_survives_a_restart(world, bus):
-    world.dpu()
-    host = start(world, bus)
-    bus.detach()
-    world.wait_verdict(FAILED)
-    for _ in range(2):
-        host.kill()
-        pid = world.record()["pid"]
-        host = world.host(probe=[PCI], host_root=bus.root)
-        world.wait_record(lambda r, pid=pid: r["pid"] != pid, what="a new writer")
-        never(lambda: world.verdict() != FAILED, 1, "another verdict")
-    host.kill()
-    bus.attach()
-    start(world, bus)
-    world.wait_verdict("Ready/LeaseRenewed")
 
 
 def test_probe_of_the_dpus_page_counts_after_its_failures(world, bus, tmp_path):

@@ -5,7 +5,6 @@ import collections
 import contextlib
 import copy
 import json
-import os
 import re
 import socket
 import subprocess
@@ -15,7 +14,6 @@ import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.process import clean_env, run
 from dpu_testing.standin import RULES
-from dpu_testing.wait import until
 from test_http import Page
 from world import SOON_S
 
@@ -149,34 +147,8 @@ def test_what_fails_again_and_again_is_not_logged_again_and_again(world, target,
         assert not noisy, process.tail(60)
 
 
-def test_a_log_that_nobody_reads_stops_no_heartbeat_and_says_what_is_missing(world, tmp_path):
-    fifo = str(tmp_path / "stuck")
-    os.mkfifo(fifo)
-    reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
-    try:
-        while True:
-            os.write(reader, b"." * 4096)
-    except BlockingIOError:
-        pass  # full
-    stuck = ["/bin/sh", "-c", f"exec \"$@\" 2>>'{fifo}'", "sh"]
-    world.host(wrapper=stuck)
-    dpu = world.start("dpu-agent", world.flags("dpu"), wrapper=stuck)
-    world.wait_state("Ready")
-    world.wait_renewals()
-    with os.fdopen(reader, "rb", buffering=0) as pipe:
-        text = []
-
-        def said():
-            text.append(pipe.read(65536) or b"")
-            return b"lines are missing here" in b"".join(text)
-
-        until(said, SOON_S, "a word of what is missing")
-        dpu.kill()
-        world.wait_state("NotReady")
-
-
-def test_a_log_that_is_read_again_says_at_once_what_is_missing(world):
-    """Of an agent that has nothing else to say."""
+def test_a_log_that_nobody_reads_stops_no_heartbeat_and_says_at_once_what_is_missing(world):
+    """Of agents that have nothing else to say by then."""
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     with contextlib.suppress(BlockingIOError):
@@ -184,17 +156,22 @@ def test_a_log_that_is_read_again_says_at_once_what_is_missing(world):
             pass
     theirs.setblocking(True)
     ours.settimeout(SOON_S)
-    words = [*world.flags("host", log_level="info"), f"--readiness-file={world.readiness_file}"]
-    host = subprocess.Popen(
-        [world.binaries.path("dpu-host-agent"), *words], stderr=theirs, env=clean_env()
-    )
+    agents = [
+        subprocess.Popen([world.binaries.path(f"dpu-{name}"), *words], stderr=theirs, env=clean_env())
+        for name, words in (
+            ("host-agent", [*world.flags("host", log_level="info"), f"--readiness-file={world.readiness_file}"]),
+            ("agent", world.flags("dpu", log_level="info")),
+        )
+    ]
     theirs.close()
     text = b""
     try:
-        world.wait_state("Unknown")
-        while b"lines are missing here" not in text:
+        world.wait_state("Ready")
+        world.wait_renewals()
+        while text.count(b"lines are missing here") < len(agents):
             text += ours.recv(65536)
     finally:
-        host.kill()
-        host.wait()
+        for agent in agents:
+            agent.kill()
+            agent.wait()
         ours.close()

@@ -77,18 +77,6 @@ def test_what_the_host_cannot_read_does_not_condemn(world, target, name):
     assert host.is_running()
 
 
-def test_a_refused_connection_on_both_sides_does_not_condemn(world, target):
-    host, dpu = world.both()
-    target.standin.refuse()
-    world.never_state("NotReady", world.duration_s * 1.5)
-    world.wait_verdict("Unknown/ApiServerUnreachable")
-    assert world.gate.status().ok and world.gate.add().ok
-    target.standin.accept()
-    # Both come back at their own pace; the host does not hold the silence against the DPU.
-    world.ready_again()
-    assert host.is_running() and dpu.is_running()
-
-
 def test_a_half_open_connection_does_not_condemn(world, target):
     """All connections of now fall silent for good; new ones work."""
     world.both()

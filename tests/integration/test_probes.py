@@ -188,61 +188,6 @@ def test_a_certificate_of_nobody_we_know_is_no_answer(world, target, tmp_path):
     probe.close()
 
 
-@pytest.mark.parametrize("end", ["exit 0", "wait"])
-def test_what_a_command_leaves_in_the_background_ends_with_its_run(world, target, tmp_path, end):
-    """The last run may still be under way when the agent ends."""
-    pids = tmp_path / "pids"
-    command = f"interval=100ms,timeout=300ms;exec:sleep 300 & echo $! >> {pids}; {end}"
-    dpu = world.dpu(probe=[command])
-
-    def started():
-        return pids.read_text().split() if pids.exists() else []
-
-    until(lambda: len(started()) > 2, SOON_S, "some runs")
-    dpu.stop()
-    until(lambda: not [p for p in started() if os.path.exists(f"/proc/{p}")], SOON_S, "all are gone")
-
-
-def test_a_probe_that_hangs_fails_by_its_timeout(world):
-    command = f"sleep 1000.{os.getpid()}"  # ours alone among what runs on this machine
-    world.host()
-    world.dpu(
-        probe=[f"exec:{command}"],
-        **{**QUICK, "probe_timeout": "200ms", "probe_failure_threshold": 1},
-    )
-    seen = world.wait_verdict("NotReady/DPUReportedUnhealthy")
-    assert command in seen["message"] or "exec" in seen["message"]
-    assert world.processes[1].stop() == 0
-    until(lambda: not _orphans(command), SOON_S, "no process is left behind")
-
-
-def _orphans(words):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                line = file.read().replace(b"\0", b" ").decode(errors="replace")
-            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                parent = file.read().rpartition(")")[2].split()[1]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if words in line and parent == "1" and "pytest" not in line:
-            found.append(line)
-    return found
-
-
-def test_commands_are_judged_although_SIGCHLD_was_ignored_by_our_parent(world, target, tmp_path):
-    """What is ignored stays so over exec(), and then no child leaves a status."""
-    flag = tmp_path / "flag"
-    flag.touch()
-    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
-    words = world.flags("dpu", probe=[f"exec:test -e {flag}"], **QUICK)
-    world.start("dpu-agent", words, wrapper=["env", "--ignore-signal=CHLD"])
-    until(lambda: stamp(target), SOON_S, "a renewal")
-    flag.unlink()
-    until(lambda: health(target) == "unhealthy", SOON_S, "the report")
-
-
 def test_a_probe_that_makes_no_sense_is_refused_at_the_start(world):
     for agent in (world.dpu(probe=["color=red;exec:true"]), world.host(probe=["ovsdb"])):
         assert agent.wait() == 1

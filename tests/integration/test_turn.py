@@ -86,18 +86,25 @@ def test_both_are_known_to_the_kubelet_under_names_of_their_own(world, kubelet_r
     new.stop()
 
 
-def test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held(world):
-    old = world.host(stale_hold="4s")
+@pytest.fixture
+def turn(world):
+    """One that writes and one that waits, with a short hold. Returns (old, new, dpu)."""
+    old = world.host(stale_hold="3s")
     dpu = world.dpu()
     world.wait_state("Ready")
-    new = world.host(stale_hold="4s")
+    new = world.host(stale_hold="3s")
     waits(new)
+    return old, new, dpu
+
+
+def test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held(world, turn):
+    old, new, dpu = turn
     old.pause()
     hold_until = world.record()["holdUntilBoottimeNs"]
     wait_writer(world, new)
     assert world.boottime_ns() < hold_until
     assert len(new.lines(mod="record", level="warn")) == 1
-    never_refused(world, world.duration_s)
+    never_refused(world, world.duration_s / 2)
     pids = set()
     old.resume()
     until(lambda: pids.add(world.record()["pid"]) or not old.is_running(), SOON_S, "it yields")
@@ -107,17 +114,13 @@ def test_a_frozen_writer_is_replaced_before_its_record_is_no_longer_held(world):
     world.wait_state("NotReady")
 
 
-def test_one_that_waits_and_was_frozen_itself_accuses_no_writer(world):
+def test_one_that_waits_and_was_frozen_itself_accuses_no_writer(world, turn):
     """The writer stood still for longer than that is forgiven, but nobody looked on."""
-    old = world.host(stale_hold="4s")
-    world.dpu()
-    world.wait_state("Ready")
-    new = world.host(stale_hold="4s")
-    waits(new)
+    old, new, _ = turn
     old.pause()
     until(lambda: world.boottime_ns() > world.record()["writerUntilBoottimeNs"], SOON_S, "overdue")
     new.pause()
-    time.sleep(2.5)
+    time.sleep(2)
     new.resume()
     old.resume()
     world.wait_renewals()

@@ -19,25 +19,6 @@ def survives(world, disturb):
     world.stays_ready()
 
 
-ERROR_EVENT = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "boom"}
-
-DISTURBANCES = {
-    "silence": {"action": "mute"},
-    "garbage": {"action": "raw", "text": "this is not JSON\n"},
-    "an ERROR event": {
-        "action": "raw",
-        "text": json.dumps({"type": "ERROR", "object": {**ERROR_EVENT, "code": 500}}) + "\n",
-    },
-    "a line without end": {"action": "fill", "count": 2 << 20},
-}
-
-
-@pytest.mark.parametrize("name", DISTURBANCES)
-def test_a_disturbed_watch_is_taken_up_again(world, target, name):
-    members = dict(DISTURBANCES[name])
-    survives(world, lambda: target.standin.watches(members.pop("action"), **members))
-
-
 def test_half_an_event_and_a_cut_are_no_renewal(world, target):
     _, dpu = world.both()
     dpu.kill()
@@ -73,29 +54,6 @@ def test_a_compacted_history_is_listed_anew(world, target, via):
         target.standin.watches("cut", user="host")
 
     survives(world, disturb)
-
-
-def test_a_watch_asks_for_a_name_and_a_time_and_bookmarks_move_it_on(world, target):
-    world.host()
-    watch = until(lambda: target.standin.audit(user="host", verb="watch"), SOON_S, "a watch")[0]
-    for word in ("allowWatchBookmarks=true", "timeoutSeconds=", "resourceVersion="):
-        assert word in watch["path"]
-    assert "metadata.name" in watch["path"] and target.lease_name() in watch["path"]
-    assert "resourceVersion=0" not in target.standin.audit(user="host", verb="list")[0]["path"]
-    for number in range(3):  # other objects move the counter
-        target.admin.create(
-            "/api/v1/namespaces",
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"n{number}"}},
-        )
-    current = str(target.standin.state()["resourceVersion"])
-    target.standin.watches("bookmark")
-    target.standin.watches("end")
-    last = until(
-        lambda: len(w := target.standin.audit(user="host", verb="watch")) > 1 and w[-1],
-        SOON_S,
-        "the watch is resumed",
-    )
-    assert f"resourceVersion={current}" in last["path"]
 
 
 def test_a_watch_that_never_works_is_no_storm(world, target):
