@@ -174,7 +174,7 @@ build_parts() {
   echo "$parts"
 }
 
-# Prints the folder with our programs, and record-tool for the integration suite.
+# Prints the folder with our programs as they are shipped, and record-tool for the integration suite.
 build_ours() {
   if [ -n "${DPU_BIN_DIR:-}" ]; then
     (cd "$DPU_BIN_DIR" && pwd)
@@ -182,11 +182,10 @@ build_ours() {
   fi
   local out=$own/ours
   {
-    cmake -S "$root" -B "$own/cmake" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBUILD_TESTING=OFF
-    cmake --build "$own/cmake" --target all record-tool
-    rm -rf "$out"
-    cmake --install "$own/cmake" --prefix "$out"
-    install "$(find "$own/cmake" -name record-tool -type f)" "$out/bin/"
+    (cd "$root" && cmake --preset release -Wno-dev && cmake --build --preset release --target all record-tool) &&
+      rm -rf "$out" &&
+      cmake --install "$root/build/release" --prefix "$out" &&
+      install "$(find "$root/build/release" -name record-tool -type f)" "$out/bin/"
   } >"$own/cmake.log" 2>&1 || { tail -30 "$own/cmake.log" >&2; return 1; }
   echo "$out"
 }
