@@ -202,6 +202,9 @@ static void check_lease(struct doctor *d, const struct api_answer *answer, const
 #define CLAIMS     "resource.k8s.io", "resourceclaims", ""
 #define EVENTS     "events.k8s.io", "events"
 #define DRA_ON     "dra=on"
+#define RULES      "resource.k8s.io", "devicetaintrules", ""
+#define TAINTS     "host-agent-taint-devices"
+#define TAINT      "taint-devices"
 #define RESTART    "on-lost-network=restart"
 
 /* What dpu-host-agent asks for, and what is lost without it. */
@@ -235,6 +238,10 @@ static const struct right {
      "the Node gets no Events"},
     {"create", EVENTS, "", CHECK_WARN, PODS, "cri-socket", "pods get no Events"},
     {"list", "", "pods", "", CHECK_WARN, PODS, RESTART, "no pod is restarted"},
+    {"create", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver are never tainted"},
+    {"get", RULES, CHECK_WARN, TAINTS, TAINT, "a changed DeviceTaintRule is not noticed"},
+    {"list", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver are never tainted"},
+    {"update", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver stay as they are"},
     {"patch", "", "nodes/status", "", CHECK_WARN, "host-agent-node-condition", "node-condition",
      "the Node has no condition DPUReady"},
 };
@@ -257,6 +264,7 @@ static bool is_needed(const struct admin_config *config, const struct right *r)
         {DRA_ON, config->dra != ADMIN_DRA_OFF},
         {"events=on", config->events},
         {"node-condition", config->node_condition},
+        {TAINT, !text_is_empty(config->taint_devices)},
         {"cri-socket", has_socket},
         {RESTART, has_socket && config->on_lost_network == LOST_NETWORK_RESTART},
     };

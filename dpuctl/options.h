@@ -55,6 +55,7 @@ struct admin_config {
     int dra;             /* enum admin_dra */
     bool events;
     bool node_condition;
+    char *taint_devices;
     bool asks_runtime; /* after the API server, which leaves half of the time to it */
     /* Of the cluster, and of a DRA driver. */
     bool watch;

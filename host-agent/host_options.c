@@ -2,6 +2,7 @@
 #include "host-agent/host_options.h"
 
 #include "base/text.h"
+#include "host-agent/dra/slice.h"
 #include "host-agent/podnet/podnet.h"
 
 #include <string.h>
@@ -34,6 +35,11 @@ static const struct option_row rows[] = {
      .offset = offsetof(struct host_config, node_condition_firm), .default_text = "off",
      .help = "For that condition: if the state is Unknown, write True if Pods are admitted, else "
              "False."},
+    {.name = "taint-devices", .type = OPTION_TEXT,
+     .offset = offsetof(struct host_config, taint_devices), .placeholder = "DRIVER[/POOL]",
+     .default_text = "",
+     .help = "Another DRA driver. While the DPU is not ready, its devices in that pool (default: "
+             "the node's name) are tainted, too."},
     AGENT_HTTP_ROW(struct host_config, agent, "127.0.0.1:9412"),
     {.name = "cni-sync", .type = OPTION_BOOL, .offset = offsetof(struct host_config, cni_sync),
      .default_text = "false",
@@ -126,6 +132,10 @@ static int check(void *config, const struct option_origins *origins, struct err 
     if (rc != 0 || (rc = check_absolute(origins, "readiness-file", host->readiness_file, e)) != 0 ||
         (rc = check_pods(host, origins, e)) != 0 ||
         (rc = check_further_dpu(host, origins, e)) != 0) {
+        return rc;
+    }
+    if (!text_is_empty(host->taint_devices) &&
+        (rc = taint_rule_check(host->taint_devices, e)) != 0) {
         return rc;
     }
     rc = cni_options_check(&host->cni, origins, e);

@@ -21,6 +21,7 @@ struct host_config {
     bool events;         /* on the Node; only with an API client at all */
     bool node_condition; /* DPUReady */
     bool node_condition_firm;
+    char *taint_devices; /* "": none */
     struct dra_options dra;
     char *cri_socket;          /* an absolute path; "": nobody looks at pods */
     char *host_root;           /* an absolute path, or "" */

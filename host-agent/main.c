@@ -76,6 +76,8 @@ static int start_monitor(struct host_agent *host, struct err *e)
         .stale_hold_ns = c->stale_hold_ns,
         .has_condition = c->node_condition,
         .is_condition_firm = c->node_condition_firm,
+        .taint_devices = c->taint_devices,
+        .taint_effect = c->dra.taint_effect,
     };
     struct verdict_carry carry;
     struct err why = ERR_INIT;

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
+#include "host-agent/dra/slice.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/outputs/events.h"
@@ -92,6 +93,9 @@ static void publish(struct monitor *m)
     }
     if (m->parts.condition) {
         condition_publish(m->parts.condition, v);
+    }
+    if (m->parts.rule) {
+        taint_rule_publish(m->parts.rule, slice_taint_of(v));
     }
 }
 
@@ -285,6 +289,13 @@ static int start_parts(struct monitor *m, struct err *e)
         m->parts.condition = condition_new(daemon_loop(c->daemon), c->client, c->node, c->driver,
                                            c->is_condition_firm);
     }
+    if (!text_is_empty(c->taint_devices)) {
+        const struct dra_device device = {.driver = c->driver,
+                                          .node_name = c->node,
+                                          .effect = (enum slice_effect)c->taint_effect};
+        m->parts.rule =
+            taint_rule_new(daemon_loop(c->daemon), c->client, c->taint_devices, &device);
+    }
     return 0;
 }
 
@@ -316,6 +327,7 @@ void monitor_free(struct monitor *m)
         return;
     }
     condition_free(m->parts.condition);
+    taint_rule_free(m->parts.rule);
     lease_watch_stop(m->parts.watch);
     lease_keeper_stop(m->parts.keeper);
     boot_timer_free(m->timer);

@@ -22,6 +22,7 @@ struct podnet;
 struct monitor;
 struct record_turn;
 struct record_writer;
+struct taint_rule;
 
 #define MONITOR_LATE_NS       (5 * NS_PER_SEC)  /* a wake-up this late is a stall */
 #define MONITOR_UNANSWERED_NS (60 * NS_PER_SEC) /* so is a read with no outcome for so long */
@@ -41,6 +42,8 @@ struct monitor_config {
     int64_t stale_hold_ns;
     bool has_condition;
     bool is_condition_firm;
+    const char *taint_devices; /* of another driver; NULL or "": none */
+    int taint_effect;          /* enum slice_effect */
 };
 
 /* What the monitor owns and calls; for what they have counted. NULL: off. */
@@ -50,6 +53,7 @@ struct monitor_parts {
     struct lease_keeper *keeper; /* with the watch */
     struct events *events;
     struct condition *condition;
+    struct taint_rule *rule;
 };
 
 /* For metrics. Counters since the start. */

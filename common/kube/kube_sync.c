@@ -40,6 +40,8 @@ struct kube_sync {
     char collection[PATH_BYTES];
     char path[PATH_BYTES];
     char list[PATH_BYTES]; /* "": none is asked for */
+    char newest[PATH_BYTES];
+    size_t version;        /* 0: the newest; then the older ones */
     char node[PATH_BYTES]; /* "": none is read */
     struct boot_timer *timer;
     struct kube_call *call; /* the one request under way */
@@ -130,7 +132,8 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     int status = r->http_status;
     bool is_unserved = status == 404 && s->list[0] != '\0' && !is_not_found(r);
     bool is_denied = status == 400 || status == 403 || status == 422;
-    bool lasts = c->denied_retry_ns > 0 && (is_denied || (is_unserved && !s->is_listed));
+    bool lasts =
+        c->denied_retry_ns > 0 && (is_denied || (is_unserved && !s->is_listed && s->version == 0));
     int64_t told_ns = r->retry_after_ms > 0 ? mono_ns_mul(r->retry_after_ms, NS_PER_MS) : 0;
     int64_t wait_ns = backoff_next_ns(&s->backoff, told_ns);
     if (lasts) {
@@ -202,6 +205,18 @@ static void on_owner(void *user, const struct kube_response *r)
     sync_step(s, r->received_at);
 }
 
+/* Its list is not served: the next version's is, perhaps. */
+static void sync_turn_version(struct kube_sync *s)
+{
+    CLEANUP(free) char *name = mem_strdup(s->path + strlen(s->collection));
+    CLEANUP(free) char *query = mem_strdup(s->list + strlen(s->collection));
+    const char *to = s->config.older[s->version];
+    s->version = to ? s->version + 1 : 0;
+    text_format(s->collection, sizeof(s->collection), "%s", to ? to : s->newest);
+    text_format(s->path, sizeof(s->path), "%s%s", s->collection, name);
+    text_format(s->list, sizeof(s->list), "%s%s", s->collection, query);
+}
+
 static void on_read(void *user, const struct kube_response *r)
 {
     struct kube_sync *s = user;
@@ -213,6 +228,9 @@ static void on_read(void *user, const struct kube_response *r)
     } else {
         if (!s->is_listed && r->http_status == 404) {
             (void)s->config.pick(s->config.user, NULL);
+            if (s->config.older) {
+                sync_turn_version(s);
+            }
         }
         sync_fail(s, s->is_listed ? "reading" : "listing", r->message, r);
         return;
@@ -445,6 +463,7 @@ struct kube_sync *kube_sync_new(const struct kube_sync_config *c)
     s->config = *c;
     text_format(s->what, sizeof(s->what), "%s", c->what);
     text_format(s->collection, sizeof(s->collection), "%s", c->collection);
+    text_format(s->newest, sizeof(s->newest), "%s", c->collection);
     text_format(s->path, sizeof(s->path), "%s/%s", c->collection, c->name);
     if (c->list_query) {
         text_format(s->list, sizeof(s->list), "%s?%s", c->collection, c->list_query);

@@ -40,6 +40,8 @@ struct kube_sync_config {
     const char *mod;            /* of the log; constant */
     const char *what;           /* "lease ovn/ovn-dpu-w1"; this and the paths are copied */
     const char *collection;     /* "/apis/.../leases" */
+    const char *const *older;   /* collections of other API versions, NULL at the end: tried in turn
+                                   where the list is not served; borrowed; NULL: none */
     const char *name;
     const char *part;          /* strategic patches of this subresource alone; NULL: a whole object,
                                   which is created where it is missing */

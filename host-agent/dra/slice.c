@@ -485,3 +485,123 @@ struct slice_stats slice_publisher_stats(const struct slice_publisher *p)
     return (struct slice_stats){
         .writes = sync->written, .failures = sync->failed, .is_published = p->is_published};
 }
+
+/* ---- the devices of another driver ----------------------------------------------------------- */
+
+#define RULES(version) "/apis/resource.k8s.io/" version "/devicetaintrules"
+
+struct taint_rule {
+    struct dra_device device;
+    const char *devices;
+    char name[NAMES_K8S_NAME_BYTES];
+    struct kube_sync *sync;
+    bool has_taint;
+    const char *taint; /* constant; NULL: none */
+};
+
+int taint_rule_check(const char *devices, struct err *e)
+{
+    size_t len = strcspn(devices, "/");
+    CLEANUP(free) char *driver = mem_format("%.*s", (int)len, devices);
+    bool is_pool = devices[len] == '\0' || text_is_dns1123_subdomain(devices + len + 1);
+    return is_pool && len <= DOMAIN_MAX && text_is_dns1123_subdomain(driver)
+               ? 0
+               : err_set(e, ERR_PARSE, "--taint-devices '%.100s' is not DRIVER or DRIVER/POOL",
+                         devices);
+}
+
+/* Without a selector it selects nothing; with an empty one, all devices there are. */
+static json_t *plan_rule(const struct taint_rule *t, const json_t *existing)
+{
+    const json_t *had = json_object_get(json_object_get(existing, "spec"), "taint");
+    size_t len = strcspn(t->devices, "/");
+    const char *pool = t->devices[len] == '/' ? t->devices + len + 1 : t->device.node_name;
+    CLEANUP(json) json_t *all = json_pack("[O*]", had);
+    json_t *selector =
+        t->taint ? json_pack("{s:s%, s:s}", "driver", t->devices, len, "pool", pool) : NULL;
+    return json_pack("{s:o*, s:o}", "deviceSelector", selector, "taint",
+                     plan_taint(&t->device, t->taint ? t->taint : "ready", all));
+}
+
+static void desired_rule(void *user, const json_t *existing, const char *uid,
+                         struct kube_sync_want *out)
+{
+    const struct taint_rule *t = user;
+    const json_t *has = json_object_get(existing, "metadata");
+    CLEANUP(json) json_t *spec = plan_rule(t, existing);
+    CLEANUP(json)
+    json_t *owners = json_pack("[{s:s, s:s, s:s, s:s}]", "apiVersion", "v1", "kind", "Node", "name",
+                               t->device.node_name, "uid", uid);
+    if (json_equal(spec, json_object_get(existing, "spec")) &&
+        json_equal(owners, json_object_get(has, "ownerReferences"))) {
+        return;
+    }
+    json_t *metadata = has ? json_deep_copy(has) : json_pack("{s:s}", "name", t->name);
+    (void)json_object_set(metadata, "ownerReferences", owners);
+    out->gap_ns = TAINT_RULE_GAP_NS;
+    out->body = json_pack("{s:o, s:O}", "metadata", metadata, "spec", spec); /* of any version */
+}
+
+/* Of a list, which has that name alone: the rule. */
+static json_t *pick_rule(void *user, json_t *answer)
+{
+    json_t *items = json_object_get(answer, "items");
+    return items ? json_array_get(items, 0) : answer;
+}
+
+struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *client,
+                                  const char *devices, const struct dra_device *device)
+{
+    static const char *const older[] = {RULES("v1beta2"), RULES("v1alpha3"), NULL};
+    struct taint_rule *t = MEM_NEW(struct taint_rule);
+    t->devices = devices;
+    t->device = *device;
+    slice_make_name(device->driver, device->node_name, t->name);
+    CLEANUP(free) char *what = mem_format("DeviceTaintRule '%s'", t->name);
+    CLEANUP(free) char *query = mem_format("fieldSelector=metadata.name%%3D%s", t->name);
+    const struct kube_sync_pace pace = {.base_ns = SLICE_REPAIR_MIN_NS,
+                                        .max_ns = SLICE_REPAIR_MAX_NS};
+    t->sync = kube_sync_new(&(struct kube_sync_config){
+        .loop = loop,
+        .client = client,
+        .mod = "dra",
+        .what = what,
+        .collection = RULES("v1"),
+        .older = older,
+        .name = t->name,
+        .list_query = query,
+        .owner_node = device->node_name,
+        .retry_ns = SLICE_RETRY_MIN_NS,
+        .retry_max_ns = SLICE_RETRY_MAX_NS,
+        .denied_retry_ns = SLICE_RETRY_MAX_NS,
+        .denied_advice = "; rbac/host-agent-taint-devices.yaml gives that right",
+        .advice = "",
+        .repair = pace,
+        .create = pace,
+        .desired = desired_rule,
+        .pick = pick_rule,
+        .user = t,
+    });
+    kube_sync_set_check(t->sync, TAINT_RULE_CHECK_NS);
+    return t;
+}
+
+void taint_rule_free(struct taint_rule *t)
+{
+    if (t) {
+        kube_sync_free(t->sync);
+        free(t);
+    }
+}
+
+void taint_rule_publish(struct taint_rule *t, const char *taint)
+{
+    bool is_news = t->has_taint && !text_equal(t->taint, taint);
+    t->taint = taint;
+    if (!t->has_taint) {
+        t->has_taint = true;
+        kube_sync_start(t->sync, 0);
+    } else if (is_news) {
+        kube_sync_changed(t->sync);
+    }
+}

@@ -98,4 +98,27 @@ void slice_publisher_publish(struct slice_publisher *p, const char *taint);
 
 struct slice_stats slice_publisher_stats(const struct slice_publisher *p);
 
+/* ---- the devices of another driver -----------------------------------------------------------
+ *
+ * --taint-devices=DRIVER[/POOL]: one DeviceTaintRule of our node has our taint for those devices,
+ * such as the DPU's virtual functions. While the DPU is ready it stays and selects none: so nobody
+ * needs a right to delete, and the server dates each taint anew, which is where the seconds of a
+ * toleration begin. It belongs to the Node and goes with it. Its API is v1 from Kubernetes 1.37 on;
+ * where that is not served, the versions before are tried.
+ */
+
+#define TAINT_RULE_GAP_NS   (5 * NS_PER_SEC) /* between two changes */
+#define TAINT_RULE_CHECK_NS (600 * NS_PER_SEC)
+
+struct taint_rule;
+
+/* Errors: ERR_PARSE, naming the option. */
+NODISCARD int taint_rule_check(const char *devices, struct err *e);
+
+/* Borrows all but `device`; of that, driver, node_name and effect count. `devices` is checked. */
+struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *client,
+                                  const char *devices, const struct dra_device *device);
+void taint_rule_free(struct taint_rule *t);                       /* as slice_publisher_free */
+void taint_rule_publish(struct taint_rule *t, const char *taint); /* as for the slice */
+
 #endif

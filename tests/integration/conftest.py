@@ -55,6 +55,7 @@ SLOW = {  # cases that take longer, and why
     "test_each_is_judged_by_its_own_lease_and_shown_by_its_own_names": "two leases and a slice's pace",
     "test_every_expression_has_data_from_a_real_prometheus": "samples, and an alert",
     "test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing": "five renewals a second apart",
+    "test_devices_of_another_driver_are_tainted_while_the_dpu_is_not_ready": "two changes at their pace",
     "test_large_pods_of_a_tenant_end_no_agent": "three restarts at their pace",
     "test_lost_pods_get_new_sandboxes_oldest_first": "four restarts at their pace",
     "test_missing_right_is_named": "a debounce, and a rate",

@@ -9,6 +9,7 @@ from dpu_testing.wait import never, until
 from world import SOON_S
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 DRIVER = "dpu.k8s.ovn.org"
 
 
@@ -47,6 +48,27 @@ def test_a_probe_of_a_function_gives_the_device_its_standard_attributes(
         "resource.kubernetes.io/pciBusID": {"string": "0000:03:00.0"},
         "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"},
     }
+
+
+def test_devices_of_another_driver_are_tainted_while_the_dpu_is_not_ready(world, target):
+    def wait_rule(value, selector):
+        def is_so():
+            rule = target.admin.find(f"{RULES}/{DRIVER}-{target.node}")
+            spec = rule["spec"] if rule else {"taint": {}}
+            return (spec["taint"].get("value"), spec.get("deviceSelector")) == (value, selector) and rule
+
+        return until(is_so, SOON_S + 5, f"a rule that says {value}")
+
+    devices = {"driver": "vf.example.com", "pool": target.node}
+    world.host(dra="off", taint_devices="vf.example.com", dra_taint_effect="NoExecute")
+    first = wait_rule("AwaitingFirstRenewal", devices)
+    assert first["spec"]["taint"]["effect"] == "NoExecute"
+    (owner,) = first["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Node", target.node)
+    dpu = world.dpu()
+    wait_rule("ready", None)
+    dpu.kill()
+    assert wait_rule("LeaseExpired", devices)["metadata"]["uid"] == first["metadata"]["uid"]
 
 
 @pytest.mark.standin_only

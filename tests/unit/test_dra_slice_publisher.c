@@ -500,3 +500,86 @@ TEST_IN(forbidden_watch_is_replaced_by_polling)
     w->client->watch.on_contact(w->client->watch.user);
     assert_true(rests(w));
 }
+
+/* ---- the devices of another driver ----------------------------------------------------------- */
+
+#define RULE          "dpu.example.com-node1"
+#define RULES(v)      "/apis/resource.k8s.io/" v "/devicetaintrules"
+#define RULES_LIST(v) RULES(v) "?fieldSelector=metadata.name%3D" RULE
+#define RULE_BODY(selector, value)                                                                 \
+    "{\"metadata\":{\"name\":\"" RULE "\",\"ownerReferences\":[{\"apiVersion\":\"v1\","            \
+    "\"kind\":\"Node\",\"name\":\"node1\",\"uid\":\"node-uid\"}]},\"spec\":{" selector             \
+    "\"taint\":{\"key\":\"dpu.example.com/unhealthy\",\"value\":\"" value                          \
+    "\",\"effect\":\"NoSchedule\"}}}"
+
+/* In place of the slice's publisher: the world has one timer. */
+static struct taint_rule *start_rule(struct world *w, const char *devices)
+{
+    slice_publisher_free(TAKE(w->publisher));
+    return taint_rule_new(NULL, w->client, devices, &w->device);
+}
+
+static void assert_body(struct world *w, const char *wanted)
+{
+    CLEANUP(free) char *text = json_dumps(w->client->body, JSON_COMPACT);
+    assert_string_equal(text, wanted);
+}
+
+/* It selects no device while the DPU is ready, and is never removed. */
+TEST_IN(a_rule_taints_the_devices_of_another_driver)
+{
+    struct taint_rule *rule = start_rule(w, "vf.example.com");
+    taint_rule_publish(rule, NULL);
+    respond(w, 200, NODE);
+    assert_asked(w, KUBE_GET, RULES_LIST("v1"));
+    respond(w, 200, "{\"items\":[]}");
+    assert_asked(w, KUBE_POST, RULES("v1"));
+    assert_body(w, RULE_BODY("", "ready"));
+    json_decref(respond_stored(w, "1"));
+    taint_rule_publish(rule, NULL);
+    assert_false(w->client->is_busy);
+    pass(w, TAINT_RULE_GAP_NS);
+    taint_rule_publish(rule, "LeaseExpired");
+    assert_asked(w, KUBE_PUT, RULES("v1") "/" RULE);
+    CLEANUP(json) json_t *stored = json_deep_copy(w->client->body);
+    json_t *spec = json_object_get(stored, "spec");
+    assert_string_equal(json_text_get(json_object_get(spec, "deviceSelector"), "pool"), "node1");
+    (void)json_object_set_new(json_object_get(spec, "taint"), "timeAdded", json_string("then"));
+    respond_json(w, 200, stored, -1);
+    assert_false(w->client->is_busy); /* what the server adds is no reason to write */
+    taint_rule_free(rule);
+}
+
+TEST_IN(a_rule_is_tried_in_older_versions_of_its_api)
+{
+    static const char *const lists[] = {RULES_LIST("v1"), RULES_LIST("v1beta2"),
+                                        RULES_LIST("v1alpha3"), RULES_LIST("v1"),
+                                        RULES_LIST("v1beta2")};
+    struct taint_rule *rule = start_rule(w, "vf.example.com/east");
+    taint_rule_publish(rule, "LeaseExpired");
+    respond(w, 200, NODE);
+    for (size_t i = 0; i + 1 < ARRAY_LEN(lists); i++) {
+        assert_asked(w, KUBE_GET, lists[i]);
+        respond(w, 404, NULL);
+        int64_t waited_ns = wait_asked(w);
+        assert_int_equal(waited_ns >= 10 * SLICE_RETRY_MAX_NS, i == 2); /* all were tried */
+    }
+    respond(w, 200, "{\"items\":[]}");
+    assert_asked(w, KUBE_POST, RULES("v1beta2"));
+    assert_body(w,
+                RULE_BODY("\"deviceSelector\":{\"driver\":\"vf.example.com\",\"pool\":\"east\"},",
+                          "LeaseExpired"));
+    taint_rule_free(rule);
+}
+
+TEST(devices_to_be_tainted_are_named_by_driver_and_pool)
+{
+    static const char *const good[] = {"a", "vf.example.com", "vf.example.com/node1.x"};
+    static const char *const bad[] = {"", "/", "A", "a/", "/a", "a/B", "a/b/c"};
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        assert_int_equal(taint_rule_check(good[i], NULL), 0);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        assert_int_equal(taint_rule_check(bad[i], NULL), ERR_PARSE);
+    }
+}

@@ -94,3 +94,67 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 	p.deletePod("crashes")
 	p.podRuns("waits")
 }
+
+// The devices are on a Node without a kubelet: who schedules and evicts is what is asked for.
+func TestGivenDevicesOfAnotherDriverWhenTheDPUIsNotReadyThenTheyAreKeptFromPodsAndTheirPodsEvicted(t *testing.T) {
+	if minor(t) < 37 {
+		t.Skip("this Kubernetes serves no DeviceTaintRules by default")
+	}
+	p := newSharedPair(t)
+	driver, name := "vf."+p.Node, "vf-"+p.Node
+	api := p.admin.ResourceV1()
+	must(t, nodeStatus(p.admin, p.Node, `{"status":{"capacity":{"pods":"9"},"allocatable":{"pods":"9"}}}`)(t.Context()))
+	_, err := api.ResourceSlices().Create(t.Context(), &resource.ResourceSlice{
+		ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec: resource.ResourceSliceSpec{Driver: driver, NodeName: &p.Node, Devices: []resource.Device{{Name: "vf0"}},
+			Pool: resource.ResourcePool{Name: p.Node, Generation: 1, ResourceSliceCount: 1}}}, meta.CreateOptions{})
+	must(t, err)
+	_, err = api.DeviceClasses().Create(t.Context(), &resource.DeviceClass{
+		ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec: resource.DeviceClassSpec{Selectors: []resource.DeviceSelector{{
+			CEL: &resource.CELDeviceSelector{Expression: "device.driver == '" + driver + "'"}}}}}, meta.CreateOptions{})
+	must(t, err)
+	_, err = api.ResourceClaims("default").Create(t.Context(), &resource.ResourceClaim{
+		ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec: resource.ResourceClaimSpec{Devices: resource.DeviceClaim{Requests: []resource.DeviceRequest{{
+			Name: "vf", Exactly: &resource.ExactDeviceRequest{DeviceClassName: name}}}}}}, meta.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() {
+		_ = api.ResourceClaims("default").Delete(bounded(t), name, meta.DeleteOptions{})
+		_ = api.DeviceClasses().Delete(bounded(t), name, meta.DeleteOptions{})
+		_ = api.ResourceSlices().Delete(bounded(t), name, meta.DeleteOptions{})
+	})
+	pod := func() *core.Pod {
+		found, err := p.admin.CoreV1().Pods("default").Get(t.Context(), name, meta.GetOptions{})
+		must(t, err)
+		return found
+	}
+
+	// Given a DPU that was never seen alive, then nobody gets such a device.
+	p.StartHost("--taint-devices="+driver, "--dra-taint-effect=NoExecute")
+	poll(t, soon, "the rule", func() error {
+		return rules(p.admin.RESTClient().Get(), draDriver+"-"+p.Node).Do(t.Context()).Error()
+	})
+	p.podSpec(name, func(spec *core.PodSpec) {
+		anyNode(spec)
+		spec.ResourceClaims = []core.PodResourceClaim{{Name: "vf", ResourceClaimName: &name}}
+		spec.Containers[0].Resources.Claims = []core.ResourceClaim{{Name: "vf"}}
+	})
+	p.podNotScheduled(name)
+
+	// When it lives, then a Pod does; and when it dies, that Pod is evicted.
+	p.StartDPU()
+	poll(t, 2*soon, "the Pod has its device", func() error {
+		if on := pod().Spec.NodeName; on != p.Node {
+			return fmt.Errorf("it is on %q", on)
+		}
+		return nil
+	})
+	p.DPU.Kill()
+	poll(t, 2*soon, "the Pod is evicted", func() error {
+		if pod().DeletionTimestamp == nil {
+			return fmt.Errorf("nobody deletes it")
+		}
+		return nil
+	})
+}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	leases "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
 )
 
 // rights are two nodes with a lease each, and a client per identity.
@@ -276,6 +277,42 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 		{"publishes_a_slice_of_a_driver_that_ends_alike", slice(host, r.a.Node, "xdpu.k8s.ovn.org"), "of the driver"},
 		{"publishes_a_slice_of_its_node", slice(host, r.a.Node, "dpu.k8s.ovn.org"), ""},
 		{"publishes_a_slice_of_a_further_DPU", slice(host, r.a.Node, "dpu1.dpu.k8s.ovn.org"), ""},
+	})
+}
+
+// rules are the DeviceTaintRules, which this client has in older versions only; with a name, that one.
+func rules(request *rest.Request, name ...string) *rest.Request {
+	return request.AbsPath(append([]string{"apis/resource.k8s.io/v1/devicetaintrules"}, name...)...)
+}
+
+// rule creates a DeviceTaintRule of owner's Node, and takes it away again as administrator.
+func rule(c *kubernetes.Clientset, owner *pair, key, pool string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		name, uid := "rights-"+owner.Node, leaseOf(owner).OwnerReferences[0].UID
+		body := fmt.Sprintf(`{"metadata":{"name":%q,"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":%q,"uid":%q}]},
+			"spec":{"deviceSelector":{"driver":"vf.example.com","pool":%q},"taint":{"key":%q,"effect":"NoSchedule"}}}`,
+			name, owner.Node, uid, pool, key)
+		if err := rules(c.RESTClient().Post()).Body([]byte(body)).Do(ctx).Error(); err != nil {
+			return err
+		}
+		if err := rules(c.RESTClient().Delete(), name).Do(ctx).Error(); !errors.IsForbidden(err) {
+			return fmt.Errorf("a host may delete rules: %v", err)
+		}
+		return rules(shared.admin.RESTClient().Delete(), name).Do(ctx).Error()
+	}
+}
+
+func TestGivenAHostsRightsWhenItTaintsWhatIsNotItsOwnThenItIsRefused(t *testing.T) {
+	if minor(t) < 37 {
+		t.Skip("this Kubernetes serves no DeviceTaintRules by default")
+	}
+	r := newRights(t)
+	key := draDriver + "/unhealthy"
+	r.try(t, []attempt{
+		{"taints_the_pool_of_another_node", rule(r.hostA, r.a, key, r.b.Node), "in the pool of its own node"},
+		{"writes_the_rule_of_another_node", rule(r.hostA, r.b, key, r.a.Node), "of its own Node"},
+		{"writes_another_taint", rule(r.hostA, r.a, "example.com/x", r.a.Node), "taint of its DRA driver"},
+		{"taints_its_own_pool", rule(r.hostA, r.a, key, r.a.Node), ""},
 	})
 }
 
