@@ -12,6 +12,7 @@ import urllib.request
 
 import pytest
 import yaml
+from dpu_testing.process import Process
 from dpu_testing.wait import until
 from test_http import Page
 from world import SOON_S
@@ -21,6 +22,11 @@ MONITORING = os.path.join(ROOT, "deploy", "monitoring")
 FAMILY = re.compile(r"\b(dpu_heartbeat_[a-z_]+)")
 
 pytestmark = pytest.mark.standin_only  # what the API server is makes no difference here
+
+
+def read(name, directory=MONITORING):
+    with open(os.path.join(directory, name), encoding="utf-8") as file:
+        return file.read()
 
 
 def promtool(*words):
@@ -36,14 +42,12 @@ def test_the_rules_are_valid_and_each_fires_when_it_should_and_only_then():
     done = promtool("test", "rules", tests)
     assert done.returncode == 0, done.stdout + done.stderr
     names = set(re.findall(r"- alert: (\w+)", read("alerts.yaml")))
-    with open(tests, encoding="utf-8") as file:
-        assert names == set(re.findall(r"- name: (\w+)", file.read()))
+    assert names == set(re.findall(r"- name: (\w+)", read(tests)))
 
 
 def anchors(path):
     """What can stand behind the # of a link to this page."""
-    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-        titles = re.findall(r"^#+ (.+)$", file.read(), re.MULTILINE)
+    titles = re.findall(r"^#+ (.+)$", read(path, ROOT), re.MULTILINE)
     return {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
@@ -62,18 +66,14 @@ def test_each_alert_has_its_words_and_a_page_that_exists():
 
 
 def test_each_alert_without_a_section_of_its_own_is_explained():
-    with open(os.path.join(ROOT, "docs", "monitoring.md"), encoding="utf-8") as file:
-        explained = re.findall(r"^\| `(DPU\w+)` \|", file.read(), re.MULTILINE)
+    explained = re.findall(r"^\| `(DPU\w+)` \|", read("docs/monitoring.md", ROOT), re.MULTILINE)
     bare = [rule for rule in rules() if rule["annotations"]["runbook"] == "docs/monitoring.md#alerts"]
     assert sorted(explained) == sorted(rule["alert"] for rule in bare)
 
 
 def test_the_rules_become_a_prometheus_rule_as_documented():
-    with open(os.path.join(ROOT, "docs", "monitoring.md"), encoding="utf-8") as file:
-        command = re.search(r"^\{ echo .*?^\} ", file.read(), re.MULTILINE | re.DOTALL).group(0)
-    made = subprocess.run(
-        ["sh", "-ec", command], cwd=ROOT, text=True, capture_output=True, check=True
-    )
+    command = re.search(r"^\{ echo .*?^\} ", read("docs/monitoring.md", ROOT), re.MULTILINE | re.DOTALL).group(0)
+    made = subprocess.run(["sh", "-ec", command], cwd=ROOT, text=True, capture_output=True, check=True)
     tree = yaml.safe_load(made.stdout)
     assert (tree["apiVersion"], tree["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
     assert tree["spec"] == yaml.safe_load(read("alerts.yaml"))
@@ -82,11 +82,6 @@ def test_the_rules_become_a_prometheus_rule_as_documented():
 def test_the_example_configuration_is_valid():
     done = promtool("check", "config", os.path.join(MONITORING, "prometheus.yaml"))
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def read(name):
-    with open(os.path.join(MONITORING, name), encoding="utf-8") as file:
-        return file.read()
 
 
 def rules():
@@ -114,31 +109,14 @@ class Prometheus:
 
     def __init__(self, directory, targets):
         self.port = free_port()
-        self.log = os.path.join(directory, "prometheus.log")
         config = os.path.join(directory, "prometheus.yml")
+        jobs = [{"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]} for job, port in targets.items()]
         with open(config, "w", encoding="utf-8") as file:
-            json.dump(
-                {
-                    "global": {"scrape_interval": "200ms", "evaluation_interval": "1s"},
-                    "rule_files": [os.path.join(MONITORING, "alerts.yaml")],
-                    "scrape_configs": [
-                        {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}
-                        for job, port in targets.items()
-                    ],
-                },
-                file,
-            )
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                [
-                    "prometheus",
-                    f"--config.file={config}",
-                    f"--storage.tsdb.path={directory}/data",
-                    f"--web.listen-address=127.0.0.1:{self.port}",
-                ],
-                stdout=log,
-                stderr=log,
-            )
+            times = {"scrape_interval": "200ms", "evaluation_interval": "1s"}
+            rules_file = os.path.join(MONITORING, "alerts.yaml")
+            json.dump({"global": times, "rule_files": [rules_file], "scrape_configs": jobs}, file)
+        words = [f"--config.file={config}", f"--storage.tsdb.path={directory}/data", f"--web.listen-address=127.0.0.1:{self.port}"]
+        self.process = Process(["prometheus", *words], os.path.join(directory, "prometheus.log"))
 
     def query(self, expression):
         query = urllib.parse.urlencode({"query": expression})
@@ -154,11 +132,6 @@ class Prometheus:
             return len(self.query("up == 1")) == 2
         except (AssertionError, OSError):  # it is starting
             return False
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(20)
-
 
 def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, runtime, tmp_path):
     # With all that there is, so that no panel is empty.
@@ -179,16 +152,11 @@ def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, r
         until(prometheus.is_up, 60, "both targets are scraped")
         quiet = {"What is broken", *(rule["alert"] for rule in rules())}
         for where, expression in expressions():
-            if where in quiet:  # not for long, that is: a busy machine delays renewals
-                until(
-                    lambda e=expression: prometheus.query(e) == [],
-                    SOON_S,
-                    f"{where} is quiet for a healthy pair",
-                )
-            else:  # a rate needs two samples
-                until(
-                    lambda e=expression: prometheus.query(e), SOON_S, f"data of {where}: {expression}"
-                )
+            # A busy machine delays renewals, and a rate needs two samples: neither for long.
+            def fits(e=expression, is_quiet=where in quiet):
+                return bool(prometheus.query(e)) is not is_quiet
+
+            until(fits, SOON_S, f"{where}, of a healthy pair: {expression}")
         dpu.kill()
         world.wait_verdict("NotReady/LeaseExpired")
         until(
@@ -197,7 +165,7 @@ def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, r
         broken = prometheus.query(dict(expressions())["What is broken"])
         assert [found["metric"]["reason"] for found in broken] == ["LeaseExpired"]
     finally:
-        prometheus.stop()
+        prometheus.process.cleanup()
 
 
 # Ten hosts: seven as they should be, three of them broken in different ways.
@@ -275,13 +243,14 @@ def test_the_dashboard_opens_on_the_whole_fleet(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def documented():
+    return set(re.findall(r"^- `(dpu_heartbeat_[a-z_]+)", read("docs/metrics.md", ROOT), re.MULTILINE))
+
+
 def test_dashboard_and_alerts_name_only_metrics_that_are_documented():
-    with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
-        documented = set(FAMILY.findall(file.read()))
-    used = set()
-    for _, expression in expressions():
-        used |= {re.sub(r"_(bucket|sum|count)$", "", name) for name in FAMILY.findall(expression)}
-    assert used and used <= documented, used - documented
+    named = {name for _, expression in expressions() for name in FAMILY.findall(expression)}
+    used = {re.sub(r"_(bucket|sum|count)$", "", name) for name in named}
+    assert used and used <= documented(), used - documented()
 
 
 # Documented, and on no panel: another one on the same matter says it.
@@ -303,10 +272,8 @@ NOT_SHOWN = {
 
 
 def test_the_dashboard_shows_every_family_that_matters():
-    with open(os.path.join(ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
-        documented = set(re.findall(r"^- `(dpu_heartbeat_[a-z_]+)", file.read(), re.MULTILINE))
     shown = {re.sub(r"_bucket$", "", name) for name in FAMILY.findall(read("dashboard.json"))}
-    assert documented - shown == NOT_SHOWN
+    assert documented() - shown == NOT_SHOWN
 
 
 def test_the_dashboard_is_one_that_grafana_can_import():
@@ -316,12 +283,9 @@ def test_the_dashboard_is_one_that_grafana_can_import():
     taken = set()
     for panel in panels:
         at = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(at["x"], at["x"] + at["w"])
-            for y in range(at["y"], at["y"] + at["h"])
-        }
-        assert at["x"] + at["w"] <= 24 and not cells & taken, f"{panel['title']} overlaps"
+        columns, lines = range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"])
+        cells = {(x, y) for x in columns for y in lines}
+        assert columns.stop <= 24 and not cells & taken, f"{panel['title']} overlaps"
         taken |= cells
         for target in panel.get("targets", []):
             assert target["datasource"]["uid"] == "${datasource}", panel["title"]
