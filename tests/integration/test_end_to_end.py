@@ -42,37 +42,29 @@ def test_a_refused_add_takes_milliseconds(world):
     assert statistics.median(times) < 250, times  # asan and a busy machine included
 
 
-def listen(path):
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    listener.bind(path)
-    listener.settimeout(SOON_S)
-    return listener
+def test_systemd_hears_of_the_first_verdict_and_does_not_wait_for_the_first_renewal(world, tmp_path):
+    def listener(name):
+        built = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        built.bind(str(tmp_path / name))
+        built.settimeout(SOON_S)
+        return built, clean_env(NOTIFY_SOCKET=tmp_path / name)
 
+    def wait_told(manager, words):
+        while words not in (told := manager.recv(4096).decode()):
+            pass
+        return told
 
-def test_systemd_does_not_wait_for_the_first_renewal(world, tmp_path):
-    path = str(tmp_path / "notify")
-    listener = listen(path)
-    world.dpu(env=clean_env(NOTIFY_SOCKET=path))
-    told = listener.recv(4096).decode()
-    assert "READY=1" in told and "STATUS=not yet renewed" in told
-    world.host()  # makes the lease
-    while "STATUS=renewing" not in told:
-        told = listener.recv(4096).decode()
-    listener.close()
-
-
-def test_systemd_is_told_once_the_first_verdict_is_published(world, tmp_path):
-    path = str(tmp_path / "notify")
-    listener = listen(path)
-    host = world.host(env=clean_env(NOTIFY_SOCKET=path))
-    told = listener.recv(4096).decode()
-    while "READY=1" not in told:
-        told = listener.recv(4096).decode()
+    managers = [listener(name) for name in ("dpu", "host")]
+    world.dpu(env=managers[0][1])
+    assert "STATUS=not yet renewed" in wait_told(managers[0][0], "READY=1")
+    host = world.host(env=managers[1][1])  # makes the lease
+    wait_told(managers[1][0], "READY=1")
     assert os.path.exists(world.readiness_file), "the record comes first"
+    wait_told(managers[0][0], "STATUS=renewing")
     assert host.stop() == 0
-    while "STOPPING=1" not in told:
-        told = listener.recv(4096).decode()
-    listener.close()
+    wait_told(managers[1][0], "STOPPING=1")
+    for manager, _ in managers:
+        manager.close()
 
 
 def test_the_demo_tells_its_story(binaries, target):

@@ -266,52 +266,6 @@ def test_node_problem_detector_learns_what_the_services_say(world):
     assert code == 1 and "refused" in text
 
 
-def test_what_never_was_has_no_age_and_no_validity(world):
-    dpu = Page(world.dpu())  # no host: nobody makes the lease
-    assert dpu.get("/livez") == "ok\n"
-    assert "has not been renewed yet" in dpu.get("/readyz", 503)
-    world.processes[0].kill()
-    host = Page(world.host())
-    world.wait_verdict("Unknown/AwaitingFirstRenewal")
-    status = json.loads(host.get("/statusz"))
-    assert (status["lastRenewalAgeSeconds"], status["validSeconds"]) == (None, None)
-    names = " ".join(host.metrics())
-    assert "last_renewal_age" not in names and "valid_seconds" not in names
-
-
-# Of an agent without probes; each of these adds four.
-SERIES_MAX = 250
-CODES = ("401", "403", "404", "409", "429", "500", "503")  # some of those that have a series
-
-
-@pytest.mark.standin_only
-def test_a_storm_of_differing_errors_adds_no_series(world, target):
-    world.host()
-    page = Page(world.dpu())
-    world.wait_state("Ready")
-
-    def failures(cause=""):
-        counted = f'renewal_failures_total{{cause="{cause}'
-        return sum(value for name, value in page.metrics().items() if counted in name)
-
-    def storm(codes):
-        failed = failures()
-        for code in codes:
-            target.standin.fault("status", user="dpu", count=1, code=int(code), message=f"error {code}")
-        until(lambda: failures() >= failed + len(codes), 60, "the failures are counted")
-        world.wait_renewals(2)
-        return set(page.metrics())
-
-    # Twice, so that each way of asking has met a failure of its own.
-    before = storm([*CODES, "418"]) | storm([*CODES, "418"])
-    other = failures("other")
-    after = storm(range(430, 440))  # nobody knows these
-    assert failures("other") == other + 10
-    assert {s for s in after - before if 'code="other"' not in s} == set()
-    assert len(after) < SERIES_MAX
-    assert storm(range(440, 450)) == after
-
-
 @pytest.mark.standin_only  # what the API server is makes no difference here
 def test_the_reference_has_every_metric_and_no_other(kubelet_root, world, target, runtime):
     host = world.host(

@@ -260,25 +260,6 @@ def test_uninstall_names_a_gate_that_is_left(node):
     assert os.listdir(node.bin) == []
 
 
-def test_a_killed_install_leaves_the_old_file_or_the_new_one(node):
-    sources = [OVN, CHAIN]
-    valid = set()
-    for source in sources:
-        node.write("10-ovn-kubernetes.conf", source)
-        node.install()
-        valid.add(node.text())
-    command = node.words("install-cni", f"--gate-binary={node.gate}")
-    for turn in range(30):
-        node.write("10-ovn-kubernetes.conf", sources[turn % 2])
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-            timer = threading.Timer(0.0005 * turn, process.kill)
-            timer.start()
-            process.wait()
-            timer.cancel()
-        assert node.text() in valid
-        assert os.path.getsize(f"{node.bin}/dpu-gate") == os.path.getsize(node.gate)
-
-
 def test_installs_at_once_do_not_harm_each_other(node):
     node.write("10-ovn-kubernetes.conf", OVN)
     threads = [threading.Thread(target=node.install) for _ in range(8)]
@@ -288,28 +269,6 @@ def test_installs_at_once_do_not_harm_each_other(node):
         thread.join()
     assert node.plugin()["type"] == "dpu-gate"
     assert os.listdir(node.bin) == ["dpu-gate"]
-
-
-def test_what_killed_installs_left_goes_and_others_files_stay(node):
-    node.write("10-ovn-kubernetes.conf", OVN)
-    old = time.time() - 3600
-    for path, is_ours in [
-        (f"{node.conf}/.05-dpu-gate.conflist.dpu-new.aB3dE6", True),
-        (f"{node.bin}/.dpu-gate.dpu-new.aB3dE6", True),
-        (f"{node.conf}/.05-dpu-gate.conflist.backup", False),
-        (f"{node.bin}/.dpu-gate.backup", False),
-        (f"{node.bin}/.dpu-gate.202611", False),
-        (f"{node.conf}/.10-other.conf.dpu-new.aB3dE6", False),
-        (f"{node.bin}/.dpu-gate.dpu-new.aB3dE7", False),  # fresh: somebody is at it
-    ]:
-        with open(path, "w", encoding="utf-8"):
-            pass
-        if not path.endswith("7"):
-            os.utime(path, (old, old))
-        node.install()
-        assert os.path.exists(path) is not is_ours, path
-    node.run("uninstall-cni", "--remove-binary")
-    assert os.path.exists(f"{node.bin}/.dpu-gate.backup")
 
 
 def test_a_full_disk_leaves_the_old_file_whole(node):

@@ -45,31 +45,6 @@ def test_what_is_wrong_is_refused_with_name_and_value(binaries, agent, flag, env
         assert all(word.replace("FILE", file.name) in done.stderr for word in words), done.stderr
 
 
-def test_flag_beats_environment_beats_file_beats_default(world, target, tmp_path):
-    def duration(environ=None, text=None, **options):
-        path = tmp_path / "config.yaml"
-        path.write_text(text or "{}\n")
-        options.setdefault("dpu_node_lease_duration", None)
-        options.setdefault("dpu_node_lease_renew_interval", None)
-        name = f"lease-{len(world.processes)}"
-        host = world.host(
-            env=clean_env(**(environ or {})), config=str(path), lease_name=name, **options
-        )
-        lease = until(
-            lambda: target.admin.find(f"{target.leases_path()}/{name}"), SOON_S, host.tail
-        )
-        host.stop()
-        return lease["spec"]["leaseDurationSeconds"]
-
-    in_file = "dpu-node-lease-duration: 21\n"
-    in_env = {"DPU_NODE_LEASE_DURATION": "31"}
-    assert duration() == 40
-    assert duration(text=in_file) == 21
-    assert duration(in_env, in_file) == 31
-    assert duration(in_env, in_file, dpu_node_lease_duration="41s") == 41
-    assert duration({"DPU_NODE_LEASE_DURATION": ""}, in_file) == 21, "empty counts as unset"
-
-
 def test_node_name_and_kubeconfig_come_from_the_environment(world, target):
     environ = clean_env(K8S_NODE=target.node, KUBECONFIG=target.kubeconfig("host"))
     world.host(env=environ, node_name=None, kubeconfig=None)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that lost their network: seen, told, and given new sandboxes."""
 
-import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 
 import pytest
@@ -210,26 +208,6 @@ def test_large_pods_of_a_tenant_end_no_agent(world, target, runtime):
     assert peak_kib < limit_kib
 
 
-def test_another_pods_annotation_decides_nothing(world, target, runtime):
-    """A Never pod, whose uid a tenant writes on a pod of its own; and a static one's mirror."""
-    world.dpu()
-    uid = create_pod(target, "job", "Never")
-    job = runtime.add("job", made=1, uid=uid)
-    hashed = {"kubernetes.io/config.hash": uid}
-    create_pod(target, "a-tenants", annotations={**hashed, "kubernetes.io/config.mirror": uid})
-    mirror = {"kubernetes.io/config.hash": "static", "kubernetes.io/config.mirror": "static"}
-    create_pod(target, "proxy-node", annotations=mirror)
-    proxy = runtime.add("proxy-node", made=2, uid="static")
-    create_pod(target, "false", annotations={"kubernetes.io/config.hash": "false-uid"})
-    false = runtime.add("false", made=3)
-    host = start(world, runtime, "restart")
-    wait_looked(host)
-    runtime.lose(job, proxy, false)
-    host.wait_log(msg="default/job is not stopped: its restartPolicy is Never")
-    assert runtime.wait_stopped(1) == [proxy]
-    never(lambda: len(runtime.stopped()) > 1, 1, "another one")
-
-
 def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
     lost = [add_pod(target, runtime, f"web-{i}", made=9 - i) for i in range(4)]
     whole = add_pod(target, runtime, "whole", made=1)
@@ -261,24 +239,7 @@ def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
     assert metrics(host)['pod_sandbox_stops_total{result="stopped"}'] == 4
 
 
-def test_many_sandboxes_and_an_agent_that_is_killed(world, target, runtime):
-    world.dpu()
-    lost = [add_pod(target, runtime, f"web-{i}", made=i) for i in range(60)]
-    host = start(world, runtime, "restart")
-    wait_looked(host)
-    runtime.lose(*lost)
-    runtime.wait_stopped(15, 60)
-    host.kill()
-    assert len(runtime.stopped()) < len(lost)
-    # A new agent has never seen these with an interface: what CNI gave them says so.
-    for sandbox in lost:
-        runtime.write(f"var/lib/cni/results/ovn-{sandbox}-eth0", given(sandbox))
-    start(world, runtime, "restart")
-    stopped = runtime.wait_stopped(len(lost), 60)
-    assert sorted(stopped) == sorted(lost)  # each of them, none twice
-
-
-def test_runtime_that_refuses_hangs_and_restarts(world, target, runtime):
+def test_runtime_that_refuses_and_restarts(world, target, runtime):
     world.dpu()
     lost = add_pod(target, runtime, "web")
     runtime.order("refuse Stop")
@@ -286,14 +247,12 @@ def test_runtime_that_refuses_hangs_and_restarts(world, target, runtime):
     wait_looked(host)
     runtime.lose(lost)
     host.wait_log(msg="Stop is refused")
-    runtime.order("hang List")
-    wait_metric(host, 'pod_network_scans_total{result="failed"}', 1)  # one deadline later
-    assert world.state() == "Ready"
     runtime.stop()
     host.wait_log(mod="podnet", msg="looking at the pods' networks")
     assert metrics(host)["pod_network_lost"] == 1  # what is not seen stays what it was
     runtime.start()
     assert runtime.wait_stopped(1, 30) == [lost]
+    assert world.state() == "Ready"
 
 
 def test_missing_right_is_named(world, target, runtime):
@@ -385,20 +344,6 @@ def test_dpuctl_waits_no_longer_for_many_pods_than_for_one(node, runtime):
     node.record("state=Ready", "reason=LeaseRenewed")
     done = node.call("status", CRI, "--api-timeout=500ms")
     assert done.returncode == 0 and done.seconds < 1.5
-
-
-def test_dpuctl_does_not_wait_for_a_frozen_runtime_with_a_full_queue(node, runtime):
-    path = os.path.join(runtime.root, "frozen.sock")
-    with socket.socket(socket.AF_UNIX) as listener, contextlib.ExitStack() as clients:
-        listener.bind(path)
-        listener.listen(0)
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                client = clients.enter_context(socket.socket(socket.AF_UNIX))
-                client.setblocking(False)
-                client.connect(path)
-        done = node.call("pods", "--cri-socket=/frozen.sock", "--api-timeout=200ms")
-    assert (done.returncode, "connecting to" in done.stderr) == (2, True)
 
 
 def network_checks(node):

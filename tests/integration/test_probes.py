@@ -3,7 +3,6 @@
 
 import http.server
 import os
-import resource
 import socket
 import ssl
 import threading
@@ -154,27 +153,6 @@ def test_a_failing_probe_flips_the_node_at_once_and_recovery_flips_it_back(world
     marked = "dpu.k8s.ovn.org/host-checked"  # the host's
     left = {"dpu.k8s.ovn.org/boot-id", "dpu.k8s.ovn.org/agent-version", marked}
     assert set(target.lease()["metadata"]["annotations"]) == left
-
-
-@pytest.mark.parametrize("side", ["dpu", "host"])
-def test_a_lack_of_descriptors_of_our_own_accuses_no_dpu(world, kubelet_root, side):
-    probes = [FileProbe(kubelet_root), HttpProbe(kubelet_root)]  # short: a host's has 95 bytes
-    words = {"probe": [f"interval=100ms,timeout=1s,failures=2;{p.text}" for p in probes]}
-    host = world.host(**(words if side == "host" else {}))
-    dpu = world.dpu(**(words if side == "dpu" else {}))
-    world.wait_state("Ready")
-    agent = dpu if side == "dpu" else host
-    if side == "host":
-        world.wait_record(lambda r: list(r["hostProbes"].values()) == ["well", "well"])
-    plenty = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (3, plenty[1]))
-    agent.wait_log(SOON_S, mod="probe", level="warn", msg="could not be run")
-    world.never_state("NotReady", 1)
-    resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, plenty)
-    world.wait_renewals()
-    probes[0].hurt()
-    world.wait_state("NotReady")
-    probes[1].close()
 
 
 def test_a_certificate_of_nobody_we_know_is_no_answer(world, target, tmp_path):

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two host agents on one node, as in a rolling update: one writes the record, one waits for its lock."""
 
-import os
 import socket
 import time
 
 import pytest
-from dpu_testing.process import clean_env, run
+from dpu_testing.process import clean_env
 from dpu_testing.wait import never, until
 from test_http import Page
 from world import SOON_S
@@ -68,22 +67,6 @@ def test_the_one_that_waits_is_ready_to_systemd_and_ends_when_told(world, tmp_pa
         new = world.host(env=env)
         assert b"READY=1" in listener.recv(4096)
     assert new.stop() == 0
-
-
-def test_both_are_known_to_the_kubelet_under_names_of_their_own(world, kubelet_root):
-    old = world.host(dra="on", kubelet_root_dir=kubelet_root, dra_rolling_update_uid="aaaa")
-    world.dpu()
-    world.wait_state("Ready")
-    new = world.host(dra="on", kubelet_root_dir=kubelet_root, dra_rolling_update_uid="bbbb")
-    path = os.path.join(kubelet_root, "plugins", "dpu.k8s.ovn.org", "dra-bbbb.sock")
-    until(lambda: os.path.exists(path), SOON_S, "its sockets")
-    waits(new)
-    watch = [world.binaries.path("dpuctl"), "dra", "watch", "--once", f"--socket={path}"]
-    until(lambda: run(watch).returncode == 0, SOON_S, "Healthy, as the writer says")
-    old.stop()
-    wait_writer(world, new)
-    assert os.path.exists(path)
-    new.stop()
 
 
 @pytest.fixture
