@@ -19,11 +19,26 @@
 #include <sys/wait.h>
 #include <time.h>
 
+enum {
+    DELEGATE_TYPE_BYTES = NAME_MAX + 1,               /* it is the name of a file */
+    DELEGATE_CONF_MAX_BYTES = 2 * CONF_MAX_BYTES + 2, /* both parts, and brackets */
+    DELEGATE_BUSY_TRIES = 20, /* "text file busy" is an installer at work: wait for it */
+    DELEGATE_BUSY_PAUSE_MS = 100,
+    /* Of an answer: a list of versions, or an error whose text goes into the Node's condition. */
+    DELEGATE_ANSWER_MAX_BYTES = 64 << 10,
+    DELEGATE_WORDS_MAX_BYTES = 64 << 10, /* of its stderr; what goes beyond is dropped */
+    DELEGATE_VERSION_MS = 5000,
+    /* Together well below the 30 s after which the kubelet takes the runtime itself for dead:
+     * runtimes ask STATUS every few seconds, and containerd without a deadline of its own. */
+    DELEGATE_STATUS_MS = 10000,
+    /* Of one plugin in a list; the kubelet gives the runtime as much for all of them. */
+    DELEGATE_DEL_MS = 120000,
+    QUOTES_BYTES = 2,
+};
+
 /* ---- its configuration ----------------------------------------------------------------------- */
 
 #define OWN_TYPE "dpu-gate"
-
-enum { QUOTES_BYTES = 2 };
 
 struct member {
     struct json_slice key;
@@ -103,16 +118,16 @@ static int conf_check_type(struct cni_call *c, struct json_slice delegate,
     struct json_slice type;
     struct json_slice own_type;
     if (!json_scan_field(delegate, "type", &type) || type.len <= QUOTES_BYTES) {
-        return cni_fail(c, invalid, "", "the delegate has no type");
+        return cni_fail(c, invalid, "the delegate has no type");
     }
     if (type.len - QUOTES_BYTES >= DELEGATE_TYPE_BYTES) {
-        return cni_fail(c, invalid, "",
+        return cni_fail(c, invalid,
                         "the delegate's type is of %zu bytes, the name of a program has at most %d",
                         type.len - QUOTES_BYTES, DELEGATE_TYPE_BYTES - 1);
     }
     if (!json_scan_text(type, out_type, DELEGATE_TYPE_BYTES) || strchr(out_type, '/') ||
         text_equal(out_type, ".") || text_equal(out_type, "..")) {
-        return cni_fail(c, invalid, "", "invalid plugin name: %s", out_type);
+        return cni_fail(c, invalid, "invalid plugin name: %s", out_type);
     }
     if (json_scan_field(c->object, "type", &own_type)) {
         (void)json_scan_text(own_type, own, sizeof(own)); /* a longer one is not the delegate's */
@@ -121,7 +136,7 @@ static int conf_check_type(struct cni_call *c, struct json_slice delegate,
     if (text_equal(out_type, OWN_TYPE) || text_equal(out_type, own) ||
         json_scan_member(delegate, "delegateConf").len > 0) {
         return cni_fail(
-            c, invalid, "",
+            c, invalid,
             "the delegate '%s' is " OWN_TYPE " itself, or has a delegateConf of its own", out_type);
     }
     return 0;
@@ -134,12 +149,19 @@ static bool conf_is_usable(struct json_slice plugin)
            !json_scan_equals(type, OWN_TYPE) && json_scan_member(plugin, "delegateConf").len == 0;
 }
 
-int delegate_conf_make(struct cni_call *c, struct json_slice delegate, struct buf *out,
-                       char out_type[static DELEGATE_TYPE_BYTES])
+/*
+ * Appends the configuration of the plugin `delegate` to `out`, whose bound has to be
+ * DELEGATE_CONF_MAX_BYTES: the original one with its own type, and from ours what the runtime put
+ * there and every key that neither we nor the delegate know. Each member's bytes are as they were;
+ * of two of the same name the last counts, and they are sorted, as the CNI library does it for a
+ * plugin of its own. A delegate that is ourselves is refused.
+ */
+static int delegate_conf_make(struct cni_call *c, struct json_slice delegate, struct buf *out,
+                              char out_type[static DELEGATE_TYPE_BYTES])
 {
     struct err e = ERR_INIT;
     if (conf_merge(c->object, delegate, out, &e) != 0) {
-        return cni_fail(c, CNI_IO_FAILURE, "", "making the delegate's configuration: %s", e.msg);
+        return cni_fail(c, CNI_IO_FAILURE, "making the delegate's configuration: %s", e.msg);
     }
     struct json_slice made = {.at = buf_text(out), .len = out->len};
     return conf_check_type(c, made, out_type);
@@ -147,7 +169,8 @@ int delegate_conf_make(struct cni_call *c, struct json_slice delegate, struct bu
 
 /* ---- which it is ----------------------------------------------------------------------------- */
 
-struct json_slice delegate_plugin(const struct cni_call *c, size_t index)
+/* `index` < c->plugin_count. */
+static struct json_slice delegate_plugin(const struct cni_call *c, size_t index)
 {
     bool is_list = json_scan_kind(c->plugins) == JSON_KIND_ARRAY;
     return is_list ? json_scan_item(c->plugins, index) : c->plugins;
@@ -161,14 +184,14 @@ static int take_plugins(struct cni_call *c, struct json_slice object, const char
     c->plugins = is_list ? plugins : object;
     c->plugin_count = is_list ? json_scan_count(plugins) : plugins.len == 0;
     if (c->plugin_count == 0 || (c->plugin_count > 1 && c->verb != CNI_DEL)) {
-        return cni_fail(c, CNI_INVALID_CONFIG, "",
+        return cni_fail(c, CNI_INVALID_CONFIG,
                         "%s lists %zu plugins: exactly one can be wrapped, put dpu-gate first in "
                         "the list instead",
                         name, c->plugin_count);
     }
     for (size_t i = 0; i < c->plugin_count; i++) {
         if (!conf_is_usable(delegate_plugin(c, i))) {
-            return cni_fail(c, CNI_INVALID_CONFIG, "",
+            return cni_fail(c, CNI_INVALID_CONFIG,
                             "plugin %zu of %s has no type, or is dpu-gate itself", i, name);
         }
     }
@@ -188,18 +211,24 @@ static int take_file(struct cni_call *c)
     int rc = file_read(path, &c->delegate_file, &e); /* it may be a link */
     if (rc != 0) {
         /* Its owner writes it when it is ready: worth another try. */
-        return cni_fail(c, rc == ERR_LIMIT ? CNI_INVALID_CONFIG : CNI_TRY_AGAIN_LATER, "",
+        return cni_fail(c, rc == ERR_LIMIT ? CNI_INVALID_CONFIG : CNI_TRY_AGAIN_LATER,
                         "delegateConf cannot be read: %s", e.msg);
     }
     rc = json_scan_check(buf_text(&c->delegate_file), c->delegate_file.len, &object, &e);
     if (rc != 0 || json_scan_kind(object) != JSON_KIND_OBJECT) {
-        return cni_fail(c, CNI_DECODING_FAILURE, "", "%s: %s", name,
+        return cni_fail(c, CNI_DECODING_FAILURE, "%s: %s", name,
                         rc == 0 ? "it is not an object" : e.msg);
     }
     return take_plugins(c, object, name);
 }
 
-int delegate_find_plugins(struct cni_call *c)
+/*
+ * Which plugins are behind the gate: the one in `delegate`, or what the file `delegateConf` holds
+ * now. That file may be gone, renamed or broken when a pod is removed, and then DEL would fail for
+ * good: the verbs that are not gated take the copy in `lastDelegate` instead. It may also have
+ * become a list since the pod was added: DEL goes through all of it.
+ */
+static int delegate_find_plugins(struct cni_call *c)
 {
     struct json_slice last = json_scan_member(c->object, "lastDelegate");
     c->plugins = json_scan_member(c->object, "delegate");
@@ -219,7 +248,9 @@ int delegate_find_plugins(struct cni_call *c)
 
 /* ---- taking our place ------------------------------------------------------------------------ */
 
-int delegate_find(struct cni_call *c, const char *type, char out_file[static PATH_MAX])
+/* Finds the plugin `type` along CNI_PATH: the first regular file of that name; empty and relative
+ * elements are skipped, and finding ourselves is an error. */
+static int delegate_find(struct cni_call *c, const char *type, char out_file[static PATH_MAX])
 {
     struct stat own;
     struct stat found;
@@ -237,15 +268,15 @@ int delegate_find(struct cni_call *c, const char *type, char out_file[static PAT
         }
         if (usable && stat(out_file, &found) == 0 && S_ISREG(found.st_mode)) {
             if (know_own && found.st_dev == own.st_dev && found.st_ino == own.st_ino) {
-                return cni_fail(c, CNI_INVALID_CONFIG, "", "the delegate '%s' is dpu-gate itself",
+                return cni_fail(c, CNI_INVALID_CONFIG, "the delegate '%s' is dpu-gate itself",
                                 out_file);
             }
             return 0;
         }
         at += len + (at[len] == ':');
     }
-    return shown[0] == '\0' ? cni_fail(c, CNI_IO_FAILURE, "", "no paths provided")
-                            : cni_fail(c, CNI_IO_FAILURE, "",
+    return shown[0] == '\0' ? cni_fail(c, CNI_IO_FAILURE, "no paths provided")
+                            : cni_fail(c, CNI_IO_FAILURE,
                                        "failed to find plugin \"%s\" in path [%s]", type, shown);
 }
 
@@ -286,14 +317,15 @@ static int exec_patiently(const char *file)
 static int fail_to_run(struct cni_call *c, const char *file, int sys_errno)
 {
     int code = sys_errno == ETXTBSY ? CNI_TRY_AGAIN_LATER : CNI_IO_FAILURE;
-    return cni_fail(c, code, "", "running the delegate '%s': %s", file, strerrordesc_np(sys_errno));
+    return cni_fail(c, code, "running the delegate '%s': %s", file, strerrordesc_np(sys_errno));
 }
 
-int delegate_exec(struct cni_call *c, const char *file, const struct buf *config)
+/* Becomes the plugin. Returns only on failure. */
+static int delegate_exec(struct cni_call *c, const char *file, const struct buf *config)
 {
     CLEANUP(fd) int fd = config_fd(config);
     if (fd < 0 || dup2(fd, STDIN_FILENO) < 0) {
-        return cni_fail(c, CNI_IO_FAILURE, "", "preparing the configuration of '%s': %s", file,
+        return cni_fail(c, CNI_IO_FAILURE, "preparing the configuration of '%s': %s", file,
                         strerrordesc_np(errno));
     }
     return fail_to_run(c, file, exec_patiently(file));
@@ -305,6 +337,19 @@ enum {
     FIRST_LOOK_NS = 50000, /* between two looks whether a child has ended; it doubles */
     LAST_LOOK_NS = 10000000,
     KILLED_LOOKS = 50, /* for a killed child to go; one that hangs in the kernel stays behind */
+};
+
+struct delegate_question {
+    const char *file;
+    const char *verb; /* CNI_COMMAND */
+    const struct buf *config;
+    int deadline_ms;
+    bool is_quiet; /* what it says on stderr is not passed on */
+
+    /* The answer. */
+    char text[DELEGATE_ANSWER_MAX_BYTES];
+    size_t len;      /* if all of it, it may have said more, and was ended */
+    int wait_status; /* as waitpid has it */
 };
 
 struct child {
@@ -421,9 +466,8 @@ static int child_collect(struct cni_call *c, struct delegate_question *q, struct
         return fail_to_run(c, q->file, sys_errno);
     }
     if (!is_run || !child_hear_out(q, child, deadline)) {
-        return cni_fail(c, CNI_TRY_AGAIN_LATER, "",
-                        "the delegate '%s' did not answer %s within %d ms", q->file, q->verb,
-                        q->deadline_ms);
+        return cni_fail(c, CNI_TRY_AGAIN_LATER, "the delegate '%s' did not answer %s within %d ms",
+                        q->file, q->verb, q->deadline_ms);
     }
     return 0;
 }
@@ -451,7 +495,10 @@ static bool open_pipe(int ends[2])
     return pipe2(ends, O_CLOEXEC) == 0 && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0;
 }
 
-int delegate_ask(struct cni_call *c, struct delegate_question *q)
+/* Runs it as a child, which dies with us: its answer is collected, what it says on stderr passed
+ * on, and after the deadline it is ended with its process group, which is an error. Both go through
+ * pipes of ours: nothing that it leaves behind keeps our caller waiting for the end of his. */
+static int delegate_ask(struct cni_call *c, struct delegate_question *q)
 {
     pid_t parent = getpid();
     CLEANUP(child)
@@ -473,8 +520,8 @@ int delegate_ask(struct cni_call *c, struct delegate_question *q)
         child_become(q, &child, parent);
     }
     if (child.pid < 0) {
-        return cni_fail(c, CNI_IO_FAILURE, "", "asking the delegate '%s' for %s: %s", q->file,
-                        q->verb, strerrordesc_np(errno));
+        return cni_fail(c, CNI_IO_FAILURE, "asking the delegate '%s' for %s: %s", q->file, q->verb,
+                        strerrordesc_np(errno));
     }
     close_end(&child.answer[1]); /* or their end would never be seen */
     close_end(&child.words[1]);
@@ -505,13 +552,15 @@ static bool has_new_version(const struct delegate_question *q)
 static int check_end(struct cni_call *c, const struct delegate_question *q)
 {
     if (q->len < sizeof(q->text) && !WIFEXITED(q->wait_status)) {
-        return cni_fail(c, CNI_IO_FAILURE, "", "the delegate '%s' was ended by signal %d", q->file,
+        return cni_fail(c, CNI_IO_FAILURE, "the delegate '%s' was ended by signal %d", q->file,
                         WTERMSIG(q->wait_status));
     }
     return 0;
 }
 
-int delegate_ask_versions(struct cni_call *c, const char *file, bool *out)
+/* *out: does its answer to VERSION name 1.1.0 or later, so that it knows STATUS and GC? One that
+ * answers anything else is taken for an old one. */
+static int delegate_ask_versions(struct cni_call *c, const char *file, bool *out)
 {
     char text[] = "{\"cniVersion\":\"" CNI_VERSION_CURRENT "\"}";
     const struct buf config = {.data = text, .len = sizeof(text) - 1};
@@ -534,7 +583,7 @@ static int ask_whole(struct cni_call *c, struct delegate_question *q)
         return c->code;
     }
     if (q->len == sizeof(q->text)) {
-        return cni_fail(c, CNI_IO_FAILURE, "",
+        return cni_fail(c, CNI_IO_FAILURE,
                         "the delegate '%s' answered %s with %zu bytes or more: less are taken",
                         q->file, q->verb, q->len);
     }
@@ -548,12 +597,14 @@ static int ask_whole(struct cni_call *c, struct delegate_question *q)
 static int pass_on(struct cni_call *c, const struct delegate_question *q)
 {
     if (reply_bytes(q->text, q->len) != EXIT_SUCCESS) {
-        return cni_fail(c, CNI_IO_FAILURE, "", "passing the delegate's answer on failed");
+        return cni_fail(c, CNI_IO_FAILURE, "passing the delegate's answer on failed");
     }
     return 0;
 }
 
-int delegate_ask_status(struct cni_call *c, const char *file, const struct buf *config)
+/* Passes its answer on to our stdout, and its exit status to the call's. An error of one that does
+ * not know STATUS is none. */
+static int delegate_ask_status(struct cni_call *c, const char *file, const struct buf *config)
 {
     struct delegate_question q = {
         .file = file, .verb = "STATUS", .config = config, .deadline_ms = DELEGATE_STATUS_MS};

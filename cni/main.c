@@ -64,8 +64,9 @@ static int gate(struct cni_call *c)
     if (!decision.admit) {
         int status = gate_status_code(&decision);
         int most = status > c->status_code ? status : c->status_code;
-        return cni_fail(c, c->verb == CNI_STATUS ? most : CNI_TRY_AGAIN_LATER, decision.details,
-                        NAMES_NOT_READY_PREFIX "%s", decision.message);
+        cni_fail(c, c->verb == CNI_STATUS ? most : CNI_TRY_AGAIN_LATER, NAMES_NOT_READY_PREFIX "%s",
+                 decision.message);
+        return cni_explain(c, decision.details);
     }
     if (decision.note[0] != '\0') {
         (void)fprintf(stderr, "dpu-gate: %s\n", decision.note); /* a note, no more */
@@ -84,7 +85,7 @@ static int check_netns(struct cni_call *c)
                 stat(c->netns, &given) == 0 && own.st_dev == given.st_dev &&
                 own.st_ino == given.st_ino;
     if (same) {
-        return cni_fail(c, CNI_INVALID_NETNS, "",
+        return cni_fail(c, CNI_INVALID_NETNS,
                         "plugin's netns and netns from CNI_NETNS should not be the same");
     }
     return 0;
@@ -98,13 +99,13 @@ static int pass_result_on(struct cni_call *c)
     if (json_scan_kind(previous) != JSON_KIND_OBJECT) {
         previous = (struct json_slice){.at = NULL};
         if (cni_version_at_least(c->version, "0.3.0", &can_be_empty, NULL) == 0 && !can_be_empty) {
-            return cni_fail(c, CNI_INVALID_CONFIG, "",
+            return cni_fail(c, CNI_INVALID_CONFIG,
                             "cniVersion %s has no empty result: use dpu-gate with a delegate",
                             c->version);
         }
     }
     if (reply_result(c, previous) != EXIT_SUCCESS) {
-        return cni_fail(c, CNI_IO_FAILURE, "", "writing the result failed");
+        return cni_fail(c, CNI_IO_FAILURE, "writing the result failed");
     }
     return 0;
 }
@@ -145,7 +146,7 @@ static int run(struct cni_call *c)
         return c->code;
     }
     if (c->verb == CNI_VERB_UNKNOWN) {
-        return cni_fail(c, CNI_INVALID_ENVIRONMENT, "", "unknown CNI_COMMAND: %s", c->command);
+        return cni_fail(c, CNI_INVALID_ENVIRONMENT, "unknown CNI_COMMAND: %s", c->command);
     }
     if (conf_check_version(c) != 0 || conf_read_options(c) != 0 ||
         (cni_is_gated(c->verb) && gate(c) != 0)) {

@@ -20,7 +20,7 @@
 /* An error's texts, of which each byte may need an escape of two, and what is around them. */
 enum { REPLY_BYTES = 2 * (CNI_MSG_BYTES + CNI_DETAILS_BYTES) + 1024 };
 
-int cni_fail(struct cni_call *c, int code, const char *details, const char *fmt, ...)
+int cni_fail(struct cni_call *c, int code, const char *fmt, ...)
 {
     char msg[CNI_MSG_BYTES];
     va_list ap;
@@ -28,9 +28,15 @@ int cni_fail(struct cni_call *c, int code, const char *details, const char *fmt,
     (void)vsnprintf(msg, sizeof(msg), fmt, ap); /* truncation is the bound */
     va_end(ap);
     c->code = code;
+    c->details[0] = '\0';
     text_sanitize(c->msg, sizeof(c->msg), msg, strlen(msg));
-    text_sanitize(c->details, sizeof(c->details), details, strlen(details));
     return code;
+}
+
+int cni_explain(struct cni_call *c, const char *details)
+{
+    text_sanitize(c->details, sizeof(c->details), details, strlen(details));
+    return c->code;
 }
 
 void cni_call_fini(struct cni_call *c)
@@ -189,9 +195,11 @@ static bool is_identifier(const char *text)
 
 static int check_container_id(struct cni_call *c)
 {
-    return is_identifier(c->container_id) ? 0
-                                          : cni_fail(c, CNI_INVALID_ENVIRONMENT, c->container_id,
-                                                     "invalid characters in containerID");
+    if (is_identifier(c->container_id)) {
+        return 0;
+    }
+    cni_fail(c, CNI_INVALID_ENVIRONMENT, "invalid characters in containerID");
+    return cni_explain(c, c->container_id);
 }
 
 /* Of Unicode. `s` is not empty. */
@@ -215,15 +223,15 @@ static int check_ifname(struct cni_call *c)
     const char *name = c->ifname;
     const int code = CNI_INVALID_ENVIRONMENT;
     if (strlen(name) > IFNAME_MAX_BYTES) {
-        return cni_fail(c, code, "interface name should be less than 16 characters",
-                        "interface name is too long");
+        cni_fail(c, code, "interface name is too long");
+        return cni_explain(c, "interface name should be less than 16 characters");
     }
     if (text_equal(name, ".") || text_equal(name, "..")) {
-        return cni_fail(c, code, "", "interface name is . or ..");
+        return cni_fail(c, code, "interface name is . or ..");
     }
     for (const char *at = name; *at; at++) {
         if (*at == '/' || *at == ':' || is_white_space(at)) {
-            return cni_fail(c, code, "", "interface name contains / or : or whitespace characters");
+            return cni_fail(c, code, "interface name contains / or : or whitespace characters");
         }
     }
     return 0;
@@ -266,8 +274,7 @@ int cni_read_env(struct cni_call *c)
         }
     }
     if (missing[0] != '\0') {
-        return cni_fail(c, CNI_INVALID_ENVIRONMENT, "", "required env variables [%s] missing",
-                        missing);
+        return cni_fail(c, CNI_INVALID_ENVIRONMENT, "required env variables [%s] missing", missing);
     }
     c->netns_override = text_equal(override, "1") || strcasecmp(override, "TRUE") == 0;
     return 0;
@@ -284,16 +291,17 @@ static int check_name(struct cni_call *c)
 {
     struct json_slice name;
     if (!json_scan_field(c->object, "name", &name)) {
-        return cni_fail(c, CNI_DECODING_FAILURE, "",
+        return cni_fail(c, CNI_DECODING_FAILURE,
                         "error unmarshall network config: name is not a string");
     }
     if (name.len <= QUOTES_BYTES) {
-        return cni_fail(c, CNI_INVALID_CONFIG, "", "missing network name");
+        return cni_fail(c, CNI_INVALID_CONFIG, "missing network name");
     }
     CLEANUP(free) char *text = mem_alloc(LOSSY_BYTES * name.len);
     bool is_whole = json_scan_text(name, text, LOSSY_BYTES * name.len);
     if (!is_whole || !is_identifier(text)) {
-        return cni_fail(c, CNI_INVALID_CONFIG, text, "invalid characters found in network name");
+        cni_fail(c, CNI_INVALID_CONFIG, "invalid characters found in network name");
+        return cni_explain(c, text);
     }
     return 0;
 }
@@ -303,12 +311,12 @@ int conf_read(struct cni_call *c, int fd)
     struct err e = ERR_INIT;
     buf_init(&c->text, CONF_MAX_BYTES);
     if (file_read_fd(fd, "stdin", &c->text, &e) != 0) {
-        return cni_fail(c, CNI_IO_FAILURE, "", "error reading from stdin: %s", e.msg);
+        return cni_fail(c, CNI_IO_FAILURE, "error reading from stdin: %s", e.msg);
     }
     int rc = json_scan_check(buf_text(&c->text), c->text.len, &c->object, &e);
     enum json_kind kind = rc == 0 ? json_scan_kind(c->object) : JSON_KIND_ABSENT;
     if (kind != JSON_KIND_OBJECT && kind != JSON_KIND_NULL) {
-        return cni_fail(c, CNI_DECODING_FAILURE, "", "error unmarshall network config: %s",
+        return cni_fail(c, CNI_DECODING_FAILURE, "error unmarshall network config: %s",
                         rc == 0 ? "it is not an object" : e.msg);
     }
     text_format(c->version, sizeof(c->version), "%s", CNI_VERSION_DEFAULT);
@@ -322,7 +330,7 @@ int conf_check_version(struct cni_call *c)
     bool spoken = true;
     struct json_slice version;
     if (!json_scan_field(c->object, "cniVersion", &version)) {
-        return cni_fail(c, CNI_DECODING_FAILURE, "",
+        return cni_fail(c, CNI_DECODING_FAILURE,
                         "decoding version from network config: cniVersion is not a string");
     }
     if (version.len > QUOTES_BYTES) {
@@ -331,10 +339,10 @@ int conf_check_version(struct cni_call *c)
     if (verbs[c->verb].since) {
         if (cni_version_at_least(c->version, verbs[c->verb].since, &allowed, &e) != 0 ||
             cni_version_at_least(CNI_VERSION_CURRENT, c->version, &spoken, &e) != 0) {
-            return cni_fail(c, CNI_DECODING_FAILURE, "", "%s", e.msg);
+            return cni_fail(c, CNI_DECODING_FAILURE, "%s", e.msg);
         }
         if (!allowed || !spoken) {
-            return cni_fail(c, CNI_INCOMPATIBLE_VERSION, "", "%s version does not allow %s",
+            return cni_fail(c, CNI_INCOMPATIBLE_VERSION, "%s version does not allow %s",
                             allowed ? "plugin" : "config", verbs[c->verb].name);
         }
     }
@@ -343,7 +351,8 @@ int conf_check_version(struct cni_call *c)
         text_format(details, sizeof(details),
                     "config is \"%.40s\", plugin supports [\"" CNI_VERSIONS("\" \"") "\"]",
                     c->version);
-        return cni_fail(c, CNI_INCOMPATIBLE_VERSION, details, "incompatible CNI versions");
+        cni_fail(c, CNI_INCOMPATIBLE_VERSION, "incompatible CNI versions");
+        return cni_explain(c, details);
     }
     return 0;
 }
@@ -375,7 +384,7 @@ static int check_spelling(struct cni_call *c)
             const char *name = own_keys[i].name;
             if ((cni_is_gated(c->verb) || !own_keys[i].is_of_gate) &&
                 json_scan_folds(w.key, name) && !json_scan_equals(w.key, name)) {
-                return cni_fail(c, CNI_INVALID_CONFIG, "", "unknown key '%.*s': did you mean '%s'?",
+                return cni_fail(c, CNI_INVALID_CONFIG, "unknown key '%.*s': did you mean '%s'?",
                                 (int)w.key.len - 2, w.key.at + 1, name);
             }
         }
@@ -392,11 +401,11 @@ static int read_path(struct cni_call *c, const char *name, char out[static PATH_
         return 0;
     }
     if (json_scan_kind(value) == JSON_KIND_TEXT && value.len - QUOTES_BYTES >= PATH_MAX) {
-        return cni_fail(c, CNI_INVALID_CONFIG, "", "%s is of %zu bytes, a path has at most %d",
-                        name, value.len - QUOTES_BYTES, PATH_MAX - 1);
+        return cni_fail(c, CNI_INVALID_CONFIG, "%s is of %zu bytes, a path has at most %d", name,
+                        value.len - QUOTES_BYTES, PATH_MAX - 1);
     }
     if (!json_scan_text(value, path, PATH_MAX) || path[0] != '/') {
-        return cni_fail(c, CNI_INVALID_CONFIG, "", "%s must be an absolute path", name);
+        return cni_fail(c, CNI_INVALID_CONFIG, "%s must be an absolute path", name);
     }
     memcpy(out, path, sizeof(path));
     return 0;
@@ -410,7 +419,7 @@ static int read_gate_options(struct cni_call *c)
     text_format(c->readiness_file, sizeof(c->readiness_file), "%s", NAMES_READINESS_FILE);
     c->status_code = is_limited ? CNI_LIMITED_CONNECTIVITY : CNI_NOT_AVAILABLE;
     if (!is_limited && !is_default) {
-        return cni_fail(c, CNI_INVALID_CONFIG, "", "statusCode must be 50 or 51");
+        return cni_fail(c, CNI_INVALID_CONFIG, "statusCode must be 50 or 51");
     }
     return read_path(c, "readinessFile", c->readiness_file);
 }
@@ -425,11 +434,10 @@ int conf_read_options(struct cni_call *c)
     }
     c->code = 0; /* elsewhere the defaults will do */
     if (delegate.len > 0 && has_file) {
-        return cni_fail(c, CNI_INVALID_CONFIG, "", "delegate and delegateConf exclude each other");
+        return cni_fail(c, CNI_INVALID_CONFIG, "delegate and delegateConf exclude each other");
     }
     if (delegate.len > 0 && json_scan_kind(delegate) != JSON_KIND_OBJECT) {
-        return cni_fail(c, CNI_INVALID_CONFIG, "",
-                        "delegate must be a plugin's configuration object");
+        return cni_fail(c, CNI_INVALID_CONFIG, "delegate must be a plugin's configuration object");
     }
     c->is_wrapping = delegate.len > 0 || has_file;
     return read_path(c, "delegateConf", path);

@@ -81,8 +81,9 @@ struct cni_call {
 };
 
 /* Makes the call's error and returns its code, so that "return cni_fail(...)" is one line. */
-int cni_fail(struct cni_call *c, int code, const char *details, const char *fmt, ...)
-    PRINTF_LIKE(4, 5);
+int cni_fail(struct cni_call *c, int code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Adds details to the error, and returns its code. */
+int cni_explain(struct cni_call *c, const char *details);
 void cni_call_fini(struct cni_call *c); /* accepts a zeroed one */
 
 /* Is this a verb that asks the readiness record? */

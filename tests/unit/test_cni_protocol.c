@@ -383,11 +383,12 @@ TEST(error_is_an_object_with_exit_status_one)
 {
     char out[OUTPUT_BYTES];
     struct cni_call c = {.version = "1.0.0"};
-    assert_int_equal(cni_fail(&c, CNI_TRY_AGAIN_LATER, "", "DPU Not Ready: %s", "dead"), 11);
+    assert_int_equal(cni_fail(&c, CNI_TRY_AGAIN_LATER, "DPU Not Ready: %s", "dead"), 11);
     assert_int_equal(capture(put_error, &c, NULL, out), EXIT_FAILURE);
     assert_string_equal(out, "{\n    \"cniVersion\": \"1.0.0\",\n    \"code\": 11,\n"
                              "    \"msg\": \"DPU Not Ready: dead\"\n}\n");
-    (void)cni_fail(&c, CNI_NOT_AVAILABLE, "more", "msg");
+    (void)cni_fail(&c, CNI_NOT_AVAILABLE, "msg");
+    assert_int_equal(cni_explain(&c, "more"), CNI_NOT_AVAILABLE);
     assert_int_equal(capture(put_error, &c, NULL, out), EXIT_FAILURE);
     assert_non_null(strstr(out, "\"code\": 50"));
     assert_non_null(strstr(out, "\"details\": \"more\""));
@@ -402,7 +403,8 @@ TEST(any_text_becomes_valid_bounded_json)
     memset(endless, 'x', sizeof(endless) - 1);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct cni_call c = {.version = "1.0.0"};
-        (void)cni_fail(&c, CNI_INVALID_CONFIG, texts[i], "about %s", texts[i]);
+        (void)cni_fail(&c, CNI_INVALID_CONFIG, "about %s", texts[i]);
+        (void)cni_explain(&c, texts[i]);
         assert_int_equal(capture(put_error, &c, NULL, out), EXIT_FAILURE);
         struct json_slice json;
         char msg[CNI_MSG_BYTES];
