@@ -231,16 +231,6 @@ static void note_add(struct renewer *r, enum renewer_note_kind kind, const struc
  * deadline goes on beside the next try for the whole budget, so that a slow API server, or a slow
  * name server, does not fail for ever. */
 
-static int64_t min_ns(int64_t a_ns, int64_t b_ns)
-{
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
-static int64_t max_ns(int64_t a_ns, int64_t b_ns)
-{
-    return a_ns > b_ns ? a_ns : b_ns;
-}
-
 int64_t renewer_budget_ns(const struct renewer *r)
 {
     int64_t interval_ns = r->config.interval_ns;
@@ -249,21 +239,11 @@ int64_t renewer_budget_ns(const struct renewer *r)
     return duration_ns > interval_ns ? duration_ns - interval_ns : duration_ns;
 }
 
-/* Before try `count`: the first span, doubled each time, up to the cap. */
-static int64_t doubled_ns(int64_t first_ns, uint32_t count, int64_t cap_ns)
-{
-    int64_t span_ns = first_ns;
-    for (uint32_t i = 1; i < count && span_ns < cap_ns; i++) {
-        span_ns = mono_ns_mul(span_ns, 2);
-    }
-    return min_ns(span_ns, cap_ns);
-}
-
 int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
 {
-    int64_t cap_ns = min_ns(r->config.interval_ns, RENEWER_BACKOFF_MAX_NS);
-    int64_t wait_ns = min_ns(RENEWER_BACKOFF_MIN_NS, renewer_budget_ns(r) / 15);
-    return doubled_ns(wait_ns, failures, cap_ns);
+    int64_t cap_ns = mono_ns_min(r->config.interval_ns, RENEWER_BACKOFF_MAX_NS);
+    int64_t wait_ns = mono_ns_min(RENEWER_BACKOFF_MIN_NS, renewer_budget_ns(r) / 15);
+    return mono_ns_doubled(wait_ns, failures, cap_ns);
 }
 
 /* The deadline while all is well. */
@@ -271,7 +251,8 @@ static int64_t first_deadline_ns(const struct renewer *r)
 {
     int64_t waits_ns = renewer_backoff_ns(r, 1) + renewer_backoff_ns(r, 2);
     int64_t share_ns = (renewer_budget_ns(r) - waits_ns) / RENEWER_TRIES;
-    return max_ns(min_ns(share_ns, lease_pace_deadline_ns(r->config.interval_ns)), NS_PER_MS);
+    return mono_ns_max(mono_ns_min(share_ns, lease_pace_deadline_ns(r->config.interval_ns)),
+                       NS_PER_MS);
 }
 
 int64_t renewer_deadline_ns(const struct renewer *r)
@@ -284,7 +265,7 @@ int64_t renewer_lasting_ns(const struct renewer *r)
 {
     bool is_slow = r->failures >= RENEWER_TRIES;
     int64_t least_ns = is_slow ? RENEWER_LASTING_SLOW_NS : RENEWER_LASTING_MIN_NS;
-    return max_ns(min_ns(renewer_budget_ns(r), RENEWER_LASTING_MAX_NS), least_ns);
+    return mono_ns_max(mono_ns_min(renewer_budget_ns(r), RENEWER_LASTING_MAX_NS), least_ns);
 }
 
 /* The first slot of the cadence after `now`. The cadence starts with the first call, shifted to be
@@ -428,7 +409,7 @@ static void lease_miss(struct renewer *r, const struct step *s)
 /* An API server that has just started denies everything until it has read its rules. */
 static int64_t denied_pause_ns(const struct renewer *r)
 {
-    return doubled_ns(r->config.interval_ns, r->create_denials, RENEWER_CREATE_DENIED_NS);
+    return mono_ns_doubled(r->config.interval_ns, r->create_denials, RENEWER_CREATE_DENIED_NS);
 }
 
 static void creation_failed(struct renewer *r, const struct step *s)
@@ -565,7 +546,8 @@ static uint32_t deadline_ms(const struct renewer *r, enum renewer_action action,
 {
     int64_t deadline_ns = action == RENEWER_CREATE ? renewer_lasting_ns(r) : renewer_deadline_ns(r);
     if (r->phase == RENEWER_STOPPING) {
-        deadline_ns = min_ns(deadline_ns, mono_since(r->stop_until, now) / 2); /* one more try */
+        deadline_ns =
+            mono_ns_min(deadline_ns, mono_since(r->stop_until, now) / 2); /* one more try */
     }
     return to_ms(deadline_ns);
 }
@@ -582,7 +564,7 @@ static void tell_flip(struct renewer *r, const struct step *s)
 {
     r->flipped = false;
     if (r->told != PROBE_HEALTH_UNKNOWN) {
-        r->flip_at = mono_add(s->event->now, min_ns(RENEWER_FLIP_NS, r->config.interval_ns));
+        r->flip_at = mono_add(s->event->now, mono_ns_min(RENEWER_FLIP_NS, r->config.interval_ns));
     }
     if (r->verdict == PROBE_UNHEALTHY && r->told != PROBE_UNHEALTHY) {
         note_add(r, RENEWER_NOTE_UNHEALTHY, s);
@@ -705,7 +687,7 @@ static void set_backoff(struct renewer *r, const struct renewer_event *event)
     int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
     if (event->retry_after_ms > 0) {
         int64_t asked_ns = mono_ns_mul(event->retry_after_ms, NS_PER_MS);
-        wait_ns = min_ns(mono_ns_add(asked_ns, wait_ns), longest_ns);
+        wait_ns = mono_ns_min(mono_ns_add(asked_ns, wait_ns), longest_ns);
     }
     if (event->http_status == HTTP_BAD_REQUEST || event->http_status == HTTP_UNPROCESSABLE) {
         wait_ns = longest_ns; /* the same words again would be refused again */

@@ -33,6 +33,15 @@ int64_t mono_ns_mul(int64_t a_ns, int64_t factor)
     return product;
 }
 
+int64_t mono_ns_doubled(int64_t first_ns, uint32_t count, int64_t cap_ns)
+{
+    int64_t span_ns = first_ns;
+    for (uint32_t i = 1; i < count && span_ns < cap_ns; i++) {
+        span_ns = mono_ns_mul(span_ns, 2);
+    }
+    return mono_ns_min(span_ns, cap_ns);
+}
+
 /* ---- RFC 3339 -------------------------------------------------------------------------------- */
 
 struct civil {
@@ -84,11 +93,11 @@ void rfc3339_format(struct wall t, bool micros, char out[static RFC3339_BYTES])
                 fraction);
 }
 
-static int days_in_month(int64_t year, int month)
+/* Days that a month does not have count on into the next one. */
+static bool is_date(struct civil c)
 {
-    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return days[month - 1] + (month == 2 && leap);
+    struct civil same = civil_from_days(days_from_civil(c));
+    return c.month >= 1 && c.month <= 12 && same.month == c.month && same.day == c.day;
 }
 
 /* The fields of a pattern: the digit i in it stands for a digit of out[i], 'T' for any separator of
@@ -152,9 +161,9 @@ int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e)
     int64_t offset;
     bool valid = read_fields(pattern, s, len, f);
     int64_t fraction_ns = valid ? read_fraction_ns(s + at, len - at, &fraction_len) : 0;
+    struct civil date = {.year = f[0], .month = f[1], .day = f[2]};
     valid = valid && read_offset_seconds(s + at + fraction_len, len - at - fraction_len, &offset) &&
-            f[1] >= 1 && f[1] <= 12 && f[2] >= 1 && f[2] <= days_in_month(f[0], f[1]) &&
-            f[3] < 24 && f[4] < 60 && f[5] <= 60;
+            is_date(date) && f[3] < 24 && f[4] < 60 && f[5] <= 60;
     if (!valid) {
         char shown[48];
         text_sanitize(shown, sizeof(shown), s, len);
@@ -162,7 +171,6 @@ int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e)
     }
     /* A leap second has no place in POSIX time: the one before it. */
     int64_t of_day = (int64_t)f[3] * 3600 + (int64_t)f[4] * 60 + (f[5] == 60 ? 59 : f[5]);
-    struct civil date = {.year = f[0], .month = f[1], .day = f[2]};
     int64_t seconds = days_from_civil(date) * 86400 + of_day - offset;
     if (seconds > INT64_MAX / NS_PER_SEC - 1 || seconds < INT64_MIN / NS_PER_SEC + 1) {
         return err_set(e, ERR_LIMIT, "time '%.*s' is out of range", (int)len, s);
@@ -189,22 +197,11 @@ void backoff_init(struct backoff *b, int64_t base_ns, int64_t cap_ns, uint64_t s
 
 int64_t backoff_next_ns(struct backoff *b, int64_t least_ns)
 {
-    int64_t bound_ns = b->base_ns;
-    for (uint32_t i = 0; i < b->failures && bound_ns < b->cap_ns; i++) {
-        bound_ns = mono_ns_mul(bound_ns, 2);
-    }
-    if (bound_ns > b->cap_ns) {
-        bound_ns = b->cap_ns;
-    }
-    if (b->failures < UINT32_MAX) {
-        b->failures++;
-    }
+    b->failures += b->failures < UINT32_MAX;
+    int64_t bound_ns = mono_ns_doubled(b->base_ns, b->failures, b->cap_ns);
     int64_t floor_ns = bound_ns / 10;
     int64_t wait_ns = floor_ns + prng_next(&b->random, bound_ns - floor_ns);
-    if (wait_ns < least_ns) {
-        wait_ns = least_ns;
-    }
-    return wait_ns > b->cap_ns ? b->cap_ns : wait_ns;
+    return mono_ns_min(mono_ns_max(wait_ns, least_ns), b->cap_ns);
 }
 
 void backoff_reset(struct backoff *b)

@@ -49,6 +49,9 @@ static inline int64_t mono_ns_max(int64_t a_ns, int64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
+/* Before try `count`, from 1: the first span, doubled for each further one, up to the cap. */
+int64_t mono_ns_doubled(int64_t first_ns, uint32_t count, int64_t cap_ns);
+
 static inline bool mono_is_never(struct mono t)
 {
     return t.ns == INT64_MAX;

@@ -129,16 +129,15 @@ NODISCARD int lease_repair(struct json_t *lease, const char *holder, uint32_t du
 static inline int64_t lease_pace_deadline_ns(int64_t renew_interval_ns)
 {
     int64_t two_ns = mono_ns_mul(renew_interval_ns, 2);
-    return two_ns < NS_PER_SEC ? NS_PER_SEC : two_ns > 5 * NS_PER_SEC ? 5 * NS_PER_SEC : two_ns;
+    return mono_ns_max(mono_ns_min(two_ns, 5 * NS_PER_SEC), NS_PER_SEC);
 }
 
 /* The longest such wait, where the API server has turned out slow: an interval less a second, if
  * that is longer. */
 static inline int64_t lease_pace_slow_deadline_ns(int64_t renew_interval_ns)
 {
-    int64_t deadline_ns = lease_pace_deadline_ns(renew_interval_ns);
-    int64_t interval_ns = mono_ns_sub(renew_interval_ns, LEASE_PACE_BOTH_WAYS_NS);
-    return interval_ns > deadline_ns ? interval_ns : deadline_ns;
+    return mono_ns_max(mono_ns_sub(renew_interval_ns, LEASE_PACE_BOTH_WAYS_NS),
+                       lease_pace_deadline_ns(renew_interval_ns));
 }
 
 /* How long after an outage a living DPU may take to be seen renewing: a whole retry, with a pause
@@ -146,10 +145,9 @@ static inline int64_t lease_pace_slow_deadline_ns(int64_t renew_interval_ns)
  * intervals. */
 static inline int64_t lease_pace_grace_ns(int64_t renew_interval_ns)
 {
-    int64_t two_ns = mono_ns_mul(renew_interval_ns, 2);
     int64_t pause_ns = mono_ns_add(renew_interval_ns, LEASE_PACE_BOTH_WAYS_NS);
     int64_t retry_ns = mono_ns_add(lease_pace_slow_deadline_ns(renew_interval_ns), pause_ns);
-    return two_ns > retry_ns ? two_ns : retry_ns;
+    return mono_ns_max(mono_ns_mul(renew_interval_ns, 2), retry_ns);
 }
 
 #endif
