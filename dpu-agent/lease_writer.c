@@ -10,7 +10,6 @@
 #include "kube/kube_sync.h"
 #include "loop/daemon.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 enum { PATH_BYTES = 640 };
@@ -70,12 +69,12 @@ static void note_skew(struct lease_writer *w, const struct kube_response *respon
     w->skewed = skewed;
 }
 
-static int sign_lease(const struct lease_writer *w, json_t *lease, struct err *e)
+static void sign_lease(const struct lease_writer *w, json_t *lease)
 {
     const struct renewer_config *c = &w->renewer.config;
     const struct lease_agent agent = {
         .boot_id = c->boot_id, .version = c->version, .has_no_probe = c->has_no_probe};
-    return lease_set_agent(lease, &agent, e);
+    lease_set_agent(lease, &agent);
 }
 
 /* A renewal is a renewTime that has changed: the host sees nothing of any other success. */
@@ -102,9 +101,10 @@ static int adopt_answer(struct lease_writer *w, const struct kube_response *resp
         return err_set(e, ERR_PARSE, "the answer holds no lease");
     }
     int rc = lease_read(response->body, view, e);
-    if (rc != 0 || (rc = sign_lease(w, response->body, e)) != 0) {
+    if (rc != 0) {
         return rc;
     }
+    sign_lease(w, response->body);
     json_decref(w->tree);
     w->tree = json_incref(response->body);
     (void)json_object_del(json_object_get(w->tree, "metadata"), "managedFields"); /* if any */
@@ -210,9 +210,11 @@ static void on_answer(void *user, const struct kube_response *response)
 static void edit_lease(struct lease_writer *w, json_t *lease, const struct renewer_update *report)
 {
     struct wall now = clock_wall_now();
-    int rc = report ? lease_set_health(lease, report->health, report->message, now, NULL)
-                    : lease_set_renewal(lease, now, w->renewer.config.holder, NULL);
-    assert(rc == 0);
+    if (report) {
+        lease_set_health(lease, report->health, report->message, now);
+    } else {
+        lease_set_renewal(lease, now, w->renewer.config.holder);
+    }
     const char *stamp = json_text_get(json_object_get(lease, "spec"), "renewTime");
     text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp && !report ? stamp : "");
 }
@@ -225,8 +227,7 @@ static void make_lease(struct lease_writer *w, const char *node_uid)
     CLEANUP(json)
     json_t *lease = lease_new(c->lease_ns, c->lease_name, c->holder,
                               (uint32_t)(c->duration_ns / NS_PER_SEC), owner);
-    int rc = sign_lease(w, lease, NULL);
-    assert(rc == 0);
+    sign_lease(w, lease);
     edit_lease(w, lease, NULL);
     text_format(path, sizeof(path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
                 c->lease_ns);

@@ -42,19 +42,6 @@ static void report_duration(struct lease_keeper *k, const struct lease_view *vie
     }
 }
 
-/* Of what the host may repair, and nothing else: after an etcd that was restored, versions repeat,
- * and a whole lease would put a renewTime of before over the DPU's. NULL: it has no version. */
-static json_t *repair_patch(const json_t *repaired)
-{
-    const json_t *meta = json_object_get(repaired, "metadata");
-    const json_t *spec = json_object_get(repaired, "spec");
-    return json_pack("{s:{s:O, s:O*}, s:{s:O*, s:O*}}", "metadata", "resourceVersion",
-                     json_object_get(meta, "resourceVersion"), "ownerReferences",
-                     json_object_get(meta, "ownerReferences"), "spec", "leaseDurationSeconds",
-                     json_object_get(spec, "leaseDurationSeconds"), "holderIdentity",
-                     json_object_get(spec, "holderIdentity"));
-}
-
 static void desired_lease(void *user, const json_t *existing, const char *uid,
                           struct kube_sync_want *out)
 {
@@ -79,12 +66,9 @@ static void desired_lease(void *user, const json_t *existing, const char *uid,
     if (drift.holder_foreign || (!drift.duration && !drift.owner && !drift.holder_empty)) {
         return; /* a foreign one is left alone as a whole */
     }
-    CLEANUP(json) json_t *repaired = json_deep_copy(existing);
-    if (lease_repair(repaired, c->holder, c->duration_s, owner, NULL) == 0) {
-        out->body = repair_patch(repaired);
-        out->is_patch = true;
-    }
-    out->trouble = out->body ? NULL : "it is no lease";
+    out->body = is_lease ? lease_repair(existing, c->holder, c->duration_s, owner) : NULL;
+    out->is_patch = true;
+    out->trouble = is_lease ? NULL : "it is no lease";
 }
 
 /* For good, as far as one can tell: not a conflict, not a server that is busy or gone. */

@@ -32,8 +32,15 @@ static int read_name(const json_t *meta, const char *key, char *out, size_t out_
     return 0;
 }
 
-/* Items of a list carry neither kind nor apiVersion; what does must be a Lease. */
-static int check_kind(const json_t *lease, struct err *e)
+static bool is_no_object(const json_t *object, const char *key)
+{
+    const json_t *member = json_object_get(object, key);
+    return member && !json_is_null(member) && !json_is_object(member);
+}
+
+/* Items of a list carry neither kind nor apiVersion; what does must be a Lease. One that was read
+ * can be edited. */
+static int check_form(const json_t *lease, struct err *e)
 {
     const char *kind = json_text_get(lease, "kind");
     const char *version = json_text_get(lease, "apiVersion");
@@ -48,6 +55,10 @@ static int check_kind(const json_t *lease, struct err *e)
     if (version && strncmp(version, API_GROUP, strlen(API_GROUP)) != 0) {
         text_sanitize(shown, sizeof(shown), version, strlen(version));
         return err_set(e, ERR_PARSE, "apiVersion '%s' where '%s' was expected", shown, API_VERSION);
+    }
+    if (is_no_object(lease, "spec") ||
+        is_no_object(json_object_get(lease, "metadata"), "annotations")) {
+        return err_set(e, ERR_PARSE, "spec or annotations of a lease are not an object");
     }
     return 0;
 }
@@ -127,7 +138,7 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
         {"uid", view.uid, sizeof(view.uid)},
         {"resourceVersion", view.resource_version, sizeof(view.resource_version)},
     };
-    int rc = check_kind(lease, e);
+    int rc = check_form(lease, e);
     for (size_t i = 0; rc == 0 && i < ARRAY_LEN(names); i++) {
         rc = read_name(meta, names[i].key, names[i].out, names[i].out_bytes, e);
     }
@@ -184,20 +195,6 @@ int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* The parts of a lease that is edited. */
-struct parts {
-    json_t *meta;
-    json_t *annotations;
-    json_t *spec;
-};
-
-static void set_if_empty(json_t *object, const char *key, const char *text)
-{
-    if (text_is_empty(json_text_get(object, key))) {
-        (void)json_object_set_new(object, key, json_string(text));
-    }
-}
-
 /* The object under `key`, made if absent or null. Borrowed from `parent`. */
 static json_t *need_object(json_t *parent, const char *key)
 {
@@ -209,36 +206,38 @@ static json_t *need_object(json_t *parent, const char *key)
     return child;
 }
 
-static int open_lease(json_t *lease, struct parts *out, struct err *e)
+static void set_text(json_t *object, const char *key, const char *text)
 {
-    int rc = check_kind(lease, e);
-    if (rc != 0) {
-        return rc;
-    }
-    json_t *meta = need_object(lease, "metadata");
-    *out = (struct parts){.meta = meta, .spec = need_object(lease, "spec")};
-    out->annotations = json_is_object(meta) ? need_object(meta, "annotations") : NULL;
-    if (!json_is_object(out->spec) || !json_is_object(out->annotations)) {
-        return err_set(e, ERR_PARSE, "metadata, annotations or spec of a lease is not an object");
-    }
-    return 0;
+    (void)json_object_set_new(object, key, json_string(text));
 }
 
-/* Annotations that were made for nothing, or are left empty, go. */
-static void close_lease(struct parts *parts)
+static void set_if_empty(json_t *object, const char *key, const char *text)
 {
-    if (json_object_size(parts->annotations) == 0) {
-        (void)json_object_del(parts->meta, "annotations"); /* open_lease has seen it there */
+    if (text_is_empty(json_text_get(object, key))) {
+        set_text(object, key, text);
     }
 }
 
-static void remove_health(json_t *annotations)
+static json_t *annotations_of(json_t *lease)
 {
-    static const char *const keys[] = {NAMES_ANNOTATION_HEALTH, NAMES_ANNOTATION_HEALTH_MESSAGE,
-                                       NAMES_ANNOTATION_HEALTH_RENEW};
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        (void)json_object_del(annotations, keys[i]); /* may be absent */
+    return need_object(json_object_get(lease, "metadata"), "annotations");
+}
+
+static void remove_annotation(json_t *lease, const char *key)
+{
+    json_t *meta = json_object_get(lease, "metadata");
+    json_t *annotations = json_object_get(meta, "annotations");
+    (void)json_object_del(annotations, key); /* may be absent */
+    if (json_object_size(annotations) == 0) {
+        (void)json_object_del(meta, "annotations"); /* likewise */
     }
+}
+
+static void remove_health(json_t *lease)
+{
+    remove_annotation(lease, NAMES_ANNOTATION_HEALTH);
+    remove_annotation(lease, NAMES_ANNOTATION_HEALTH_MESSAGE);
+    remove_annotation(lease, NAMES_ANNOTATION_HEALTH_RENEW);
 }
 
 /* Only a stamp that nobody has seen yet is a renewal: where the clock stands still or was set back
@@ -254,69 +253,47 @@ static void renew_stamp(struct wall now, const char *former, char out[static RFC
     rfc3339_format(now, true, out);
 }
 
-int lease_set_renewal(json_t *lease, struct wall now, const char *holder, struct err *e)
+void lease_set_renewal(json_t *lease, struct wall now, const char *holder)
 {
     char stamp[RFC3339_BYTES];
-    struct parts parts;
-    int rc = open_lease(lease, &parts, e);
-    if (rc != 0) {
-        return rc;
-    }
-    renew_stamp(now, json_text_get(parts.spec, "renewTime"), stamp);
-    (void)json_object_set_new(parts.spec, "renewTime", json_string(stamp));
-    set_if_empty(parts.spec, "acquireTime", stamp);
-    set_if_empty(parts.spec, "holderIdentity", holder);
-    remove_health(parts.annotations);
-    close_lease(&parts);
-    return 0;
+    json_t *spec = need_object(lease, "spec");
+    renew_stamp(now, json_text_get(spec, "renewTime"), stamp);
+    set_text(spec, "renewTime", stamp);
+    set_if_empty(spec, "acquireTime", stamp);
+    set_if_empty(spec, "holderIdentity", holder);
+    remove_health(lease);
 }
 
-int lease_set_health(json_t *lease, enum lease_health health, const char *message, struct wall now,
-                     struct err *e)
+void lease_set_health(json_t *lease, enum lease_health health, const char *message, struct wall now)
 {
-    const char *word =
-        health == LEASE_HEALTH_SHUTDOWN ? NAMES_HEALTH_SHUTDOWN : NAMES_HEALTH_UNHEALTHY;
     char clean[NAMES_MESSAGE_BYTES]; /* jansson refuses text that is not UTF-8 */
     char stamp[RFC3339_BYTES];
-    struct parts parts;
-    int rc = open_lease(lease, &parts, e);
-    if (rc != 0) {
-        return rc;
-    }
-    json_t *notes = parts.annotations;
     if (health == LEASE_HEALTH_NONE) {
-        remove_health(notes);
-    } else {
-        text_sanitize(clean, sizeof(clean), message, strlen(message));
-        renew_stamp(now, json_text_get(notes, NAMES_ANNOTATION_HEALTH_RENEW), stamp);
-        (void)json_object_set_new(notes, NAMES_ANNOTATION_HEALTH, json_string(word));
-        (void)json_object_set_new(notes, NAMES_ANNOTATION_HEALTH_MESSAGE, json_string(clean));
-        (void)json_object_set_new(notes, NAMES_ANNOTATION_HEALTH_RENEW, json_string(stamp));
+        remove_health(lease);
+        return;
     }
-    close_lease(&parts);
-    return 0;
+    json_t *annotations = annotations_of(lease);
+    text_sanitize(clean, sizeof(clean), message, strlen(message));
+    renew_stamp(now, json_text_get(annotations, NAMES_ANNOTATION_HEALTH_RENEW), stamp);
+    set_text(annotations, NAMES_ANNOTATION_HEALTH,
+             health == LEASE_HEALTH_SHUTDOWN ? NAMES_HEALTH_SHUTDOWN : NAMES_HEALTH_UNHEALTHY);
+    set_text(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE, clean);
+    set_text(annotations, NAMES_ANNOTATION_HEALTH_RENEW, stamp);
 }
 
-int lease_set_agent(json_t *lease, const struct lease_agent *agent, struct err *e)
+void lease_set_agent(json_t *lease, const struct lease_agent *agent)
 {
-    struct parts parts;
-    int rc = open_lease(lease, &parts, e);
-    if (rc != 0) {
-        return rc;
-    }
-    json_t *notes = parts.annotations;
     if (agent->boot_id[0] != '\0') {
-        (void)json_object_set_new(notes, NAMES_ANNOTATION_BOOT_ID, json_string(agent->boot_id));
+        set_text(annotations_of(lease), NAMES_ANNOTATION_BOOT_ID, agent->boot_id);
     }
     if (agent->version[0] != '\0') {
-        (void)json_object_set_new(notes, NAMES_ANNOTATION_VERSION, json_string(agent->version));
+        set_text(annotations_of(lease), NAMES_ANNOTATION_VERSION, agent->version);
     }
-    (void)json_object_del(notes, NAMES_ANNOTATION_PROBES); /* may be absent */
     if (agent->has_no_probe) {
-        (void)json_object_set_new(notes, NAMES_ANNOTATION_PROBES, json_string(NAMES_PROBES_NONE));
+        set_text(annotations_of(lease), NAMES_ANNOTATION_PROBES, NAMES_PROBES_NONE);
+    } else {
+        remove_annotation(lease, NAMES_ANNOTATION_PROBES);
     }
-    close_lease(&parts);
-    return 0;
 }
 
 /* ---- keeping -------------------------------------------------------------------------------- */
@@ -376,42 +353,34 @@ static json_t *new_owner_ref(struct lease_owner owner)
                      0);
 }
 
-static void replace_owner(json_t *meta, struct lease_owner owner)
+/* Ours, and those that are no Nodes. */
+static json_t *mended_owners(const json_t *meta, struct lease_owner owner)
 {
-    const json_t *old = json_object_get(meta, "ownerReferences");
     json_t *refs = json_array();
     size_t i;
     json_t *ref;
     (void)json_array_append_new(refs, new_owner_ref(owner));
-    json_array_foreach(old, i, ref)
+    json_array_foreach(json_object_get(meta, "ownerReferences"), i, ref)
     {
         if (!is_node(ref)) {
             (void)json_array_append(refs, ref);
         }
     }
-    (void)json_object_set_new(meta, "ownerReferences", refs);
+    return refs;
 }
 
-int lease_repair(json_t *lease, const char *holder, uint32_t duration_s, struct lease_owner owner,
-                 struct err *e)
+/* Of what the host may repair, and nothing else: after an etcd that was restored, versions repeat,
+ * and a whole lease would put a renewTime of before over the DPU's. */
+json_t *lease_repair(const json_t *lease, const char *holder, uint32_t duration_s,
+                     struct lease_owner owner)
 {
     struct lease_drift drift = lease_check(lease, holder, duration_s, owner);
-    struct parts parts;
-    int rc = open_lease(lease, &parts, e);
-    if (rc != 0) {
-        return rc;
-    }
-    if (drift.duration) {
-        (void)json_object_set_new(parts.spec, "leaseDurationSeconds", json_integer(duration_s));
-    }
-    if (drift.holder_empty) {
-        (void)json_object_set_new(parts.spec, "holderIdentity", json_string(holder));
-    }
-    if (drift.owner) {
-        replace_owner(parts.meta, owner);
-    }
-    close_lease(&parts);
-    return 0;
+    const json_t *meta = json_object_get(lease, "metadata");
+    return json_pack("{s:{s:O, s:o*}, s:{s:i, s:s*}}", "metadata", "resourceVersion",
+                     json_object_get(meta, "resourceVersion"), "ownerReferences",
+                     drift.owner ? mended_owners(meta, owner) : NULL, "spec",
+                     "leaseDurationSeconds", (int)duration_s, "holderIdentity",
+                     drift.holder_empty ? holder : NULL);
 }
 
 json_t *lease_new(const char *ns, const char *name, const char *holder, uint32_t duration_s,

@@ -62,17 +62,16 @@ NODISCARD int lease_name_for_node(const char *node, char out[static NAMES_K8S_NA
 
 /* ---- the DPU's edits -------------------------------------------------------------------------
  *
- * Errors: ERR_PARSE; after a failed edit the tree may be half edited: drop it. */
+ * Of a lease that lease_read has taken, or of one out of lease_new. */
 
 /* The renewal: renewTime = now (a microsecond later where that would be the text already there);
  * acquireTime and holderIdentity only if unset; removes our health annotations. */
-NODISCARD int lease_set_renewal(struct json_t *lease, struct wall now, const char *holder,
-                                struct err *e);
+void lease_set_renewal(struct json_t *lease, struct wall now, const char *holder);
 
 /* The report: the health annotations, their stamp renewed as a renewTime is, which itself stays as
  * it is. LEASE_HEALTH_NONE removes them. */
-NODISCARD int lease_set_health(struct json_t *lease, enum lease_health health, const char *message,
-                               struct wall now, struct err *e);
+void lease_set_health(struct json_t *lease, enum lease_health health, const char *message,
+                      struct wall now);
 
 /* Which dpu-agent writes it, and in which boot of the DPU; "" leaves what is there. */
 struct lease_agent {
@@ -80,7 +79,7 @@ struct lease_agent {
     const char *version;
     bool has_no_probe;
 };
-NODISCARD int lease_set_agent(struct json_t *lease, const struct lease_agent *agent, struct err *e);
+void lease_set_agent(struct json_t *lease, const struct lease_agent *agent);
 
 /* ---- the host's edits ------------------------------------------------------------------------ */
 
@@ -109,10 +108,10 @@ struct lease_drift {
 struct lease_drift lease_check(const struct json_t *lease, const char *holder, uint32_t duration_s,
                                struct lease_owner owner);
 
-/* Mends what lease_check calls duration, owner and holder_empty. References to Nodes
- * are replaced, not appended. Never touches renewTime. Errors: ERR_PARSE. */
-NODISCARD int lease_repair(struct json_t *lease, const char *holder, uint32_t duration_s,
-                           struct lease_owner owner, struct err *e);
+/* The merge patch that mends what lease_check calls duration, owner and holder_empty. References to
+ * Nodes are replaced, not appended. Never touches renewTime. Returns owned (json_decref). */
+struct json_t *lease_repair(const struct json_t *lease, const char *holder, uint32_t duration_s,
+                            struct lease_owner owner);
 
 /* ---- pace ------------------------------------------------------------------------------------
  *
