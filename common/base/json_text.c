@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_text.h"
 
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <string.h>
+#include <yaml.h>
 
 json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e)
 {
@@ -32,4 +34,124 @@ const char *json_text_get(const json_t *object, const char *key)
 char *json_text_dump(const json_t *json)
 {
     return json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+/* ---- YAML ------------------------------------------------------------------------------------ */
+
+/* A kubeconfig nests six deep (contexts, users, exec, env ...); libyaml's time grows with the
+ * square of the depth. */
+enum { DEPTH_MAX = 32 };
+
+struct yaml_reader {
+    yaml_parser_t parser;
+    const char *path;
+    json_t *root; /* owned; NULL: none yet */
+    size_t depth;
+    json_t *open[DEPTH_MAX]; /* from the root to the innermost; all in the root */
+    char *key[DEPTH_MAX];    /* owned: of a mapping, if its value is next */
+};
+
+static int refuse(const struct yaml_reader *r, int code, const yaml_mark_t *at, const char *what,
+                  struct err *e)
+{
+    return err_set(e, code, "file '%s' line %zu: %s", r->path, at->line + 1, what);
+}
+
+static int take_key(struct yaml_reader *r, const json_t *value, const yaml_mark_t *at,
+                    struct err *e)
+{
+    const char *text = json_string_value(value);
+    if (!text || strlen(text) != json_string_length(value)) {
+        return refuse(r, ERR_PARSE, at, "expected 'key: value'", e);
+    }
+    if (json_object_get(r->open[r->depth - 1], text)) {
+        char what[160];
+        text_format(what, sizeof(what), "'%s' is given twice", text);
+        return refuse(r, ERR_PARSE, at, what, e);
+    }
+    r->key[r->depth - 1] = mem_strdup(text);
+    return 0;
+}
+
+/* Puts it where it stands in the file. */
+static int place(struct yaml_reader *r, json_t *value, const yaml_mark_t *at, struct err *e)
+{
+    json_t *in = r->depth > 0 ? r->open[r->depth - 1] : NULL;
+    char **key = r->depth > 0 ? &r->key[r->depth - 1] : NULL;
+    if (!in) {
+        r->root = json_incref(value);
+    } else if (json_is_array(in)) {
+        (void)json_array_append(in, value);
+    } else if (!*key) {
+        return take_key(r, value, at, e);
+    } else {
+        (void)json_object_set(in, *key, value);
+        free(TAKE(*key));
+    }
+    return 0;
+}
+
+static json_t *scalar_of(const yaml_event_t *event)
+{
+    const char *text = (const char *)event->data.scalar.value;
+    bool is_null = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+                   (text_is_empty(text) || text_equal(text, "~") || text_equal(text, "null"));
+    return is_null ? json_null() : json_stringn_nocheck(text, event->data.scalar.length);
+}
+
+static int take_event(struct yaml_reader *r, const yaml_event_t *event, struct err *e)
+{
+    CLEANUP(json) json_t *value = NULL;
+    bool opens =
+        event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT;
+    if (event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT) {
+        r->depth--;
+    } else if (event->type == YAML_DOCUMENT_START_EVENT && r->root) {
+        return refuse(r, ERR_PARSE, &event->start_mark, "only one document is allowed", e);
+    } else if (event->type == YAML_ALIAS_EVENT) {
+        return refuse(r, ERR_PARSE, &event->start_mark, "aliases are not supported", e);
+    } else if (opens && r->depth == DEPTH_MAX) {
+        return refuse(r, ERR_LIMIT, &event->start_mark, "nested deeper than 32 levels", e);
+    } else if (opens) {
+        value = event->type == YAML_MAPPING_START_EVENT ? json_object() : json_array();
+    } else if (event->type == YAML_SCALAR_EVENT) {
+        value = scalar_of(event);
+    }
+    int rc = value ? place(r, value, &event->start_mark, e) : 0;
+    if (rc == 0 && opens) {
+        r->open[r->depth++] = value;
+    }
+    return rc;
+}
+
+json_t *json_text_parse_yaml(const char *path, const char *text, size_t len, struct err *e)
+{
+    struct yaml_reader r = {.path = path};
+    yaml_event_type_t type = YAML_NO_EVENT;
+    int rc = 0;
+    if (!yaml_parser_initialize(&r.parser)) {
+        mem_exhausted();
+    }
+    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
+    while (rc == 0 && type != YAML_STREAM_END_EVENT) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&r.parser, &event)) {
+            char what[160];
+            text_format(what, sizeof(what), "not valid YAML: %s", r.parser.problem);
+            rc = refuse(&r, ERR_PARSE, &r.parser.problem_mark, what, e);
+            break;
+        }
+        type = event.type;
+        rc = take_event(&r, &event, e);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&r.parser);
+    for (size_t i = 0; i < DEPTH_MAX; i++) {
+        free(r.key[i]);
+    }
+    if (rc != 0) {
+        json_decref(r.root);
+        return NULL;
+    }
+    return r.root ? r.root : json_null();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounded JSON on jansson, which refuses more than 2048 levels. */
+/* Bounded JSON on jansson, which refuses more than 2048 levels, and YAML read as JSON. */
 #ifndef BASE_JSON_TEXT_H
 #define BASE_JSON_TEXT_H
 
@@ -30,5 +30,11 @@ const char *json_text_get(const json_t *object, const char *key);
 
 /* Compact text of a value, keys in their order. Returns owned (free). */
 char *json_text_dump(const json_t *json);
+
+/* A YAML file as JSON: each scalar is a string, but one that is plain and empty, "~" or "null",
+ * which is null. One document, nested at most 32 deep, without aliases; no key twice. Returns
+ * owned, null for an empty file, or NULL. `path` is for messages. Errors: ERR_PARSE, ERR_LIMIT,
+ * with the line. */
+json_t *json_text_parse_yaml(const char *path, const char *text, size_t len, struct err *e);
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "loop/yaml_json.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -382,7 +381,7 @@ static json_t *read_kubeconfig(const char *path, struct buf *text, struct err *e
         (void)err_wrap(e, "kubeconfig");
         return NULL;
     }
-    json_t *root = yaml_json_parse(path, buf_text(text), text->len, e);
+    json_t *root = json_text_parse_yaml(path, buf_text(text), text->len, e);
     if (root && !json_is_object(root)) {
         (void)err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it holds no mapping", path);
         json_decref(TAKE(root));

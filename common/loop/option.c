@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "loop/yaml_json.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -310,7 +309,7 @@ static int apply_text(struct option_origins *run, const char *path, const char *
                       struct err *e)
 {
     struct err why = ERR_INIT;
-    CLEANUP(json) json_t *root = yaml_json_parse(path, text, len, &why);
+    CLEANUP(json) json_t *root = json_text_parse_yaml(path, text, len, &why);
     return root ? apply_mapping(run, path, root, e) : err_set(e, why.code, "%s", why.msg);
 }
 
