@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dpu-agent: renews the heartbeat lease of the node that this DPU serves. Wiring only. */
+/* dpu-agent: renews the heartbeat lease of the node that this DPU serves. Wiring, and its HTTP page
+ * (loop/agent_page.h). */
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "dpu-agent/dpu_metrics.h"
 #include "dpu-agent/dpu_options.h"
-#include "dpu-agent/dpu_page.h"
 #include "dpu-agent/lease_writer.h"
+#include "kube/kube_answer.h"
 #include "kube/kube_client.h"
+#include "loop/agent_page.h"
 #include "loop/daemon.h"
 #include "probe/probe_set.h"
 
@@ -16,6 +19,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #define MOD "main"
@@ -39,7 +43,7 @@ struct agent {
     char awaited[NODE_AWAITED_BYTES]; /* why it is not known; "" once it is */
     struct log_repeat complaints;     /* of the same */
     struct lease_writer *writer; /* NULL: the health check is disabled, or the node is not known */
-    struct dpu_page page;
+    struct agent_page *page;
     bool was_renewed;
     bool is_stopping;
 };
@@ -205,6 +209,151 @@ static void on_name(void *user, const struct probe_result *result)
     }
 }
 
+/* ---- the page --------------------------------------------------------------------------------
+ *
+ * /readyz speaks of the agent: it is ready once the lease was renewed, and stays so while a DPU is
+ * unhealthy, which it says. /servingz is the opposite: it speaks of the DPU's services, and knows
+ * of no lease. */
+
+/* What the heartbeat is worth where nothing is asked. */
+static const char *no_probe(const struct agent *a)
+{
+    return a->config.heartbeat == DPU_HEARTBEAT_COMPANION
+               ? "no probe is configured: as a companion this agent proves nothing"
+               : "no probe is configured: this heartbeat proves only that dpu-agent runs";
+}
+
+static const struct lease_writer_stats *lease_stats(const struct agent *a)
+{
+    return a->writer ? lease_writer_stats(a->writer) : NULL;
+}
+
+static void write_metrics(void *user, struct buf *out)
+{
+    const struct agent *a = user;
+    const struct dpu_snapshot s = {.now = clock_mono_now(),
+                                   .verdict = probe_set_state(a->probes),
+                                   .probes = probe_set_stats(a->probes),
+                                   .lease = lease_stats(a)};
+    dpu_metrics_write(&s, out);
+    if (a->client) {
+        kube_metrics_write(kube_client_metrics(a->client), out);
+    }
+}
+
+static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const struct agent *a = user;
+    const struct lease_writer *writer = a->writer;
+    bool works = !writer || lease_writer_makes_progress(writer, clock_mono_now());
+    return agent_page_answer(words, works, "%s",
+                             works ? "" : "the lease is no longer renewed: a wake-up is overdue");
+}
+
+static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const struct agent *a = user;
+    const struct lease_writer_stats *lease = lease_stats(a);
+    const struct probe_state *v = probe_set_state(a->probes);
+    if (a->config.agent.disabled_by) {
+        return agent_page_answer(words, true, "the health check is disabled");
+    }
+    if (!lease) {
+        return agent_page_answer(words, false, "the node's name is not known: %.300s", a->awaited);
+    }
+    if (v->state == PROBE_UNHEALTHY) {
+        return agent_page_answer(words, true, "the DPU is unhealthy, which its lease says: %.300s",
+                                 v->message);
+    }
+    if (lease->renewals == 0) {
+        return agent_page_answer(words, false,
+                                 "the lease has not been renewed yet; the log says why");
+    }
+    int64_t age_ns = mono_since(clock_mono_now(), lease->renewed_at);
+    return agent_page_answer(words, age_ns < a->config.agent.lease_duration_ns,
+                             "the lease was renewed %.1f s ago",
+                             (double)age_ns / (double)NS_PER_SEC);
+}
+
+/* The probes' verdict alone: whoever acts on it must not act on an API server that is away. */
+static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const struct agent *a = user;
+    const struct probe_state *v = probe_set_state(a->probes);
+    if (a->config.agent.disabled_by) {
+        return agent_page_answer(words, true, "the health check is disabled: nothing is asked");
+    }
+    if (v->state == PROBE_HEALTH_UNKNOWN) {
+        return agent_page_answer(words, false, "not every probe has an answer yet");
+    }
+    if (v->state == PROBE_UNHEALTHY) {
+        return agent_page_answer(words, false, "%s", v->message);
+    }
+    return agent_page_answer(words, true, "%s",
+                             v->probe_count > 0 ? "every probe passes" : no_probe(a));
+}
+
+static json_t *seconds(int64_t ns)
+{
+    return json_real((double)ns / (double)NS_PER_SEC);
+}
+
+static json_t *describe_probe(const struct probe_history *probe, const struct probe_stats *stats)
+{
+    const char *state = !probe->ran ? "Unknown" : probe->failing ? "Failing" : "Passing";
+    char name[2 * PROBE_NAME_BYTES];
+    char reason[2 * PROBE_WORDS_BYTES];
+    text_sanitize(name, sizeof(name), probe->name, strlen(probe->name));
+    text_sanitize(reason, sizeof(reason), probe->reason, strlen(probe->reason));
+    json_t *runs = json_object();
+    for (enum probe_outcome o = PROBE_PASSED; o < PROBE_OUTCOME_COUNT; o++) {
+        (void)json_object_set_new(runs, probe_outcome_name(o),
+                                  json_integer((json_int_t)stats->runs[o]));
+    }
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "probe", name, "state", state, "outcome",
+                     probe_outcome_name(probe->outcome), "reason", reason, "runs", runs,
+                     "lastSeconds", seconds(stats->last_ns));
+}
+
+static json_t *describe_probes(const struct agent *a)
+{
+    const struct probe_state *v = probe_set_state(a->probes);
+    const struct probe_stats *stats = probe_set_stats(a->probes);
+    json_t *probes = json_array();
+    for (size_t i = 0; i < v->probe_count; i++) {
+        (void)json_array_append_new(probes, describe_probe(&v->probes[i], &stats[i]));
+    }
+    return probes;
+}
+
+static const char *phase(const struct agent *a)
+{
+    if (a->config.agent.disabled_by) {
+        return "Disabled";
+    }
+    return a->writer ? lease_writer_phase(a->writer) : "AwaitingNodeName";
+}
+
+static json_t *describe(const void *user)
+{
+    const struct agent *a = user;
+    static const char *const states[] = {[PROBE_HEALTH_UNKNOWN] = "Unknown",
+                                         [PROBE_HEALTHY] = "Healthy",
+                                         [PROBE_UNHEALTHY] = "Unhealthy"};
+    const struct agent_config *c = &a->config.agent;
+    const struct probe_state *v = probe_set_state(a->probes);
+    const struct lease_writer_stats *lease = lease_stats(a);
+    bool was_renewed = lease && lease->renewals > 0;
+    return json_pack("{s:s, s:s*, s:s, s:s, s:o, s:{s:s, s:s*}, s:s, s:o, s:o}", "version",
+                     DPU_VERSION, "node", c->node_name, "health", states[v->state], "message",
+                     v->probe_count > 0 ? v->message : no_probe(a), "probes", describe_probes(a),
+                     "lease", "namespace", c->lease_namespace, "name", c->lease_name, "renewer",
+                     phase(a), "lastRenewalAgeSeconds",
+                     was_renewed ? seconds(mono_since(clock_mono_now(), lease->renewed_at))
+                                 : json_null(),
+                     "sources", agent_options_sources(c));
+}
+
 /* ---- start ---------------------------------------------------------------------------------- */
 
 /* What renews the lease, or finds out which. */
@@ -242,23 +391,17 @@ static int make_health(struct agent *a, struct err *e)
     return probe_set_new(daemon_loop(a->daemon), &config, &a->probes, e);
 }
 
-/* What the heartbeat is worth where nothing is asked. */
-static const char *no_probe(const struct agent *a)
-{
-    return a->config.heartbeat == DPU_HEARTBEAT_COMPANION
-               ? "no probe is configured: as a companion this agent proves nothing"
-               : "no probe is configured: this heartbeat proves only that dpu-agent runs";
-}
-
 static int make_page(struct agent *a, struct err *e)
 {
-    a->page = (struct dpu_page){.agent = &a->config.agent,
-                                .probes = a->probes,
-                                .writer = &a->writer,
-                                .awaited = a->awaited,
-                                .no_probe = no_probe(a),
-                                .api = a->client};
-    return dpu_page_start(&a->page, daemon_loop(a->daemon), e);
+    const struct agent_page_config page = {.address = a->config.agent.http_bind_address,
+                                           .program = "dpu-agent",
+                                           .is_live = is_live,
+                                           .is_ready = is_ready,
+                                           .is_serving = is_serving,
+                                           .write_metrics = write_metrics,
+                                           .describe = describe,
+                                           .user = a};
+    return agent_page_start(daemon_loop(a->daemon), &page, &a->page, e);
 }
 
 static int set_up(struct agent *a, struct err *e)
@@ -304,7 +447,7 @@ static void begin(struct agent *a)
 
 static void tear_down(struct agent *a)
 {
-    agent_page_stop(a->page.page);
+    agent_page_stop(a->page);
     probe_free(a->node_name);
     probe_set_free(a->probes);
     lease_writer_free(a->writer);

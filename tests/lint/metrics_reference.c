@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints docs/metrics.md from what the agents would serve; a test compares the two. */
 #include "base/mem.h"
-#include "dpu-agent/dpu_page.h"
+#include "dpu-agent/dpu_metrics.h"
 #include "host-agent/host_page.h"
 #include "kube/kube_answer.h"
 

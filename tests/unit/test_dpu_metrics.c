@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpu-agent/dpu_page.h"
+#include "dpu-agent/dpu_metrics.h"
 
 #include "tests/support/case.h"
 #include "tests/unit/metrics_view.h"
