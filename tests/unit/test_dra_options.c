@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/dra_service.h"
 
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "host-agent/dra/slice.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#define UID      "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
+#define DRIVER63 "a23456789012345678901234567890.b2345678901234567890123456789012"
 
 struct program_config {
     int before; /* so that no offset is 0 by luck */
     struct dra_options dra;
 };
 
-static const struct option_row rows[] = {DRA_OPTION_ROWS(struct program_config, dra)};
+static const struct option_row option_rows[] = {DRA_OPTION_ROWS(struct program_config, dra)};
 static const struct option_program program = {
-    .name = "test", .summary = "A test.", .rows = rows, .row_count = ARRAY_LEN(rows)};
+    .name = "test", .summary = "A test.", .rows = option_rows, .row_count = ARRAY_LEN(option_rows)};
 
 static int parse(struct program_config *config, const char *const *flags, struct err *e)
 {
@@ -105,11 +108,26 @@ TEST(effects_are_in_the_order_of_their_names)
 TEST(what_can_never_work_is_refused_at_start)
 {
     static const char *const flags[] = {
-        "--dra-driver-name=Upper", "--dra-driver-name=",           "--dra-device-name=a.b",
-        "--dra-device-name=",      "--dra-pool-name=no pool",      "--kubelet-root-dir=var",
-        "--dra-health-timeout=2s", "--dra-health-timeout=3500ms",  "--dra-attribute=x",
-        "--dra-attribute=n:int=1", "--dra-rolling-update-uid=a/b", "--dra-taint-effect=maybe",
-        "--dra-registrar-dir=r",   "--dra-plugin-dir=p",           "--dra-lock-dir=l",
+        "--dra-driver-name=Upper",
+        "--dra-driver-name=",
+        "--dra-device-name=a.b",
+        "--dra-driver-name=../evil",
+        "--dra-driver-name=a b",
+        "--dra-driver-name=" DRIVER63 "x",
+        "--dra-rolling-update-uid=../uid",
+        "--kubelet-root-dir=",
+        "--dra-device-name=",
+        "--dra-pool-name=no pool",
+        "--kubelet-root-dir=var",
+        "--dra-health-timeout=2s",
+        "--dra-health-timeout=3500ms",
+        "--dra-attribute=x",
+        "--dra-attribute=n:int=1",
+        "--dra-rolling-update-uid=a/b",
+        "--dra-taint-effect=maybe",
+        "--dra-registrar-dir=r",
+        "--dra-plugin-dir=p",
+        "--dra-lock-dir=l",
     };
     for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
         struct program_config c;
@@ -129,10 +147,8 @@ TEST(what_can_never_work_is_refused_at_start)
 
 TEST(auto_follows_the_plugin_registry)
 {
-    char root[] = "/tmp/dpu-auto-XXXXXX";
-    char registry[64];
-    assert_non_null(mkdtemp(root));
-    (void)snprintf(registry, sizeof(registry), "%s/plugins_registry", root);
+    char root[SCRATCH_BYTES];
+    scratch_make(root);
     char driver[] = "a.b";
     char device[] = "d";
     struct dra_options o = {
@@ -141,11 +157,164 @@ TEST(auto_follows_the_plugin_registry)
     assert_false(dra_options_enabled(&o));
     o.mode = DRA_ON;
     assert_true(dra_options_enabled(&o));
-    assert_int_equal(mkdir(registry, 0755), 0);
+    scratch_put(root, "plugins_registry/any", "");
     o.mode = DRA_AUTO;
     assert_true(dra_options_enabled(&o));
     o.mode = DRA_OFF;
     assert_false(dra_options_enabled(&o));
-    assert_int_equal(rmdir(registry), 0);
-    assert_int_equal(rmdir(root), 0);
+    scratch_remove(root);
+}
+
+/* ---- names of sockets ------------------------------------------------------------------------ */
+
+static int name_sockets(struct dra_options *o, const char *root, const char *driver,
+                        const char *uid)
+{
+    static char device[] = "dpu0";
+    o->mode = DRA_ON;
+    o->device = device;
+    o->dirs.kubelet_root = (char *)(uintptr_t)root;
+    o->driver = (char *)(uintptr_t)driver;
+    o->rolling_uid = (char *)(uintptr_t)uid;
+    return dra_options_check(o, NULL);
+}
+
+TEST(names_are_those_a_kubelet_expects)
+{
+    static const struct {
+        const char *root;
+        const char *driver;
+        const char *uid;
+        const char *registration;
+        const char *dra;
+    } rows[] = {
+        {"/var/lib/kubelet", "dpu.k8s.ovn.org", NULL,
+         "/var/lib/kubelet/plugins_registry/dpu.k8s.ovn.org-reg.sock",
+         "/var/lib/kubelet/plugins/dpu.k8s.ovn.org/dra.sock"},
+        {"/data/kubelet//", "a.b", "", "/data/kubelet/plugins_registry/a.b-reg.sock",
+         "/data/kubelet/plugins/a.b/dra.sock"},
+        {"/var/lib/kubelet", "dpu.k8s.ovn.org", UID,
+         "/var/lib/kubelet/plugins_registry/dpu.k8s.ovn.org-" UID "-reg.sock",
+         "/var/lib/kubelet/plugins/dpu.k8s.ovn.org/dra-" UID ".sock"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct dra_options o = {.mode = DRA_ON};
+        assert_int_equal(name_sockets(&o, rows[i].root, rows[i].driver, rows[i].uid), 0);
+        assert_string_equal(o.names.registration, rows[i].registration);
+        assert_string_equal(o.names.dra, rows[i].dra);
+    }
+}
+
+TEST(directories_of_ones_own_take_the_place_of_the_kubelets)
+{
+    struct dra_options o = {.mode = DRA_ON};
+    char words[][20] = {"/var/lib/kubelet", "/reg/", "/data/ours", "data"};
+    o.dirs.registry = words[1];
+    o.dirs.plugin = words[2];
+    assert_int_equal(name_sockets(&o, words[0], "a.b", NULL), 0);
+    assert_string_equal(o.names.registration, "/reg/a.b-reg.sock");
+    assert_string_equal(o.names.dra, "/data/ours/dra.sock");
+    assert_string_equal(o.names.plugin_dir, "/data/ours");
+    o.dirs.plugin = words[3];
+    assert_int_equal(name_sockets(&o, words[0], "a.b", NULL), ERR_PARSE);
+}
+
+TEST(long_names_are_hashed_until_they_fit)
+{
+    struct dra_options o = {.mode = DRA_ON};
+    assert_int_equal(name_sockets(&o, "/var/lib/kubelet", DRIVER63, UID), 0);
+    assert_true(strlen(o.names.registration) <= 107);
+    assert_non_null(strstr(o.names.registration, "/dra-"));
+    assert_non_null(strstr(o.names.registration, "-reg.sock"));
+    assert_non_null(strstr(o.names.dra, "/plugins/" DRIVER63 "/dra-"));
+    assert_true(strlen(o.names.dra) <= 107);
+}
+
+TEST(every_length_of_root_gives_a_fitting_name_or_an_error)
+{
+    char root[128];
+    int fitting = 0;
+    for (size_t len = 1; len < sizeof(root); len++) {
+        struct dra_options o = {.mode = DRA_ON};
+        memset(root, 'r', len);
+        root[0] = '/';
+        root[len] = '\0';
+        int rc = name_sockets(&o, root, "dpu.k8s.ovn.org", UID);
+        if (rc == 0) {
+            fitting++;
+            assert_true(strlen(o.names.registration) <= 107 && strlen(o.names.dra) <= 107);
+            assert_memory_equal(o.names.registration, root, len);
+        } else {
+            assert_int_equal(rc, ERR_LIMIT);
+        }
+    }
+    assert_true(fitting > 40);
+}
+
+TEST(names_are_deterministic_and_distinct)
+{
+    struct dra_options a = {.mode = DRA_ON};
+    struct dra_options b = {.mode = DRA_ON};
+    assert_int_equal(name_sockets(&a, "/var/lib/kubelet", DRIVER63, "uid-1"), 0);
+    assert_int_equal(name_sockets(&b, "/var/lib/kubelet", DRIVER63, "uid-1"), 0);
+    assert_string_equal(a.names.registration, b.names.registration);
+    assert_int_equal(name_sockets(&b, "/var/lib/kubelet", DRIVER63, "uid-2"), 0);
+    assert_string_not_equal(a.names.registration, b.names.registration);
+}
+
+#define A16 "aaaaaaaaaaaaaaaa"
+#define A64 A16 A16 A16 A16
+
+TEST(attributes_are_names_with_texts)
+{
+    static const struct {
+        const char *text;
+        const char *name;
+        const char *value;
+    } rows[] = {
+        {"model=bf3", "model", "bf3"},
+        {"model=", "model", ""},
+        {"x=a=b", "x", "a=b"},
+        {"_a1=-5", "_a1", "-5"},
+        {"dpu.example.com/slot=3", "dpu.example.com/slot", "3"},
+        {"s=" A64, "s", A64},
+        {A16 A16 "=x", A16 A16, "x"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json) json_t *list = json_object();
+        assert_int_equal(attribute_add(list, rows[i].text, NULL), 0);
+        assert_int_equal(json_object_size(list), 1);
+        assert_string_equal(json_text_get(json_object_get(list, rows[i].name), "string"),
+                            rows[i].value);
+    }
+}
+
+TEST(what_the_api_server_would_refuse_is_refused)
+{
+    static const char *const rows[] = {
+        "",        "x",           "=x",         "1a=x",       "0a=x",        "a\nb=x",
+        "a-b=x",   A16 A16 "a=x", "a/b/c=x",    "/b=x",       "Dom.com/b=x", A64 "/b=x",
+        "a:int=1", "a:=1",        "s=" A64 "a", A64 A64 "=x", "s=\xff",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json) json_t *list = json_object();
+        struct err e = ERR_INIT;
+        assert_int_equal(attribute_add(list, rows[i], &e), ERR_PARSE);
+        assert_int_equal(json_object_size(list), 0);
+        assert_non_null(strstr(e.msg, "attribute '"));
+        assert_null(strchr(e.msg, '\n'));
+    }
+}
+
+TEST(list_is_bounded)
+{
+    CLEANUP(json) json_t *list = json_object();
+    char text[16];
+    for (int i = 0; i < ATTRIBUTES_MAX; i++) {
+        (void)snprintf(text, sizeof(text), "a%d=x", i);
+        assert_int_equal(attribute_add(list, text, NULL), 0);
+    }
+    assert_int_equal(attribute_add(list, "a31=y", NULL), 0);
+    assert_int_equal(attribute_add(list, "b=x", NULL), ERR_LIMIT);
+    assert_string_equal(json_text_get(json_object_get(list, "a31"), "string"), "y");
 }

@@ -20,22 +20,26 @@ static struct dra_device device_of(json_t *attributes)
                                .attributes = attributes};
 }
 
-static const char *const CLEAN = NULL;
-static const char *const EXPIRED = "LeaseExpired";
-static const struct slice_dropped KEPT = {.taints = false};
+#define EXPIRED "LeaseExpired"
+#define NOW     ",\"timeAdded\":\"2026-01-01T00:00:00Z\""
 
-#define ATTRIBUTES_JSON                                                                            \
-    "{\"model\":{\"string\":\"bf3\"},\"dpu.example.com/fw\":{\"string\":\"1.2.3\"}}"
-#define ATTRIBUTES "\"attributes\":" ATTRIBUTES_JSON ",\"allowMultipleAllocations\":true"
-#define SLICE(version, device)                                                                     \
-    "{\"apiVersion\":\"resource.k8s.io/" version "\",\"kind\":\"ResourceSlice\",\"metadata\":{"    \
+#define ATTRIBUTES "{\"model\":{\"string\":\"bf3\"},\"dpu.example.com/fw\":{\"string\":\"1.2.3\"}}"
+#define DPU(more)                                                                                  \
+    "{\"name\":\"dpu0\",\"attributes\":" ATTRIBUTES ",\"allowMultipleAllocations\":true" more "}"
+#define OWNER(uid)                                                                                 \
     "\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"node1\",\"uid\":"    \
-    "\"node-uid\",\"controller\":true}],\"name\":\"dpu.example.com-node1\"},\"spec\":{\"driver\":" \
-    "\"dpu.example.com\",\"nodeName\":\"node1\",\"pool\":{\"name\":\"node1\",\"generation\":1,"    \
-    "\"resourceSliceCount\":1},\"devices\":[" device "]}}"
+    "\"" uid "\",\"controller\":true}]"
+#define SLICE_OF(metadata, generation, more)                                                       \
+    "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceSlice\",\"metadata\":{" metadata    \
+    ",\"name\":\"dpu.example.com-node1\"},\"spec\":{\"driver\":\"dpu.example.com\",\"nodeName\":"  \
+    "\"node1\",\"pool\":{\"name\":\"node1\",\"generation\":" generation                            \
+    ",\"resourceSliceCount\":1}" more "}}"
+#define SLICE(devices) SLICE_OF(OWNER("node-uid"), "1", ",\"devices\":[" devices "]")
 #define TAINT(value, more)                                                                         \
     ",\"taints\":[{\"key\":\"dpu.example.com/unhealthy\",\"value\":\"" value                       \
     "\",\"effect\":\"NoSchedule\"" more "}]"
+
+static const struct slice_dropped KEPT = {.taints = false};
 
 static json_t *parse(const char *text)
 {
@@ -53,55 +57,48 @@ static void assert_is(const json_t *json, const char *want)
     }
 }
 
-TEST(new_slice_is_complete)
+TEST(what_is_wanted_is_laid_over_what_is_there)
 {
-    CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct dra_device ours = device_of(list);
-    CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
-    assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}"));
-}
-
-TEST(slice_that_is_right_is_not_written)
-{
-    CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct dra_device ours = device_of(list);
-    CLEANUP(json)
-    json_t *existing =
-        parse(SLICE("v1", "{\"name\":\"dpu0\",\"future\":1," ATTRIBUTES TAINT(
-                              "LeaseExpired", ",\"timeAdded\":\"2026-01-01T00:00:00Z\"") "}"));
-    (void)json_object_set_new(json_object_get(existing, "metadata"), "resourceVersion",
-                              json_string("7"));
-    (void)json_object_set_new(json_object_get(json_object_get(existing, "spec"), "pool"),
-                              "generation", json_integer(9));
-    CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", EXPIRED, KEPT, existing);
-    assert_true(json_equal(got, existing));
-}
-
-TEST(taint_follows_the_verdict_in_place)
-{
-    CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct dra_device ours = device_of(list);
-    static const char clean[] = SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}");
-    static const char tainted[] =
-        SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("LeaseExpired", "") "}");
-    CLEANUP(json) json_t *before = parse(clean);
-    CLEANUP(json) json_t *with = slice_plan(&ours, "node-uid", EXPIRED, KEPT, before);
-    assert_is(with, tainted);
-    CLEANUP(json) json_t *without = slice_plan(&ours, "node-uid", CLEAN, KEPT, with);
-    assert_is(without, clean);
-}
-
-TEST(other_reason_is_another_taint)
-{
-    CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct dra_device ours = device_of(list);
-    const char *shutdown = "DPUShutdown";
-    CLEANUP(json)
-    json_t *existing =
-        parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT(
-                              "LeaseExpired", ",\"timeAdded\":\"2026-01-01T00:00:00Z\"") "}"));
-    CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", shutdown, KEPT, existing);
-    assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES TAINT("DPUShutdown", "") "}"));
+    static const struct {
+        const char *existing; /* NULL: nothing */
+        const char *taint;
+        bool drops_taints;  /* the server */
+        const char *wanted; /* NULL: what there is, so that nothing is written */
+    } rows[] = {
+        {NULL, EXPIRED, false, SLICE(DPU(TAINT(EXPIRED, "")))},
+        /* What the server and newer versions add stays. */
+        {SLICE_OF(OWNER("node-uid") ",\"resourceVersion\":\"7\"", "9",
+                  ",\"devices\":[" DPU(",\"future\":1" TAINT(EXPIRED, NOW)) "]"),
+         EXPIRED, false, NULL},
+        {SLICE(DPU("")), NULL, false, NULL},
+        {SLICE(DPU("")), EXPIRED, false, SLICE(DPU(TAINT(EXPIRED, "")))},
+        {SLICE(DPU(TAINT(EXPIRED, NOW))), NULL, false, SLICE(DPU(""))},
+        {SLICE(DPU(TAINT(EXPIRED, NOW))), "DPUShutdown", false,
+         SLICE(DPU(TAINT("DPUShutdown", "")))},
+        /* Without taints an unhealthy device is withdrawn, and a server leaves an empty list out.
+         */
+        {SLICE(DPU("")), EXPIRED, true, SLICE("")},
+        {SLICE(""), EXPIRED, true, NULL},
+        {SLICE_OF(OWNER("node-uid"), "1", ""), EXPIRED, true, NULL},
+        {SLICE_OF(OWNER("node-uid"), "1", ""), NULL, true, SLICE(DPU(""))},
+        /* What is another's goes. */
+        {SLICE_OF(OWNER("old-node"), "1", ",\"devices\":[{\"name\":\"other\"}," DPU("") "]"), NULL,
+         false, SLICE(DPU(""))},
+        {"{}", NULL, false, SLICE(DPU(""))},
+        {"{\"spec\":3,\"metadata\":[]}", NULL, false, SLICE(DPU(""))},
+        {"{\"spec\":{\"devices\":{\"a\":1},\"pool\":\"x\"}}", NULL, false, SLICE(DPU(""))},
+        {"{\"spec\":{\"devices\":[1,null,{\"name\":5}],\"pool\":{\"generation\":\"x\"}}}", NULL,
+         false, SLICE(DPU(""))},
+    };
+    CLEANUP(json) json_t *attributes = parse(ATTRIBUTES);
+    struct dra_device ours = device_of(attributes);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct slice_dropped dropped = {.taints = rows[i].drops_taints};
+        CLEANUP(json) json_t *existing = rows[i].existing ? parse(rows[i].existing) : NULL;
+        CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", rows[i].taint, dropped, existing);
+        print_message("row %zu\n", i);
+        assert_is(got, rows[i].wanted ? rows[i].wanted : rows[i].existing);
+    }
 }
 
 TEST(effect_is_what_was_configured)
@@ -116,7 +113,8 @@ TEST(effect_is_what_was_configured)
     struct dra_device ours = device_of(NULL);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         ours.effect = rows[i].effect;
-        CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
+        CLEANUP(json)
+        json_t *got = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
         const json_t *device =
             json_array_get(json_object_get(json_object_get(got, "spec"), "devices"), 0);
         const json_t *taint = json_array_get(json_object_get(device, "taints"), 0);
@@ -128,7 +126,8 @@ TEST(effect_is_what_was_configured)
 TEST(dropped_fields_are_found_and_then_left_out)
 {
     struct dra_device ours = device_of(NULL);
-    CLEANUP(json) json_t *sent = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
+    CLEANUP(json)
+    json_t *sent = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
     struct slice_dropped none = slice_find_dropped(sent, sent);
     assert_false(none.taints || none.multiple_allocations);
 
@@ -139,55 +138,8 @@ TEST(dropped_fields_are_found_and_then_left_out)
     struct slice_dropped dropped = slice_find_dropped(sent, answer);
     assert_true(dropped.taints && dropped.multiple_allocations);
 
-    CLEANUP(json) json_t *healthy = slice_plan(&ours, "node-uid", CLEAN, dropped, answer);
+    CLEANUP(json) json_t *healthy = slice_plan(&ours, "node-uid", NULL, dropped, answer);
     assert_true(json_equal(healthy, answer)); /* no endless rewriting */
-}
-
-TEST(unhealthy_device_is_withdrawn_where_taints_are_dropped)
-{
-    CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct dra_device ours = device_of(list);
-    const struct slice_dropped dropped = {.taints = true};
-    CLEANUP(json) json_t *existing = parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
-    CLEANUP(json) json_t *gone = slice_plan(&ours, "node-uid", EXPIRED, dropped, existing);
-    assert_is(gone, SLICE("v1", ""));
-    CLEANUP(json) json_t *again = slice_plan(&ours, "node-uid", EXPIRED, dropped, gone);
-    assert_true(json_equal(again, gone));
-    /* A server leaves an empty list out: that is no difference. */
-    (void)json_object_del(json_object_get(gone, "spec"), "devices");
-    CLEANUP(json) json_t *still = slice_plan(&ours, "node-uid", EXPIRED, dropped, gone);
-    assert_true(json_equal(still, gone));
-    CLEANUP(json) json_t *back = slice_plan(&ours, "node-uid", CLEAN, dropped, gone);
-    assert_true(json_equal(back, existing));
-}
-
-TEST(foreign_devices_and_owners_are_replaced)
-{
-    CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct dra_device ours = device_of(list);
-    CLEANUP(json)
-    json_t *existing =
-        parse(SLICE("v1", "{\"name\":\"other\"},{\"name\":\"dpu0\"," ATTRIBUTES "}"));
-    json_t *owner = json_array_get(
-        json_object_get(json_object_get(existing, "metadata"), "ownerReferences"), 0);
-    (void)json_object_set_new(owner, "uid", json_string("old-node"));
-    CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", CLEAN, KEPT, existing);
-    assert_is(got, SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
-}
-
-TEST(garbage_in_place_of_a_slice_is_overlaid)
-{
-    static const char *const rows[] = {
-        "{}", "{\"spec\":3,\"metadata\":[]}", "{\"spec\":{\"devices\":{\"a\":1},\"pool\":\"x\"}}",
-        "{\"spec\":{\"devices\":[1,null,{\"name\":5}],\"pool\":{\"generation\":\"x\"}}}"};
-    CLEANUP(json) json_t *list = parse(ATTRIBUTES_JSON);
-    struct dra_device ours = device_of(list);
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        CLEANUP(json) json_t *existing = parse(rows[i]);
-        CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", CLEAN, KEPT, existing);
-        CLEANUP(json) json_t *want = parse(SLICE("v1", "{\"name\":\"dpu0\"," ATTRIBUTES "}"));
-        assert_true(json_equal(got, want));
-    }
 }
 
 TEST(long_node_name_gives_a_valid_slice_name)

@@ -29,35 +29,47 @@ static const struct readiness GIVEN_UP = {.state = READINESS_UNKNOWN,
 static const struct readiness AWAITING = {
     .state = READINESS_UNKNOWN, .reason = REASON_AWAITING_FIRST_RENEWAL, .message = "none yet"};
 
-static struct events *start(const struct readiness *carried)
+struct world {
+    struct events *x;
+};
+
+/* In place of the former one. */
+static void start(struct world *w, const struct readiness *carried)
 {
+    events_free(w->x);
     world_start();
-    struct events *x = events_new(NULL, &world.client, "w1");
-    events_begin(x, carried);
-    return x;
+    w->x = events_new(NULL, &world.client, "w1");
+    events_begin(w->x, carried);
 }
 
-static struct events *start_ready(void)
+/* As most cases find it. */
+static void up(struct world *w)
 {
-    struct events *x = start(&READY);
-    events_publish(x, &READY);
+    start(w, &READY);
+    events_publish(w->x, &READY);
     world_pass(10 * NS_PER_SEC);
     assert_int_equal(world.client.requests, 0);
-    return x;
 }
 
-static void publish(struct events *x, const struct readiness *verdict)
+static void down(struct world *w)
+{
+    events_free(w->x);
+}
+
+WORLD(up, down)
+
+static void publish(struct world *w, const struct readiness *verdict)
 {
     struct readiness v = *verdict;
     v.transition = clock_wall_now();
-    events_publish(x, &v);
+    events_publish(w->x, &v);
 }
 
 /* One after the other, a second apart: expired, ready, expired ... */
-static void flap(struct events *x, int count)
+static void flap(struct world *w, int count)
 {
     for (int i = 0; i < count; i++) {
-        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        publish(w, i % 2 == 0 ? &EXPIRED : &READY);
         world_pass(NS_PER_SEC);
     }
 }
@@ -89,16 +101,24 @@ static int drain(void)
     return count;
 }
 
+/* So many, one after the other. */
+static void write_changes(struct world *w, int count)
+{
+    for (int i = 0; i < count; i++) {
+        publish(w, i % 2 == 0 ? &EXPIRED : &READY);
+        assert_int_equal(drain(), 1);
+    }
+}
+
 /* ---- changes --------------------------------------------------------------------------------- */
 
-TEST(a_change_makes_one_event_with_its_own_time)
+TEST_IN(a_change_makes_one_event_with_its_own_time)
 {
-    struct events *x = start_ready();
     struct readiness v = EXPIRED;
     v.transition = (struct wall){INT64_C(1700000000) * NS_PER_SEC};
     v.lease =
         (struct readiness_lease){.ns = "ovn-kubernetes", .name = "ovn-dpu-w1", .uid = "lease-uid"};
-    events_publish(x, &v);
+    events_publish(w->x, &v);
     world_expect(KUBE_POST, EVENTS);
     CLEANUP(free) char *text = json_dumps(world.client.body, JSON_COMPACT);
     assert_string_equal(
@@ -113,20 +133,20 @@ TEST(a_change_makes_one_event_with_its_own_time)
     world_answer(201, "{}");
     assert_false(world.client.is_busy);
     assert_true(mono_is_never(world.timer.deadline));
-    assert_int_equal(events_stats(x)->created, 1);
-    publish(x, &READY);
+    assert_int_equal(events_stats(w->x)->created, 1);
+    publish(w, &READY);
     assert_null(json_object_get(world.client.body, "related")); /* it names no lease */
     assert_string_equal(sent("type"), "Normal");
-    events_free(x); /* ends what is under way */
+    events_free(TAKE(w->x)); /* ends what is under way */
     assert_false(world.client.is_busy);
     assert_false(world.has_timer);
 }
 
-TEST(a_reboot_is_an_event_beside_the_changes)
+TEST_IN(a_reboot_is_an_event_beside_the_changes)
 {
-    struct events *x = start(&READY);
+    start(w, &READY);
     const struct wall at = {INT64_C(1700000000) * NS_PER_SEC};
-    events_tell_reboot(x, at); /* however short it was; a restart's settling is no matter */
+    events_tell_reboot(w->x, at); /* however short it was; a restart's settling is no matter */
     assert_string_equal(sent("reason"), "DPURebooted");
     assert_string_equal(sent("action"), "RebootNoticed");
     assert_string_equal(sent("type"), "Warning");
@@ -135,53 +155,43 @@ TEST(a_reboot_is_an_event_beside_the_changes)
     assert_null(strstr(sent("note"), "new pods"));
     (void)drain();
     world_pass(10 * NS_PER_SEC);
-    publish(x, &EXPIRED);
-    events_tell_reboot(x, clock_wall_now());
-    publish(x, &READY);
+    publish(w, &EXPIRED);
+    events_tell_reboot(w->x, clock_wall_now());
+    publish(w, &READY);
     expect_reason(REASON_LEASE_EXPIRED);
     world_answer(201, "{}");
     assert_string_equal(sent("reason"), "DPURebooted");
     world_answer(201, "{}");
     expect_reason(REASON_LEASE_RENEWED);
     for (int i = 0; i < 100; i++) { /* bounded as they are */
-        events_tell_reboot(x, (struct wall){i});
+        events_tell_reboot(w->x, (struct wall){i});
     }
     assert_int_equal(drain(), 1 + EVENT_NODE_QUEUE);
-    events_free(x);
 }
 
-TEST(another_message_alone_is_no_change)
+TEST_IN(another_message_alone_is_no_change)
 {
     struct readiness other = UNHEALTHY;
-    struct events *x = start_ready();
-    publish(x, &UNHEALTHY);
+    publish(w, &UNHEALTHY);
     assert_int_equal(drain(), 1);
     (void)text_copy(other.message, sizeof(other.message), "the bridge is down");
-    publish(x, &other);
+    publish(w, &other);
     assert_int_equal(drain(), 0);
-    events_free(x);
 }
 
-TEST(a_changed_admission_is_a_change_and_the_note_says_which_way)
+TEST_IN(a_changed_admission_is_a_change_and_the_note_says_which_way)
 {
-    struct events *x = start_ready();
-    publish(x, &HELD);
+    publish(w, &HELD);
     assert_string_equal(sent("note"), "unreadable; new pods are let in");
     (void)drain();
-    publish(x, &GIVEN_UP);
+    publish(w, &GIVEN_UP);
     assert_string_equal(sent("note"), "unreadable for too long; new pods are held back");
-    events_free(x);
 }
 
-TEST(the_same_again_is_told_again)
+TEST_IN(the_same_again_is_told_again)
 {
-    struct events *x = start_ready();
-    for (int i = 0; i < 4; i++) {
-        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
-        assert_int_equal(drain(), 1);
-    }
-    assert_int_equal(events_stats(x)->created, 4);
-    events_free(x);
+    write_changes(w, 4);
+    assert_int_equal(events_stats(w->x)->created, 4);
 }
 
 static void count(void *user, const struct readiness *told)
@@ -194,101 +204,95 @@ static void count(void *user, const struct readiness *told)
     (*counted)++;
 }
 
-TEST(a_written_change_is_told_on_and_a_reboot_is_not)
+TEST_IN(a_written_change_is_told_on_and_a_reboot_is_not)
 {
     int written = 0;
-    struct events *x = start_ready();
-    events_on_written(x, count, &written);
-    events_tell_reboot(x, clock_wall_now());
+    events_on_written(w->x, count, &written);
+    events_tell_reboot(w->x, clock_wall_now());
     (void)drain();
     assert_int_equal(written, 0);
-    publish(x, &EXPIRED);
+    publish(w, &EXPIRED);
     assert_int_equal(written, 0);
     (void)drain();
     assert_int_equal(written, 1);
-    events_free(x);
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-TEST(every_name_is_one_that_the_server_takes)
+TEST_IN(every_name_is_one_that_the_server_takes)
 {
     char longest[NAMES_K8S_NAME_BYTES];
     for (size_t odd = 200; odd < sizeof(longest) - 2; odd++) {
         memset(longest, 'a', sizeof(longest) - 1);
         longest[sizeof(longest) - 1] = '\0';
         longest[odd] = odd % 2 == 0 ? '.' : '-';
+        events_free(w->x);
         world_start();
-        struct events *x = events_new(NULL, &world.client, longest);
-        events_tell_reboot(x, (struct wall){INT64_MAX});
+        w->x = events_new(NULL, &world.client, longest);
+        events_tell_reboot(w->x, (struct wall){INT64_MAX});
         assert_true(text_is_dns1123_subdomain(sent_in("metadata", "name")));
         assert_int_equal(strlen(sent("reportingInstance")), 128); /* cut to what is allowed */
         CLEANUP(free) char *first = mem_strdup(sent_in("metadata", "name"));
         (void)drain();
-        events_tell_reboot(x, (struct wall){INT64_MAX - 1});
+        events_tell_reboot(w->x, (struct wall){INT64_MAX - 1});
         assert_string_not_equal(first, sent_in("metadata", "name"));
-        events_free(x);
     }
 }
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-TEST(a_restart_that_ends_where_it_began_writes_nothing)
+TEST_IN(a_restart_that_ends_where_it_began_writes_nothing)
 {
-    struct events *x = start(&READY);
-    publish(x, &READY);
+    start(w, &READY);
+    publish(w, &READY);
     assert_int_equal(world.timer.deadline.ns, world.now.ns + EVENT_SETTLE_NS);
     world_pass(NS_PER_SEC);
-    publish(x, &HELD);
+    publish(w, &HELD);
     assert_false(world.client.is_busy);
     world_pass(NS_PER_SEC);
-    publish(x, &READY);
+    publish(w, &READY);
     world_pass(NS_PER_SEC);
     assert_false(world.client.is_busy);
     assert_true(mono_is_never(world.timer.deadline));
-    events_free(x);
 }
 
-TEST(a_restart_tells_what_changed_meanwhile)
+TEST_IN(a_restart_tells_what_changed_meanwhile)
 {
-    struct events *x = start(&READY);
-    publish(x, &HELD);
+    start(w, &READY);
+    publish(w, &HELD);
     world_pass(NS_PER_SEC);
-    publish(x, &EXPIRED);
+    publish(w, &EXPIRED);
     world_pass(2 * NS_PER_SEC - 1);
     assert_false(world.client.is_busy);
     world_pass(1);
     expect_reason(REASON_LEASE_EXPIRED);
     assert_string_equal(sent("eventTime"), "2023-11-14T22:13:21.000000Z");
-    events_free(x);
 }
 
-TEST(the_first_start_tells_only_how_it_ends)
+TEST_IN(the_first_start_tells_only_how_it_ends)
 {
-    struct events *x = start(NULL);
-    publish(x, &AWAITING);
-    publish(x, &READY);
+    start(w, NULL);
+    publish(w, &AWAITING);
+    publish(w, &READY);
     world_pass(EVENT_SETTLE_NS);
     expect_reason(REASON_LEASE_RENEWED);
     assert_int_equal(drain(), 1);
-    events_free(x);
 }
 
-TEST(waiting_that_lasts_is_told)
+TEST_IN(waiting_that_lasts_is_told)
 {
-    struct events *x = start(NULL);
-    publish(x, &AWAITING);
+    start(w, NULL);
+    publish(w, &AWAITING);
     world.now = mono_add(world.now, EVENT_SETTLE_NS + NS_PER_SEC); /* and the timer came late */
-    publish(x, &READY);
+    publish(w, &READY);
     expect_reason(REASON_AWAITING_FIRST_RENEWAL);
     world_answer(201, "{}");
     expect_reason(REASON_LEASE_RENEWED);
-    events_free(x);
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-TEST(what_each_answer_leads_to)
+TEST_IN(what_each_answer_leads_to)
 {
     static const struct {
         int http_status;
@@ -306,15 +310,14 @@ TEST(what_each_answer_leads_to)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         int written = 0;
-        struct events *x = start_ready();
-        events_on_written(x, count, &written);
-        publish(x, &EXPIRED);
+        events_on_written(w->x, count, &written);
+        publish(w, &EXPIRED);
         CLEANUP(free) char *name = mem_strdup(sent_in("metadata", "name"));
         world_answer_reason(rows[i].http_status, NULL, rows[i].reason);
         assert_false(world.client.is_busy);
         assert_int_equal(written, rows[i].written);
-        assert_int_equal(events_stats(x)->created, rows[i].written);
-        assert_int_equal(events_stats(x)->failed, 1 - rows[i].written);
+        assert_int_equal(events_stats(w->x)->created, rows[i].written);
+        assert_int_equal(events_stats(w->x)->failed, 1 - rows[i].written);
         world_pass(rows[i].quiet_s * NS_PER_SEC);
         assert_false(world.client.is_busy);
         if (rows[i].again_s > 0) {
@@ -322,14 +325,13 @@ TEST(what_each_answer_leads_to)
             world_expect(KUBE_POST, EVENTS);
             assert_string_equal(sent_in("metadata", "name"), name);
         }
-        events_free(x);
+        world_renew(w);
     }
 }
 
-TEST(a_server_that_stays_away_is_asked_less_and_less_often)
+TEST_IN(a_server_that_stays_away_is_asked_less_and_less_often)
 {
-    struct events *x = start_ready();
-    publish(x, &EXPIRED);
+    publish(w, &EXPIRED);
     for (int second = 0; second < 3600; second++) {
         if (world.client.is_busy) {
             world_answer(0, NULL);
@@ -341,22 +343,17 @@ TEST(a_server_that_stays_away_is_asked_less_and_less_often)
         world_pass(31 * NS_PER_SEC);
     }
     world_answer(201, "{}");
-    assert_int_equal(events_stats(x)->created, 1);
-    publish(x, &READY);
+    assert_int_equal(events_stats(w->x)->created, 1);
+    publish(w, &READY);
     world_answer(0, NULL); /* the next one fails for the first time */
     world_pass(2 * NS_PER_SEC);
     assert_true(world.client.is_busy);
-    events_free(x);
 }
 
-TEST(failures_cost_no_token)
+TEST_IN(failures_cost_no_token)
 {
-    struct events *x = start_ready();
-    for (int i = 0; i < EVENT_BURST - 1; i++) {
-        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
-        assert_int_equal(drain(), 1);
-    }
-    publish(x, &UNHEALTHY); /* has the last token */
+    write_changes(w, EVENT_BURST - 1);
+    publish(w, &UNHEALTHY); /* has the last token */
     struct mono begun = world.now;
     for (int failures = 0; failures < 4;) {
         if (world.client.is_busy) {
@@ -366,15 +363,13 @@ TEST(failures_cost_no_token)
         world_pass(NS_PER_SEC);
     }
     assert_true(world.client.is_busy || world.timer.deadline.ns < begun.ns + EVENT_REFILL_NS);
-    events_free(x);
 }
 
-TEST(what_an_outage_holds_up_is_written_after_it)
+TEST_IN(what_an_outage_holds_up_is_written_after_it)
 {
     static const struct readiness *const ALL[] = {&HELD, &READY, &UNHEALTHY, &READY, &EXPIRED};
-    struct events *x = start_ready();
     for (size_t i = 0; i < ARRAY_LEN(ALL); i++) {
-        publish(x, ALL[i]);
+        publish(w, ALL[i]);
         world_pass(NS_PER_SEC);
     }
     assert_int_equal(world.client.requests, 1);
@@ -389,49 +384,43 @@ TEST(what_an_outage_holds_up_is_written_after_it)
         world_answer(201, "{}");
     }
     assert_false(world.client.is_busy);
-    assert_int_equal(events_stats(x)->created, 5);
-    events_free(x);
+    assert_int_equal(events_stats(w->x)->created, 5);
 }
 
-TEST(of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted)
+TEST_IN(of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted)
 {
-    struct events *x = start_ready();
-    publish(x, &HELD);
-    flap(x, EVENT_NODE_QUEUE + 3);
+    publish(w, &HELD);
+    flap(w, EVENT_NODE_QUEUE + 3);
     world_answer(201, "{}"); /* it was begun before */
     assert_string_equal(sent("eventTime"), "2023-11-14T22:13:33.000000Z");
     assert_string_equal(sent("note"), "renews; changes before this one without an Event: 3");
     world_answer(201, "{}");
     assert_string_equal(sent("note"), "silent");
     assert_int_equal(drain(), EVENT_NODE_QUEUE - 1);
-    assert_int_equal(events_stats(x)->suppressed, 3);
-    events_free(x);
+    assert_int_equal(events_stats(w->x)->suppressed, 3);
 }
 
-TEST(what_is_refused_is_left_out_and_the_next_tells_of_it)
+TEST_IN(what_is_refused_is_left_out_and_the_next_tells_of_it)
 {
-    struct events *x = start_ready();
     for (int i = 0; i < 2; i++) {
-        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        publish(w, i % 2 == 0 ? &EXPIRED : &READY);
         world_answer(422, NULL);
     }
     assert_false(world.client.is_busy);
-    publish(x, &EXPIRED);
+    publish(w, &EXPIRED);
     assert_string_equal(sent("note"), "silent; changes before this one without an Event: 2");
-    assert_int_equal(events_stats(x)->failed, 2);
-    assert_int_equal(events_stats(x)->suppressed, 2);
-    events_free(x);
+    assert_int_equal(events_stats(w->x)->failed, 2);
+    assert_int_equal(events_stats(w->x)->suppressed, 2);
 }
 
 /* ---- the bound ------------------------------------------------------------------------------- */
 
-TEST(a_storm_is_cut_to_the_burst_and_then_to_one_a_minute)
+TEST_IN(a_storm_is_cut_to_the_burst_and_then_to_one_a_minute)
 {
     enum { STORM_S = 3600 };
-    struct events *x = start_ready();
     int writes = 0;
     for (int s = 0; s < STORM_S; s++) {
-        publish(x, s % 2 == 0 ? &EXPIRED : &READY);
+        publish(w, s % 2 == 0 ? &EXPIRED : &READY);
         writes += drain();
         world_pass(NS_PER_SEC);
     }
@@ -443,18 +432,13 @@ TEST(a_storm_is_cut_to_the_burst_and_then_to_one_a_minute)
         writes += drain();
         world_pass(NS_PER_SEC);
     }
-    assert_int_equal(events_stats(x)->suppressed + (uint64_t)writes, STORM_S);
-    events_free(x);
+    assert_int_equal(events_stats(w->x)->suppressed + (uint64_t)writes, STORM_S);
 }
 
-TEST(when_the_bucket_is_empty_it_wakes_for_the_next_token)
+TEST_IN(when_the_bucket_is_empty_it_wakes_for_the_next_token)
 {
-    struct events *x = start_ready();
-    for (int i = 0; i < EVENT_BURST; i++) {
-        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
-        assert_int_equal(drain(), 1);
-    }
-    publish(x, &UNHEALTHY);
+    write_changes(w, EVENT_BURST);
+    publish(w, &UNHEALTHY);
     assert_false(world.client.is_busy);
     assert_int_equal(world.timer.deadline.ns, world.now.ns + EVENT_REFILL_NS);
     world_pass(EVENT_REFILL_NS - 1);
@@ -462,21 +446,16 @@ TEST(when_the_bucket_is_empty_it_wakes_for_the_next_token)
     world_pass(1);
     expect_reason(REASON_DPU_REPORTED_UNHEALTHY);
     assert_int_equal(drain(), 1);
-    publish(x, &READY); /* that was the only one */
+    publish(w, &READY); /* that was the only one */
     assert_false(world.client.is_busy);
-    events_free(x);
 }
 
-TEST(a_clock_that_stands_still_or_runs_back_gives_no_token)
+TEST_IN(a_clock_that_stands_still_or_runs_back_gives_no_token)
 {
-    struct events *x = start_ready();
     struct mono spent_at = mono_add(world.now, 90 * NS_PER_SEC);
     world.now = spent_at;
-    for (int i = 0; i < EVENT_BURST; i++) {
-        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
-        assert_int_equal(drain(), 1);
-    }
-    publish(x, &UNHEALTHY);
+    write_changes(w, EVENT_BURST);
+    publish(w, &UNHEALTHY);
     for (int i = 0; i < 90; i++) {
         world.now = mono_add(world.now, -NS_PER_SEC);
         world.timer.fire(world.timer.user);
@@ -487,7 +466,6 @@ TEST(a_clock_that_stands_still_or_runs_back_gives_no_token)
     assert_false(world.client.is_busy);
     world_pass(1);
     assert_int_equal(drain(), 1);
-    events_free(x);
 }
 
 static uint32_t next_random(uint32_t *random)
@@ -500,32 +478,32 @@ static uint32_t next_random(uint32_t *random)
 
 /* Any changes, any outcomes, pods between: what is written stays within the bound, and in the end
  * the last change has been written, whatever went before. */
-static void random_life(uint32_t seed)
+static void random_life(struct world *w, uint32_t seed)
 {
     static const struct readiness *const ALL[] = {&READY, &EXPIRED,  &UNHEALTHY,
                                                   &HELD,  &GIVEN_UP, &AWAITING};
     static const int statuses[] = {201, 201, 0, 500, 422};
     const struct event pod = {
         .ns = "shop", .pod = "web", .uid = "u", .action = "A", .reason = "R", .rights = "f"};
-    struct events *x = start(seed % 3 == 0 ? NULL : ALL[seed % ARRAY_LEN(ALL)]);
+    start(w, seed % 3 == 0 ? NULL : ALL[seed % ARRAY_LEN(ALL)]);
     uint32_t random = seed * 2654435761U + 1;
     struct mono begun = world.now;
     for (int i = 0; i < RANDOM_STEPS; i++) {
         world_pass(next_random(&random) % (seed % 2 == 0 ? 3 : 200) * NS_PER_SEC);
         if (next_random(&random) % 2 == 0) {
-            publish(x, ALL[next_random(&random) % ARRAY_LEN(ALL)]);
+            publish(w, ALL[next_random(&random) % ARRAY_LEN(ALL)]);
         }
         if (next_random(&random) % 4 == 0) {
-            events_tell_pod(x, &pod);
+            events_tell_pod(w->x, &pod);
         }
         if (world.client.is_busy) {
             world_answer(statuses[next_random(&random) % ARRAY_LEN(statuses)], NULL);
         }
         uint64_t most = EVENT_BURST + (uint64_t)((world.now.ns - begun.ns) / EVENT_REFILL_NS);
-        assert_true(events_stats(x)->created <= most);
+        assert_true(events_stats(w->x)->created <= most);
     }
-    publish(x, &UNHEALTHY);
-    publish(x, &READY);
+    publish(w, &UNHEALTHY);
+    publish(w, &READY);
     char last[64] = "";
     for (int i = 0; i < 20; i++) {
         while (world.client.is_busy) {
@@ -538,19 +516,18 @@ static void random_life(uint32_t seed)
     }
     assert_string_equal(last, "LeaseRenewed");
     assert_true(mono_is_never(world.timer.deadline));
-    events_free(x);
 }
 
-TEST(writes_are_bounded_and_the_last_change_is_written_in_the_end)
+TEST_IN(writes_are_bounded_and_the_last_change_is_written_in_the_end)
 {
     for (uint32_t seed = 1; seed <= RANDOM_RUNS; seed++) {
-        random_life(seed);
+        random_life(w, seed);
     }
 }
 
 /* ---- pods ------------------------------------------------------------------------------------ */
 
-static void tell_pod(struct events *x, const char *action, const char *pod)
+static void tell_pod(struct world *w, const char *action, const char *pod)
 {
     struct event event = {.at = {INT64_C(1700000000) * NS_PER_SEC},
                           .key = 10,
@@ -562,13 +539,12 @@ static void tell_pod(struct events *x, const char *action, const char *pod)
                           .ns = "shop",
                           .uid = "pod-uid"};
     text_format(event.pod, sizeof(event.pod), "%s", pod);
-    events_tell_pod(x, &event);
+    events_tell_pod(w->x, &event);
 }
 
-TEST(an_event_about_a_pod_is_in_its_namespace)
+TEST_IN(an_event_about_a_pod_is_in_its_namespace)
 {
-    struct events *x = start_ready();
-    tell_pod(x, "NetworkLost", "web");
+    tell_pod(w, "NetworkLost", "web");
     world_expect(KUBE_POST, POD_EVENTS);
     CLEANUP(free) char *text = json_dumps(world.client.body, JSON_COMPACT);
     assert_string_equal(
@@ -580,18 +556,16 @@ TEST(an_event_about_a_pod_is_in_its_namespace)
               "\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"namespace\":\"shop\",\"name\":\"web\","
               "\"uid\":\"pod-uid\"}}");
     assert_int_equal(drain(), 1);
-    assert_int_equal(events_stats(x)->created, 0); /* these count those about the Node */
-    events_free(x);
+    assert_int_equal(events_stats(w->x)->created, 0); /* these count those about the Node */
 }
 
-TEST(pods_wait_behind_the_node_and_one_that_fails_is_dropped)
+TEST_IN(pods_wait_behind_the_node_and_one_that_fails_is_dropped)
 {
     static const int statuses[] = {0, 403, 409, 422, 500};
-    struct events *x = start_ready();
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
-        tell_pod(x, "NetworkLost", "a");
-        tell_pod(x, "NetworkLost", "b");
-        publish(x, i % 2 == 0 ? &EXPIRED : &READY);
+        tell_pod(w, "NetworkLost", "a");
+        tell_pod(w, "NetworkLost", "b");
+        publish(w, i % 2 == 0 ? &EXPIRED : &READY);
         assert_string_equal(sent_in("regarding", "name"), "a");
         world_answer(statuses[i], NULL);
         assert_string_equal(sent_in("regarding", "kind"), "Node");
@@ -599,26 +573,24 @@ TEST(pods_wait_behind_the_node_and_one_that_fails_is_dropped)
         assert_string_equal(sent_in("regarding", "name"), "b");
         assert_int_equal(drain(), 1);
     }
-    publish(x, &READY);
+    publish(w, &READY);
     world_answer(403, NULL); /* while that waits for a right */
-    tell_pod(x, "NetworkLost", "c");
+    tell_pod(w, "NetworkLost", "c");
     assert_string_equal(sent_in("regarding", "name"), "c");
-    tell_pod(x, "NetworkLost", "d");
+    tell_pod(w, "NetworkLost", "d");
     world_answer(201, NULL);
     assert_string_equal(sent_in("regarding", "name"), "d");
-    events_free(x);
 }
 
-TEST(what_waits_about_pods_is_bounded_and_can_be_taken_back)
+TEST_IN(what_waits_about_pods_is_bounded_and_can_be_taken_back)
 {
-    struct events *x = start_ready();
-    publish(x, &EXPIRED);
-    publish(x, &READY);
+    publish(w, &EXPIRED);
+    publish(w, &READY);
     for (int i = 0; i < EVENT_POD_QUEUE + 10; i++) {
-        tell_pod(x, i % 2 == 0 ? "NetworkLost" : "HealthChanged", "web");
+        tell_pod(w, i % 2 == 0 ? "NetworkLost" : "HealthChanged", "web");
     }
-    events_withdraw(x, "HealthChanged");
-    tell_pod(x, "HealthChanged", "last");
+    events_withdraw(w->x, "HealthChanged");
+    tell_pod(w, "HealthChanged", "last");
     for (int i = 0; i < 2; i++) {
         assert_string_equal(sent_in("regarding", "kind"), "Node");
         world_answer(201, NULL);
@@ -628,6 +600,5 @@ TEST(what_waits_about_pods_is_bounded_and_can_be_taken_back)
         world_answer(201, NULL);
     }
     assert_string_equal(sent_in("regarding", "name"), "last");
-    tell_pod(x, "NetworkLost", "web"); /* is freed while it waits */
-    events_free(x);
+    tell_pod(w, "NetworkLost", "web"); /* is freed while it waits */
 }

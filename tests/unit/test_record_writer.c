@@ -119,6 +119,12 @@ static void write_verdict(const struct world *w, struct mono lease_until, struct
     record_writer_write(w->writer, writer_until);
 }
 
+/* The one that most cases write. */
+static void write_again(const struct world *w)
+{
+    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+}
+
 static struct record_writer_stats stats(const struct world *w)
 {
     return *record_writer_stats(w->writer);
@@ -161,6 +167,16 @@ static void read_record(const struct world *w, struct record *out)
     assert_int_equal(record_decode(page, RECORD_PAGE_BYTES, out, NULL), 0);
 }
 
+static void assert_in_shape(const struct world *w)
+{
+    struct stat found;
+    struct record r;
+    read_record(w, &r);
+    assert_int_equal(lstat(w->path, &found), 0);
+    assert_int_equal(found.st_uid, geteuid());
+    assert_int_equal(found.st_mode & 07777, 0644);
+}
+
 /* A file of that many letters. */
 static void make_file(const char *path, size_t bytes, mode_t file_mode)
 {
@@ -195,7 +211,7 @@ TEST_IN(it_says_who_wrote_it_and_when)
     struct record r;
     char boot_id[CLOCK_BOOT_ID_BYTES];
     struct wall before = clock_wall_now();
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     read_record(w, &r);
     assert_int_equal(clock_boot_id(boot_id, NULL), 0);
     assert_string_equal(r.boot_id, boot_id);
@@ -210,7 +226,7 @@ TEST_IN(it_says_who_wrote_it_and_when)
 TEST_IN(the_hold_begins_when_both_promises_are_over)
 {
     struct record r;
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     read_record(w, &r);
     assert_int_equal(r.hold_until.ns, mono_add(VALID_UNTIL, STALE_HOLD_NS).ns);
     write_verdict(w, WRITER_UNTIL, VALID_UNTIL); /* Ready for less than the writer's promise */
@@ -221,7 +237,7 @@ TEST_IN(the_hold_begins_when_both_promises_are_over)
 TEST_IN(directory_and_file_have_their_modes_whatever_the_umask)
 {
     mode_t before = umask(0077);
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     (void)umask(before);
     assert_int_equal(mode(w->dir), 0755);
     assert_int_equal(mode(w->path), 0644);
@@ -231,22 +247,21 @@ TEST_IN(directory_and_file_have_their_modes_whatever_the_umask)
 
 TEST_IN(a_former_agents_page_is_written_on_in_place)
 {
-    struct record r;
     assert_int_equal(mkdir(w->dir, 0755), 0);
     make_file(w->path, RECORD_PAGE_BYTES, 0644);
     CLEANUP(fd) int fd = open(w->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
     ino_t was = inode(w->path);
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
+    write_again(w);
     assert_int_equal(inode(w->path), was);
     assert_int_equal(stats(w).failures, 0);
-    read_record(w, &r);
+    assert_in_shape(w);
 }
 
 /* What else happens in its directory is none of our business. */
 TEST_IN(a_page_in_place_is_not_written_anew)
 {
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     make_file(w->other, 1, 0644);
     assert_int_equal(unlink(w->other), 0);
     ev_run(w->loop, EVRUN_NOWAIT);
@@ -254,42 +269,33 @@ TEST_IN(a_page_in_place_is_not_written_anew)
     assert_int_equal(logged(w, "was removed, replaced or changed"), 0);
 }
 
-TEST_IN(a_page_of_another_shape_is_replaced)
+/* Somebody else could go on reading, or writing, what is ours. */
+TEST_IN(a_page_that_is_not_ours_alone_is_replaced)
 {
     static const struct {
         size_t bytes;
         mode_t mode;
-    } rows[] = {{RECORD_PAGE_BYTES, 0600},
-                {RECORD_PAGE_BYTES, 0664},
-                {RECORD_PAGE_BYTES, 04644},
-                {RECORD_PAGE_BYTES - 1, 0644},
-                {RECORD_PAGE_BYTES + 1, 0644}};
+        int (*link)(const char *other, const char *path); /* NULL: it is the file itself */
+    } rows[] = {
+        {RECORD_PAGE_BYTES, 0600, NULL},     {RECORD_PAGE_BYTES, 0664, NULL},
+        {RECORD_PAGE_BYTES, 04644, NULL},    {RECORD_PAGE_BYTES - 1, 0644, NULL},
+        {RECORD_PAGE_BYTES + 1, 0644, NULL}, {RECORD_PAGE_BYTES, 0644, link},
+        {RECORD_PAGE_BYTES, 0644, symlink},
+    };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct record r;
+        print_message("row %zu\n", i);
         assert_int_equal(mkdir(w->dir, 0755), 0);
-        make_file(w->path, rows[i].bytes, rows[i].mode);
+        make_file(rows[i].link ? w->other : w->path, rows[i].bytes, rows[i].mode);
+        assert_true(!rows[i].link || rows[i].link(w->other, w->path) == 0);
         int fd = open(w->path, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
         ino_t was = inode(w->path);
-        write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+        write_again(w);
         assert_int_not_equal(inode(w->path), was);
-        read_record(w, &r);
-        assert_int_equal(mode(w->path), 0644);
+        assert_in_shape(w);
+        assert_true(!rows[i].link || is_untouched(w->other));
         assert_int_equal(close(fd), 0);
         world_renew(w);
     }
-}
-
-/* Somebody else would go on reading, or writing, what is ours. */
-TEST_IN(a_hard_linked_page_is_not_adopted)
-{
-    struct record r;
-    assert_int_equal(mkdir(w->dir, 0755), 0);
-    make_file(w->other, RECORD_PAGE_BYTES, 0644);
-    assert_int_equal(link(w->other, w->path), 0);
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
-    assert_int_not_equal(inode(w->path), inode(w->other));
-    assert_true(is_untouched(w->other));
-    read_record(w, &r);
 }
 
 TEST_IN(a_page_of_another_owner_is_replaced)
@@ -301,50 +307,37 @@ TEST_IN(a_page_of_another_owner_is_replaced)
     assert_int_equal(mkdir(w->dir, 0755), 0);
     make_file(w->path, RECORD_PAGE_BYTES, 0644);
     assert_int_equal(chown(w->path, 65534, 65534), 0);
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     assert_int_equal(lstat(w->path, &found), 0);
     assert_int_equal(found.st_uid, 0);
-}
-
-TEST_IN(a_symbolic_link_is_replaced_and_not_followed)
-{
-    struct record r;
-    assert_int_equal(mkdir(w->dir, 0755), 0);
-    make_file(w->other, RECORD_PAGE_BYTES, 0644);
-    assert_int_equal(symlink(w->other, w->path), 0);
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
-    assert_true(is_untouched(w->other));
-    read_record(w, &r);
 }
 
 /* ---- what happens to it ---------------------------------------------------------------------- */
 
 TEST_IN(a_page_that_was_swapped_is_taken_back_at_the_next_write)
 {
-    struct record r;
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     make_file(w->other, RECORD_PAGE_BYTES, 0644);
     ino_t swapped = inode(w->other);
     CLEANUP(fd) int fd = open(w->other, O_RDONLY | O_CLOEXEC); /* keeps the inode in use */
     assert_int_equal(rename(w->other, w->path), 0);
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     assert_int_not_equal(inode(w->path), swapped);
-    read_record(w, &r);
+    assert_in_shape(w);
 }
 
 TEST_IN(a_page_that_vanished_is_made_again_without_a_verdict)
 {
-    struct record r;
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     assert_int_equal(unlink(w->path), 0);
     ev_run(w->loop, EVRUN_ONCE);
-    read_record(w, &r);
+    assert_in_shape(w);
     assert_int_equal(stats(w).writes, 2);
     assert_int_equal(logged(w, "was removed, replaced or changed"), 1);
     assert_int_equal(unlink(w->path), 0);
     assert_int_equal(rmdir(w->dir), 0);
     ev_run(w->loop, EVRUN_ONCE);
-    read_record(w, &r);
+    assert_in_shape(w);
     assert_int_equal(logged(w, "was removed, replaced or changed"), 1); /* once a minute */
 }
 
@@ -389,26 +382,16 @@ typedef void change_fn(const struct world *w);
 static change_fn *const changes[] = {append_byte, grow,         shrink,
                                      change_mode, change_owner, write_into_it};
 
-static void assert_in_shape(const struct world *w)
-{
-    struct stat found;
-    struct record r;
-    read_record(w, &r);
-    assert_int_equal(lstat(w->path, &found), 0);
-    assert_int_equal(found.st_uid, geteuid());
-    assert_int_equal(found.st_mode & 07777, 0644);
-}
-
 TEST_IN(a_page_that_somebody_changed_is_made_anew_and_said_so_once)
 {
     for (size_t i = 0; i < 2 * ARRAY_LEN(changes); i++) {
-        write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+        write_again(w);
         ev_run(w->loop, EVRUN_NOWAIT); /* the changes of our own */
         changes[i / 2](w);
         if (i % 2 == 0) {
             ev_run(w->loop, EVRUN_ONCE); /* told by inotify */
         } else {
-            write_verdict(w, VALID_UNTIL, WRITER_UNTIL); /* or not */
+            write_again(w); /* or not */
         }
         assert_in_shape(w);
         assert_int_equal(stats(w).writes, 2);
@@ -422,7 +405,7 @@ TEST_IN(a_page_that_somebody_changed_is_made_anew_and_said_so_once)
 /* As two that set the mode in turn would. */
 TEST_IN(who_goes_on_changing_it_meets_a_pace)
 {
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     for (int i = 0; i < 20; i++) {
         change_mode(w);
         ev_run(w->loop, EVRUN_NOWAIT);
@@ -481,10 +464,9 @@ TEST_IN(before_the_first_verdict_nothing_is_written)
 
 TEST_IN(a_place_that_cannot_be_written_is_tried_again_each_second)
 {
-    struct record r;
     make_file(w->dir, 1, 0644); /* a file where the directory should be */
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL); /* a renewal meanwhile */
+    write_again(w);
+    write_again(w); /* a renewal meanwhile */
     assert_int_equal(stats(w).failures, 2);
     assert_int_equal(stats(w).writes, 0);
     assert_false(stats(w).is_current);
@@ -495,14 +477,14 @@ TEST_IN(a_place_that_cannot_be_written_is_tried_again_each_second)
     run_for(w, 1.3);
     assert_true(stats(w).is_current);
     assert_int_equal(stats(w).writes, 1);
-    read_record(w, &r);
+    assert_in_shape(w);
     ev_run(w->loop, EVRUN_NOWAIT);
     assert_int_equal(stats(w).writes, 1); /* and that is it */
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     assert_int_equal(logged(w, "is written again"), 1);
     assert_int_equal(unlink(w->path), 0);
     assert_int_equal(mkdir(w->path, 0755), 0); /* new trouble is news again */
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     assert_int_equal(logged(w, "CNI cannot see the readiness"), 2);
     assert_int_equal(rmdir(w->path), 0);
 }
@@ -516,9 +498,9 @@ TEST_IN(a_page_that_is_not_written_whole_is_no_write)
                 {RECORD_PAGE_BYTES - 1, "No space left on device"},
                 {0, "No space left on device"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+        write_again(w);
         page_room = rows[i].room;
-        write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+        write_again(w);
         assert_false(stats(w).is_current);
         assert_int_equal(logged(w, rows[i].words), 1);
         world_renew(w);
@@ -529,7 +511,7 @@ TEST_IN(a_failed_attempt_leaves_nothing_behind)
 {
     assert_int_equal(mkdir(w->dir, 0755), 0);
     assert_int_equal(mkdir(w->path, 0755), 0); /* cannot be replaced by a file */
-    write_verdict(w, VALID_UNTIL, WRITER_UNTIL);
+    write_again(w);
     assert_false(stats(w).is_current);
     assert_int_equal(rmdir(w->path), 0); /* tear_down finds an empty directory */
 }
