@@ -72,39 +72,34 @@ struct grpc_unary {
     CURLcode code;
     struct buf request; /* with prefix */
     struct buf answer;  /* with prefixes; of a stream what is not told yet */
-    int status;         /* -1: none came */
-    char text[GRPC_UNARY_TEXT_BYTES];
 };
 
-/* The value of the header, in a line of headers or trailers. */
-static bool header_value(const char *line, size_t len, const char *name, struct grpc_slice *out)
+/* In the trailers, or in the headers of an answer that has no more. NULL: none came. */
+static const char *header_value(const struct grpc_unary *u, const char *name)
 {
-    size_t name_len = strlen(name);
-    if (len <= name_len || strncmp(line, name, name_len) != 0 || line[name_len] != ':') {
-        return false;
-    }
-    size_t at = name_len + 1 + strspn(line + name_len + 1, " ");
-    *out =
-        (struct grpc_slice){.bytes = (const uint8_t *)line + at, .len = strcspn(line + at, "\r\n")};
-    return true;
+    struct curl_header *header;
+    bool is_there = curl_easy_header(u->easy, name, 0, CURLH_TRAILER, -1, &header) == CURLHE_OK ||
+                    curl_easy_header(u->easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
+    return is_there ? header->value : NULL;
 }
 
-static size_t on_header(char *line, size_t size, size_t count, void *user)
+/* -1: none came. */
+static int status_said(const struct grpc_unary *u)
 {
-    struct grpc_unary *u = user;
-    struct grpc_slice value;
     int64_t status;
-    if (header_value(line, size * count, "grpc-status", &value) &&
-        text_to_i64((const char *)value.bytes, value.len, &status, NULL) == 0 && status >= 0 &&
-        status < 100) {
-        u->status = (int)status;
-    } else if (header_value(line, size * count, "grpc-message", &value) && value.len > 0) {
-        int len = 0;
-        char *decoded = curl_easy_unescape(NULL, (const char *)value.bytes, (int)value.len, &len);
-        text_sanitize(u->text, sizeof(u->text), decoded, (size_t)len);
-        curl_free(decoded);
-    }
-    return size * count;
+    const char *text = header_value(u, "grpc-status");
+    bool is_one =
+        text && text_to_i64(text, strlen(text), &status, NULL) == 0 && status >= 0 && status < 100;
+    return is_one ? (int)status : -1;
+}
+
+static void text_said(const struct grpc_unary *u, char out[static GRPC_UNARY_TEXT_BYTES])
+{
+    int len = 0;
+    const char *text = header_value(u, "grpc-message");
+    char *decoded = curl_easy_unescape(NULL, text ? text : "", 0, &len);
+    text_sanitize(out, GRPC_UNARY_TEXT_BYTES, decoded, (size_t)len);
+    curl_free(decoded);
 }
 
 static enum grpc_framing first_answer(const struct grpc_unary *u, struct grpc_slice *out)
@@ -151,10 +146,14 @@ static int transport_error(const struct grpc_unary *u, struct err *e)
 static int call_outcome(const struct grpc_unary *u, struct err *e)
 {
     struct grpc_slice message;
-    int status = u->code == CURLE_WRITE_ERROR ? GRPC_INTERNAL : u->status;
-    const char *text =
-        u->code == CURLE_WRITE_ERROR ? "the answer is compressed, malformed or too large" : u->text;
-    if (status < 0 && u->code == CURLE_HTTP2_STREAM) {
+    char said[GRPC_UNARY_TEXT_BYTES];
+    const char *text = said;
+    int status = status_said(u);
+    text_said(u, said);
+    if (u->code == CURLE_WRITE_ERROR) {
+        status = GRPC_INTERNAL;
+        text = "the answer is compressed, malformed or too large";
+    } else if (status < 0 && u->code == CURLE_HTTP2_STREAM) {
         status = GRPC_UNAVAILABLE;
         text = "the server reset the stream";
     } else if (status < 0 && u->code == CURLE_OK) {
@@ -225,8 +224,6 @@ static CURL *easy_new(struct grpc_unary *u)
     (void)curl_easy_setopt(easy, CURLOPT_USERAGENT, "dpu-heartbeat/" DPU_VERSION);
     (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, buf_text(&u->request));
     (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)u->request.len);
-    (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
-    (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, u);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, u);
     if (u->plan.timeout_ns != INT64_MAX) {
@@ -241,7 +238,6 @@ struct grpc_unary *grpc_unary_start(struct ev_loop *loop, const struct grpc_unar
     struct grpc_unary *u = MEM_NEW(struct grpc_unary);
     u->plan = *plan;
     u->loop = loop;
-    u->status = -1;
     buf_init(&u->request, GRPC_PREFIX_BYTES + plan->message.len);
     buf_init(&u->answer, GRPC_PREFIX_BYTES + GRPC_UNARY_REPLY_MAX_BYTES);
     int rc = grpc_put_message(&u->request, plan->message.bytes, plan->message.len, NULL);
