@@ -15,10 +15,9 @@ static const struct probe_spec defaults = {.interval_ns = 5 * NS_PER_SEC,
                                            .thresholds = {.failures = 3, .successes = 1}};
 
 struct host_probes {
+    struct host_probes_config config;
     struct probe_set *probes;
     struct readiness_host_probes said; /* in the order of the verdict's probes */
-    host_probes_change_fn *on_change;
-    void *user;
 };
 
 static void on_change(void *user, enum probe_health state, const char *message)
@@ -30,7 +29,7 @@ static void on_change(void *user, enum probe_health state, const char *message)
                                : probe->passed_once ? HOST_PROBE_WELL
                                                     : HOST_PROBE_NEVER_WELL;
     }
-    w->on_change(w->user, &w->said, message);
+    w->config.on_change(w->config.user, &w->said, message);
 }
 
 /* Index, or the count. */
@@ -79,8 +78,7 @@ int host_probes_new(const struct host_probes_config *config, struct host_probes 
 {
     CLEANUP(free) struct host_probes *w = MEM_NEW(struct host_probes);
     struct probe_spec spec = defaults;
-    w->on_change = config->on_change;
-    w->user = config->user;
+    w->config = *config;
     spec.root = config->root;
     for (size_t i = 0; i < config->count; i++) {
         int rc = name_host_probe(&w->said, config->probes[i], e);

@@ -305,13 +305,10 @@ int record_carry_read(const char *path, const char *node, const struct verdict_c
 
 struct record_writer {
     struct ev_loop *loop;
-    char path[PATH_MAX];
+    struct record_writer_config config;
     char dir[PATH_MAX];
-    int64_t stale_hold_ns;
-    struct record_turn *turn; /* NULL: it is always ours */
-    struct record *record;    /* borrowed */
-    bool has_record;          /* it was asked to write it */
-    int fd;                   /* the page, or -1 */
+    bool has_record; /* it was asked to write it */
+    int fd;          /* the page, or -1 */
     struct dir_watch watch;
     ev_timer retry;
     struct log_repeat complaint;
@@ -331,7 +328,7 @@ static bool is_of_our_shape(int fd)
 
 static bool is_in_place(const struct record_writer *w)
 {
-    return file_is_at(w->fd, w->path) && is_of_our_shape(w->fd);
+    return file_is_at(w->fd, w->config.path) && is_of_our_shape(w->fd);
 }
 
 /* Its readers can take it, whoever wrote it last. */
@@ -346,7 +343,7 @@ static bool is_intact(const struct record_writer *w)
 /* A former agent's page is written on in place, so that readers never miss it. */
 static bool adopt_page(struct record_writer *w)
 {
-    CLEANUP(fd) int fd = open(w->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    CLEANUP(fd) int fd = open(w->config.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 || !is_of_our_shape(fd)) {
         return false;
     }
@@ -369,15 +366,15 @@ static int write_page(int fd, const char *page, const char *path, struct err *e)
 
 static int create_page(struct record_writer *w, const char *page, struct err *e)
 {
-    int rc = make_directories(w->path, e);
+    int rc = make_directories(w->config.path, e);
     if (rc != 0) {
         return rc;
     }
-    rc = file_replace(w->path, page, RECORD_PAGE_BYTES, RECORD_FILE_MODE, e);
+    rc = file_replace(w->config.path, page, RECORD_PAGE_BYTES, RECORD_FILE_MODE, e);
     if (rc != 0) {
         return rc;
     }
-    return adopt_page(w) ? 0 : err_set(e, ERR_IO, "'%s' was replaced at once", w->path);
+    return adopt_page(w) ? 0 : err_set(e, ERR_IO, "'%s' was replaced at once", w->config.path);
 }
 
 static void watch_directory(struct record_writer *w)
@@ -394,7 +391,8 @@ static bool is_lost(struct record_writer *w, struct mono now)
         return false;
     }
     log_limited(&w->lost, LOG_AGAIN_NS, LOG_WARN, "record",
-                "'%s' was removed, replaced or changed by somebody, making it anew", w->path);
+                "'%s' was removed, replaced or changed by somebody, making it anew",
+                w->config.path);
     w->made_at = now;
     return true;
 }
@@ -404,14 +402,14 @@ static void write_now(struct record_writer *w)
     char page[RECORD_PAGE_BYTES];
     struct err e = ERR_INIT;
     struct mono now = clock_mono_now();
-    if (w->turn && !turn_lasts(w->turn)) {
+    if (w->config.turn && !turn_lasts(w->config.turn)) {
         return;
     }
-    w->record->written = clock_wall_now();
-    int rc = record_encode(w->record, page, &e);
+    w->config.record->written = clock_wall_now();
+    int rc = record_encode(w->config.record, page, &e);
     if (rc == 0) {
         bool in_place = !is_lost(w, now) && (is_in_place(w) || (w->fd < 0 && adopt_page(w)));
-        rc = in_place ? write_page(w->fd, page, w->path, &e) : create_page(w, page, &e);
+        rc = in_place ? write_page(w->fd, page, w->config.path, &e) : create_page(w, page, &e);
     }
     w->stats.is_current = rc == 0;
     w->stats.writes += rc == 0;
@@ -423,7 +421,7 @@ static void write_now(struct record_writer *w)
         return;
     }
     if (w->complaint.next.ns != 0) {
-        log_info("record", "'%s' is written again", w->path);
+        log_info("record", "'%s' is written again", w->config.path);
         log_repeat_reset(&w->complaint);
     }
     ev_timer_stop(w->loop, &w->retry);
@@ -438,11 +436,11 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 static void on_dir_changed(void *user)
 {
     struct record_writer *w = user;
-    if (!w->has_record || (w->turn && !turn_lasts(w->turn)) || ev_is_active(&w->retry) ||
-        is_intact(w)) {
+    if (!w->has_record || (w->config.turn && !turn_lasts(w->config.turn)) ||
+        ev_is_active(&w->retry) || is_intact(w)) {
         return;
     }
-    bool is_there = file_is_at(w->fd, w->path); /* another shape or page */
+    bool is_there = file_is_at(w->fd, w->config.path); /* another shape or page */
     if (is_there && mono_since(clock_mono_now(), w->made_at) < AGAIN_NS) {
         ev_timer_again(w->loop, &w->retry); /* whoever changes it might go on for ever */
     } else {
@@ -461,15 +459,13 @@ int record_writer_new(struct ev_loop *loop, const struct record_writer_config *c
         return rc;
     }
     struct record_writer *w = MEM_NEW(struct record_writer);
-    text_format(w->path, sizeof(w->path), "%s", config->path);
-    text_format(w->dir, sizeof(w->dir), "%.*s", (int)(strrchr(w->path, '/') - w->path), w->path);
     w->loop = loop;
+    w->config = *config;
     w->fd = -1;
-    w->stale_hold_ns = config->stale_hold_ns;
-    w->turn = config->turn;
-    w->record = config->record;
-    w->record->pid = (int32_t)getpid();
-    text_format(w->record->node, sizeof(w->record->node), "%s", config->node);
+    text_format(w->dir, sizeof(w->dir), "%.*s", (int)(strrchr(config->path, '/') - config->path),
+                config->path);
+    config->record->pid = (int32_t)getpid();
+    text_format(config->record->node, sizeof(config->record->node), "%s", config->node);
     dir_watch_start(&w->watch, loop, on_dir_changed, w);
     ev_timer_init(&w->retry, on_retry, 0., RETRY_SECONDS);
     w->retry.data = w;
@@ -497,9 +493,10 @@ const struct record_writer_stats *record_writer_stats(const struct record_writer
 
 void record_writer_write(struct record_writer *w, struct mono writer_until)
 {
-    struct record *r = w->record;
+    struct record *r = w->config.record;
     r->writer_until = writer_until;
-    r->hold_until = mono_add(mono_max(r->verdict.lease_until, writer_until), w->stale_hold_ns);
+    r->hold_until =
+        mono_add(mono_max(r->verdict.lease_until, writer_until), w->config.stale_hold_ns);
     w->has_record = true;
     write_now(w);
 }

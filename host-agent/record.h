@@ -93,7 +93,7 @@ void record_carry_settled(void);
 struct record_writer;
 
 struct record_writer_config {
-    const char *path; /* absolute; copied */
+    const char *path; /* absolute; borrowed */
     const char *node; /* copied */
     int64_t stale_hold_ns;
     struct record_turn *turn; /* asked before each write; NULL: it is always ours; borrowed */

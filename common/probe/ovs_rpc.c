@@ -395,10 +395,9 @@ static enum probe_outcome find_unixctl(const char *dir, const char *daemon,
                                        char out[static UNIX_PATH_BYTES], char *words)
 {
     char path[UNIX_PATH_BYTES];
-    CLEANUP(buf) struct buf file;
+    CLEANUP(buf) struct buf file = {.max_bytes = PID_FILE_BYTES};
     struct err e = ERR_INIT;
     uint64_t pid;
-    buf_init(&file, PID_FILE_BYTES);
     text_format(path, sizeof(path), "%s/%s.pid", dir, daemon);
     int rc = file_read(path, &file, &e);
     if (rc == ERR_AUTH) {

@@ -115,8 +115,7 @@ static void read_cache(struct pod_net *p, const char *root, const char *cache,
     CLEANUP(dir) DIR *dir = opendir(path);
     const char *name = next_name(dir);
     for (int i = 0; name && i < POD_NET_CACHE_MAX; i++, name = next_name(dir)) {
-        CLEANUP(buf) struct buf text;
-        buf_init(&text, POD_NET_FILE_MAX_BYTES);
+        CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
         text_format(path, sizeof(path), "%s%s/%s", root, cache, name);
         if (strstr(name, sandbox_id) && file_read(path, &text, NULL) == 0) {
             pod_net_take_cache(p, buf_text(&text), text.len, sandbox_id);
@@ -133,8 +132,7 @@ static uint64_t read_start(const char *root, int32_t pid)
     enum { FIELDS_AFTER_NAME = 20 };
     char path[PATH_MAX];
     uint64_t started;
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, POD_NET_FILE_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
     text_format(path, sizeof(path), "%s/proc/%d/stat", root, (int)pid);
     if (file_read(path, &text, NULL) != 0) {
         return 0;
@@ -315,8 +313,7 @@ static size_t count_netdevs(const struct pod_net *p, const char *root,
 static bool read_index(const char *root, const char *name, const char *file, uint64_t *out)
 {
     char path[PATH_MAX];
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, POD_NET_FILE_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
     text_format(path, sizeof(path), "%s/sys/class/net/%s/%s", root, name, file);
     return file_read(path, &text, NULL) == 0 &&
            text_to_u64(buf_text(&text), strcspn(buf_text(&text), "\n"), out, NULL) == 0;
@@ -326,8 +323,7 @@ static bool read_index(const char *root, const char *name, const char *file, uin
 static void learn_index(struct pod_net *p, const char *root)
 {
     struct pod_net_finding unused;
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, POD_NET_FILE_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
     bool is_read = read_net(&p->place, root, "dev_mcast", &text, &unused);
     for (const char *line = is_read ? buf_text(&text) : NULL; line; line = strchr(line, '\n')) {
         line += strspn(line, " \n");
@@ -408,8 +404,7 @@ static void look_for_device(const struct pod_net *p, const char *root, struct po
 
 void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *out)
 {
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, POD_NET_FILE_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
     *out = (struct pod_net_finding){.evidence = POD_NET_UNSEEN};
     if (!read_net(&p->place, root, "dev", &text, out)) {
         return;

@@ -165,8 +165,7 @@ static void describe_numa_node(const char *dir, json_t *out)
     enum { NUMBER_MAX_BYTES = 32 };
     char path[PATH_MAX];
     uint64_t node;
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, NUMBER_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = NUMBER_MAX_BYTES};
     text_format(path, sizeof(path), "%s/numa_node", dir);
     if (file_read(path, &text, NULL) == 0 &&
         text_to_u64(buf_text(&text), strcspn(buf_text(&text), "\n"), &node, NULL) == 0) {

@@ -351,8 +351,7 @@ static bool is_our_file(const char *path, struct stat *out)
 static bool stands_already(const char *path, const struct buf *bytes, mode_t mode)
 {
     struct stat found;
-    CLEANUP(buf) struct buf old;
-    buf_init(&old, bytes->len);
+    CLEANUP(buf) struct buf old = {.max_bytes = bytes->len};
     return is_our_file(path, &found) && (found.st_mode & 07777) == mode &&
            (size_t)found.st_size == bytes->len && file_read(path, &old, NULL) == 0 &&
            old.len == bytes->len && memcmp(buf_text(&old), buf_text(bytes), bytes->len) == 0;
@@ -391,8 +390,7 @@ static int remove_file(const char *path, struct err *e)
 
 static bool is_file_gated(const char *path)
 {
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, PLAN_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = PLAN_MAX_BYTES};
     return file_read(path, &text, NULL) == 0 && conflist_is_gated(buf_text(&text), text.len);
 }
 
@@ -421,10 +419,8 @@ static int put_plan(const char *path, const struct buf *source, struct conflist_
                     bool *changed, struct err *e)
 {
     struct stat found;
-    CLEANUP(buf) struct buf old;
-    CLEANUP(buf) struct buf plan;
-    buf_init(&old, PLAN_MAX_BYTES);
-    buf_init(&plan, PLAN_MAX_BYTES);
+    CLEANUP(buf) struct buf old = {.max_bytes = PLAN_MAX_BYTES};
+    CLEANUP(buf) struct buf plan = {.max_bytes = PLAN_MAX_BYTES};
     if (!source && is_our_file(path, &found) && file_read(path, &old, NULL) == 0 &&
         conflist_is_gated(buf_text(&old), old.len)) {
         if (conflist_wraps(buf_text(&old), old.len, request->source_path)) {
@@ -448,8 +444,7 @@ static int put_conflist(const struct cni_options *o, const char *readiness_file,
 {
     char source[PATH_MAX];
     char conflist[PATH_MAX];
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, CONFLIST_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = CONFLIST_MAX_BYTES};
     join(o->conf_dir, o->source, source);
     join(o->conf_dir, conflist_name(o), conflist);
     int rc = file_read(source, &text, e);
@@ -543,8 +538,7 @@ static int put_gate(const struct command_config *c, struct err *e)
 {
     char path[PATH_MAX];
     bool changed = false;
-    CLEANUP(buf) struct buf program;
-    buf_init(&program, GATE_MAX_BYTES);
+    CLEANUP(buf) struct buf program = {.max_bytes = GATE_MAX_BYTES};
     int rc = file_read(c->gate, &program, e);
     if (rc != 0) {
         return rc;
@@ -583,8 +577,7 @@ static int install(const struct command_config *c, struct err *e)
 static int remove_conflist(const struct cni_options *o, struct err *e)
 {
     char conflist[PATH_MAX];
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, PLAN_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = PLAN_MAX_BYTES};
     join(o->conf_dir, conflist_name(o), conflist);
     int rc = file_read(conflist, &text, e);
     if (rc != 0 && rc != ERR_NOTFOUND) {

@@ -47,9 +47,8 @@ TEST(source_gives_plan)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct conflist_request r = {.source_path = "/c/10.conf",
                                            .readiness_file = "/run/dpu-heartbeat/readiness.json"};
-        struct buf out;
+        struct buf out = {.max_bytes = 4096};
         struct err e = ERR_INIT;
-        buf_init(&out, 4096);
         size_t len = rows[i].source ? strlen(rows[i].source) : 0;
         assert_int_equal(conflist_plan(rows[i].source, len, &r, &out, &e), 0);
         assert_string_equal(buf_text(&out), rows[i].plan);
@@ -81,9 +80,8 @@ TEST(source_that_makes_no_sense_is_refused)
     const struct conflist_request r = {.source_path = "/c/10.conf",
                                        .readiness_file = "/run/r.json"};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct buf out;
+        struct buf out = {.max_bytes = 4096};
         struct err e = ERR_INIT;
-        buf_init(&out, 4096);
         print_message("%s\n", rows[i].source);
         assert_int_equal(conflist_plan(rows[i].source, strlen(rows[i].source), &r, &out, &e),
                          ERR_PARSE);
@@ -115,13 +113,12 @@ TEST(without_a_source_the_last_delegate_is_kept)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char wanted[400];
-        struct buf out;
+        struct buf out = {.max_bytes = 4096};
         struct err e = ERR_INIT;
         const struct conflist_request r = {.source_path = "/c/10.conf",
                                            .standing = rows[i].standing,
                                            .standing_len = strlen(rows[i].standing),
                                            .readiness_file = "/run/dpu-heartbeat/readiness.json"};
-        buf_init(&out, 4096);
         (void)snprintf(wanted, sizeof(wanted),
                        HEAD "%s,\n  \"plugins\": [\n    {\"type\": \"dpu-gate\", \"delegateConf\": "
                             "\"/c/10.conf\"%s%s}" TAIL,
@@ -138,13 +135,12 @@ TEST(a_copy_that_is_too_deep_for_any_reader_is_refused)
     static char source[20100] = "{\"name\":\"n\",\"type\":\"t\",\"x\":";
     const struct conflist_request r = {.source_path = "/c/10.conf",
                                        .readiness_file = "/run/r.json"};
-    struct buf out;
+    struct buf out = {.max_bytes = 1 << 20};
     struct err e = ERR_INIT;
     size_t used = strlen(source);
     memset(source + used, '[', 9998);
     memset(source + used + 9998, ']', 9998);
     source[used + 2 * 9998] = '}';
-    buf_init(&out, 1 << 20);
     assert_int_equal(conflist_plan(source, strlen(source), &r, &out, &e), ERR_LIMIT);
     buf_fini(&out);
 }
@@ -181,9 +177,8 @@ TEST(what_stands_tells_whether_it_is_gated_and_its_source)
 TEST(a_path_that_json_cannot_hold_is_named)
 {
     struct conflist_request r = {.source_path = "/c\xff/10.conf", .readiness_file = "/run/r.json"};
-    struct buf out;
+    struct buf out = {.max_bytes = 4096};
     struct err e = ERR_INIT;
-    buf_init(&out, 4096);
     assert_int_equal(conflist_plan(NULL, 0, &r, &out, &e), ERR_PARSE);
     assert_non_null(strstr(e.msg, "'/c?/10.conf'"));
     buf_fini(&out);

@@ -242,10 +242,9 @@ static void on_stop(struct ev_loop *loop, ev_timer *timer, int events)
 /* For a command: in the loop that has the server, too. */
 TEST_IN(asking_waits_for_the_answer_or_for_who_breaks_it_off)
 {
-    struct buf answer;
+    struct buf answer = {.max_bytes = GRPC_UNARY_REPLY_MAX_BYTES};
     struct err e = ERR_INIT;
     ev_timer stop;
-    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
     struct grpc_unary_plan plan = {.path = w->path,
                                    .method = "/t.S/Echo",
                                    .message = {.bytes = (const uint8_t *)"hello", .len = 5},
