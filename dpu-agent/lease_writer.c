@@ -182,7 +182,7 @@ static void on_answer(void *user, const struct kube_response *response)
                                   .now = response->received_at,
                                   .code = response->code,
                                   .http_status = response->http_status,
-                                  .retry_after_ms = response->retry_after_ms,
+                                  .retry_after_ms = response->retry_after_ns / NS_PER_MS,
                                   .message = response->message,
                                   .sent_stamp = w->sent_stamp};
     w->call = is_late ? w->call : NULL;

@@ -10,6 +10,7 @@
 #include "dpuctl/api.h"
 #include "dpuctl/fleet.h"
 #include "dpuctl/print.h"
+#include "kube/kube_answer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -344,7 +345,7 @@ static const struct check_row of_api[] = {
 /* Returns whether the API server lets us in. */
 static bool check_reach(struct doctor *d, const struct api *api, const struct questions *q)
 {
-    struct kube_expiry expiry;
+    const struct kube_metrics *m = kube_client_metrics(api->client);
     struct wall now = d->seen.wall;
     const struct api_answer *lease = q->lease;
     const json_t *review = json_object_get(q->whoami->body, "status");
@@ -353,8 +354,8 @@ static bool check_reach(struct doctor *d, const struct api *api, const struct qu
     bool is_refused = lease->http_status == 401;
     bool is_open = lease->http_status != 0 && !is_refused;
     print_json_put(d->doc, "api", tree);
-    if (kube_client_expiry(api->client, &expiry) && kube_expiry_is_near(&expiry, now)) {
-        print_json_put(tree, "credential", print_json_seconds(wall_since(expiry.until, now)));
+    if (m->has_expiry && kube_expiry_is_near(&m->expiry, now)) {
+        print_json_put(tree, "credential", print_json_seconds(wall_since(m->expiry.until, now)));
     }
     print_json_put(tree, "refusal", print_json_text(is_refused ? lease->message : NULL));
     print_json_put(tree, "user", print_json_text(user));

@@ -445,7 +445,6 @@ static void read_head(const struct try *t, struct kube_response *out)
         .code = kube_status_code(http_status(t)),
         .http_status = http_status(t),
         .is_json = type && strncasecmp(type, "application/json", strlen("application/json")) == 0,
-        .retry_after_ms = -1,
         .has_server_date = date_s >= 0,
         .server_date = {mono_ns_mul(NS_PER_SEC, date_s)}, /* of any year up to 9999 */
         .received_wall = clock_wall_now(),
@@ -454,7 +453,7 @@ static void read_head(const struct try *t, struct kube_response *out)
     };
     if (has_seconds) {
         seconds = seconds < RETRY_AFTER_MAX_S ? seconds : RETRY_AFTER_MAX_S;
-        out->retry_after_ms = (int64_t)seconds * 1000;
+        out->retry_after_ns = (int64_t)seconds * NS_PER_SEC;
     }
 }
 
@@ -702,7 +701,6 @@ static void on_due(struct ev_loop *loop, ev_timer *timer, int events)
     void *user = call->user;
     struct kube_response r = {.code = ERR_RETRY,
                               .transport_error = KUBE_TRANSPORT_TIMEOUT,
-                              .retry_after_ms = -1,
                               .sent_at = call->tries[0].sent_at,
                               .received_at = clock_mono_now(),
                               .received_wall = clock_wall_now()};
@@ -944,11 +942,6 @@ void kube_client_free(struct kube_client *client)
 struct ev_loop *kube_client_loop(const struct kube_client *client)
 {
     return client->loop;
-}
-
-bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *out)
-{
-    return kube_conf_expiry(&client->conf, out);
 }
 
 const struct kube_metrics *kube_client_metrics(const struct kube_client *client)

@@ -109,7 +109,7 @@ struct kube_response {
     bool is_late;                              /* its owner was told of a time-out before */
     char reason[KUBE_REASON_BYTES];   /* Status.reason ("Conflict", "AlreadyExists"...), or "" */
     char message[KUBE_MESSAGE_BYTES]; /* what failed, for people; "" on success */
-    int64_t retry_after_ms;           /* from Retry-After; -1 if none */
+    int64_t retry_after_ns;           /* from Retry-After; 0: none */
     json_t *body;                     /* parsed, or NULL. The callback may change it, and keep it by
                                          json_incref(): nobody else looks at it afterwards */
     const char *raw; /* of a raw request that was answered: unchecked bytes; borrowed */
@@ -151,8 +151,6 @@ struct ev_loop *kube_client_loop(const struct kube_client *client);
 
 /* What was counted; borrowed from the client. */
 const struct kube_metrics *kube_client_metrics(const struct kube_client *client);
-/* When our credential runs out, as it was last read. False if it does not say. */
-bool kube_client_expiry(const struct kube_client *client, struct kube_expiry *out);
 
 /* "kubeconfig '/etc/...' at https://...": for messages. Borrowed from the client. */
 const char *kube_client_describe(const struct kube_client *client);

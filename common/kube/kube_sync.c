@@ -134,8 +134,7 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     bool is_denied = status == 400 || status == 403 || status == 422;
     bool lasts =
         c->denied_retry_ns > 0 && (is_denied || (is_unserved && !s->is_listed && s->version == 0));
-    int64_t told_ns = r->retry_after_ms > 0 ? mono_ns_mul(r->retry_after_ms, NS_PER_MS) : 0;
-    int64_t wait_ns = backoff_next_ns(&s->backoff, told_ns);
+    int64_t wait_ns = backoff_next_ns(&s->backoff, r->retry_after_ns);
     if (lasts) {
         wait_ns = mono_ns_mul(c->denied_retry_ns, is_unserved ? UNSERVED : 1);
     }
@@ -145,7 +144,7 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     } else if (is_unserved) {
         sync_forget(s);
     }
-    s->told_until = told_ns > 0 ? mono_add(now, wait_ns) : (struct mono){0};
+    s->told_until = r->retry_after_ns > 0 ? mono_add(now, wait_ns) : (struct mono){0};
     s->retry_at = mono_add(now, wait_ns);
     boot_timer_arm(s->timer, s->retry_at);
     s->has_complained |=

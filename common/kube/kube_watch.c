@@ -82,9 +82,8 @@ static void fail_watch(struct kube_watch *w, const struct kube_response *r)
     if (r->http_status == 403) {
         arm_watch(w, backoff_next_ns(&w->denied, 0));
     } else {
-        int64_t least_ns = r->retry_after_ms > 0 ? mono_ns_mul(r->retry_after_ms, NS_PER_MS) : 0;
         backoff_reset(&w->denied); /* the next denial may be that of another server */
-        arm_watch(w, backoff_next_ns(&w->backoff, least_ns));
+        arm_watch(w, backoff_next_ns(&w->backoff, r->retry_after_ns));
     }
     w->config.on_failure(w->config.user, r);
 }
@@ -92,7 +91,7 @@ static void fail_watch(struct kube_watch *w, const struct kube_response *r)
 /* The stream is of no use, whatever the server thinks of it. */
 static void break_stream(struct kube_watch *w, int code, const char *why)
 {
-    struct kube_response r = {.code = code, .retry_after_ms = -1};
+    struct kube_response r = {.code = code};
     text_format(r.message, sizeof(r.message), "watching %.100s: %s", w->name, why);
     fail_watch(w, &r);
 }
@@ -128,7 +127,6 @@ static void on_error_event(struct kube_watch *w, json_t *status)
     int http_status = (int)json_integer_value(json_object_get(status, "code"));
     struct kube_response r = {.http_status = http_status,
                               .code = kube_status_code(http_status == 200 ? 0 : http_status),
-                              .retry_after_ms = -1,
                               .body = status};
     w->version[0] = '\0';
     kube_status_fill(&r, KUBE_GET, w->query, NULL);

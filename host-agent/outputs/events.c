@@ -248,11 +248,11 @@ static json_t *event_body(const struct events *x, const struct event *event)
 
 /* ---- outcomes -------------------------------------------------------------------------------- */
 
-static void try_later(struct events *x, const char *why, int64_t least_ns, struct mono now)
+static void try_later(struct events *x, const struct kube_response *r)
 {
     log_limited(&x->trouble, LOG_AGAIN_NS, LOG_WARN, MOD,
-                "writing an Event about node '%s': %s, will retry", x->node, why);
-    x->try_at = mono_add(now, backoff_next_ns(&x->backoff, least_ns));
+                "writing an Event about node '%s': %s, will retry", x->node, r->message);
+    x->try_at = mono_add(r->received_at, backoff_next_ns(&x->backoff, r->retry_after_ns));
 }
 
 /* A right that is missing (403), or an API (404): it stays so until somebody acts. */
@@ -300,8 +300,7 @@ static void end_node_event(struct events *x, const struct kube_response *r)
                  r->message);
         leave_out(x, end_begun(x));
     } else {
-        int64_t least_ns = mono_ns_mul(r->retry_after_ms > 0 ? r->retry_after_ms : 0, NS_PER_MS);
-        try_later(x, r->message, least_ns, r->received_at);
+        try_later(x, r);
     }
 }
 

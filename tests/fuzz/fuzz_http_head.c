@@ -76,9 +76,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     answer(data, size, &r);
-    check(r.retry_after_ms >= -1 && r.retry_after_ms <= (int64_t)RETRY_AFTER_MAX_S * 1000);
+    check(r.retry_after_ns >= 0 && r.retry_after_ns <= (int64_t)RETRY_AFTER_MAX_S * NS_PER_SEC);
     check(!r.has_server_date || r.server_date.ns >= 0);
     check(r.http_status >= 0 && (r.code == 0) == (r.http_status >= 200 && r.http_status < 300));
-    fuzz_tell(r.retry_after_ms >= 0 || r.has_server_date);
+    fuzz_tell(r.retry_after_ns > 0 || r.has_server_date);
     return 0;
 }

@@ -146,7 +146,6 @@ static inline void client_expire(struct kube_call *call)
 {
     const struct kube_response r = {.code = ERR_RETRY,
                                     .transport_error = KUBE_TRANSPORT_TIMEOUT,
-                                    .retry_after_ms = -1,
                                     .sent_at = clock_mono_now(),
                                     .received_at = clock_mono_now(),
                                     .message = "no answer in time"};

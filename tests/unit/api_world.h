@@ -87,11 +87,8 @@ static inline void world_pass(int64_t span_ns)
 static inline void world_answer_reason(int http_status, const char *body, const char *reason)
 {
     CLEANUP(json) json_t *json = body ? json_loads(body, 0, NULL) : NULL;
-    struct kube_response r = {.http_status = http_status,
-                              .body = json,
-                              .retry_after_ms = -1,
-                              .sent_at = world.now,
-                              .received_at = world.now};
+    struct kube_response r = {
+        .http_status = http_status, .body = json, .sent_at = world.now, .received_at = world.now};
     r.code = http_status >= 200 && http_status < 300 ? 0 : ERR_RETRY;
     (void)text_copy(r.reason, sizeof(r.reason), reason);
     (void)text_copy(r.message, sizeof(r.message), r.code == 0 ? "" : "told by the test");

@@ -76,7 +76,6 @@ static inline struct kube_response loop_world_response(int http_status, json_t *
     struct kube_response r = {.http_status = http_status,
                               .body = body,
                               .outcome = http_status == 0 ? KUBE_NO_CONTACT : KUBE_ANSWERED,
-                              .retry_after_ms = -1,
                               .sent_at = world.now,
                               .received_at = world.now,
                               .received_wall = clock_wall_now()};

@@ -67,7 +67,7 @@ static void respond_json(struct world *w, int status, json_t *body, int64_t retr
                                 : ERR_RETRY,
         .http_status = status,
         .message = "as the test says",
-        .retry_after_ms = retry_after_ms,
+        .retry_after_ns = retry_after_ms * NS_PER_MS,
         .body = copy,
         .received_at = world.now,
     };
@@ -77,7 +77,7 @@ static void respond_json(struct world *w, int status, json_t *body, int64_t retr
 static void respond(struct world *w, int status, const char *body)
 {
     CLEANUP(json) json_t *json = body ? json_text_parse(body, strlen(body), 1 << 16, NULL) : NULL;
-    respond_json(w, status, json, -1);
+    respond_json(w, status, json, 0);
 }
 
 /* The server stores what was sent. Returns owned. */
@@ -87,7 +87,7 @@ static json_t *respond_stored(struct world *w, const char *version)
     assert_non_null(stored);
     (void)json_object_set_new(json_object_get(stored, "metadata"), "resourceVersion",
                               json_string(version));
-    respond_json(w, 200, stored, -1);
+    respond_json(w, 200, stored, 0);
     return stored;
 }
 
@@ -97,7 +97,6 @@ static void respond_not_found(struct world *w)
                               .http_status = 404,
                               .message = "as the test says",
                               .reason = "NotFound",
-                              .retry_after_ms = -1,
                               .received_at = world.now};
     client_answer(w->client, &r);
 }
@@ -133,7 +132,7 @@ static void watch_shows(struct world *w, const json_t *object)
 static void respond_list(struct world *w, json_t *item)
 {
     CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", item);
-    respond_json(w, 200, list, -1);
+    respond_json(w, 200, list, 0);
 }
 
 /* From nothing to a created, untainted slice. Returns what is stored; owned. */
@@ -174,7 +173,7 @@ TEST_IN(slice_that_is_right_already_is_taken_over)
     world_renew(w);
     publish(w, NULL);
     respond(w, 200, NODE);
-    respond_json(w, 200, list, -1);
+    respond_json(w, 200, list, 0);
     assert_true(rests(w));
     assert_int_equal(slice_publisher_stats(w->publisher).writes, 0);
 }
@@ -265,7 +264,7 @@ TEST_IN(slice_that_exists_already_is_read_and_adopted)
     respond(w, 409, NULL);
     wait_asked(w);
     assert_asked(w, KUBE_GET, SLICE);
-    respond_json(w, 200, same, -1);
+    respond_json(w, 200, same, 0);
     assert_true(rests(w));
 }
 
@@ -278,7 +277,7 @@ TEST_IN(conflict_is_read_and_written_again)
     assert_asked(w, KUBE_GET, SLICE);
     (void)json_object_set_new(json_object_get(stored, "metadata"), "resourceVersion",
                               json_string("77"));
-    respond_json(w, 200, stored, -1);
+    respond_json(w, 200, stored, 0);
     assert_asked(w, KUBE_PUT, SLICE);
     assert_string_equal(
         json_text_get(json_object_get(w->client->body, "metadata"), "resourceVersion"), "77");
@@ -304,7 +303,7 @@ static void respond_without_taints(struct world *w)
     CLEANUP(json) json_t *stored = json_deep_copy(w->client->body);
     json_t *devices = json_object_get(json_object_get(stored, "spec"), "devices");
     (void)json_object_del(json_array_get(devices, 0), "taints");
-    respond_json(w, 200, stored, -1);
+    respond_json(w, 200, stored, 0);
 }
 
 static size_t device_count(const struct world *w)
@@ -381,7 +380,7 @@ static void respond_without(struct world *w, const char *member)
     json_t *spec = json_object_get(stored, "spec");
     (void)json_object_del(json_array_get(json_object_get(spec, "devices"), 0), member);
     (void)json_object_del(spec, member);
-    respond_json(w, 200, stored, -1);
+    respond_json(w, 200, stored, 0);
 }
 
 TEST_IN(answer_that_differs_is_not_argued_with)

@@ -168,7 +168,6 @@ static void answer_list(int http_status, const char *text, enum kube_outcome out
     const struct kube_response r = {.code = kube_status_code(http_status),
                                     .http_status = http_status,
                                     .outcome = outcome,
-                                    .retry_after_ms = -1,
                                     .sent_at = {BEGIN_NS / 2},
                                     .message = {http_status == 200 ? '\0' : 'x'},
                                     .body = http_status == 200 ? body : NULL};
@@ -190,8 +189,7 @@ static void stream_brings(const char *text)
 /* The stream that is open answers with this and ends after `life_ns`, or breaks off. */
 static void end_stream(int http_status, const char *text, int64_t life_ns, const char *broken)
 {
-    struct kube_response r = {
-        .code = kube_status_code(http_status), .http_status = http_status, .retry_after_ms = -1};
+    struct kube_response r = {.code = kube_status_code(http_status), .http_status = http_status};
     text_format(r.message, sizeof(r.message), "%s", http_status == 200 ? broken : "refused");
     if (http_status == 200) {
         stream_brings("");
@@ -629,7 +627,7 @@ TEST(a_server_that_says_when_is_obeyed)
     const struct kube_response r = {.code = kube_status_code(429),
                                     .http_status = 429,
                                     .message = "later",
-                                    .retry_after_ms = 7000};
+                                    .retry_after_ns = 7 * NS_PER_SEC};
     world.listed(world.list_user, &r);
     assert_true(world.wait_s >= 7 && world.wait_s < 8);
     end();
