@@ -5,83 +5,106 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+
+#define T(s) ((struct mono){(s)*NS_PER_SEC})
+
+#define SERVER "server: https://192.0.2.1:6443"
 
 static char directory[] = "/tmp/dpu-kube-conf-XXXXXX";
 
-/* A kubeconfig with these cluster and user members, in a file of its own. Returns its path. */
-static const char *write_conf(const char *text)
+/* The last one that was loaded or made. */
+static struct kube_conf conf;
+
+static char *in_directory(const char *name)
 {
-    static char path[64];
-    (void)snprintf(path, sizeof(path), "%s/config", directory);
+    return mem_format("%s/%s", directory, name);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    CLEANUP(free) char *path = in_directory(name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_true(fputs(text, file) >= 0);
     assert_int_equal(fclose(file), 0);
+}
+
+/* Returns the path of a kubeconfig that says this. */
+static const char *write_conf(const char *text)
+{
+    static char path[64];
+    write_file("one", text);
+    text_format(path, sizeof(path), "%s/one", directory);
     return path;
 }
 
+/* One with these cluster and user members. */
 static const char *write_parts(const char *cluster, const char *user)
 {
     static char text[4096];
-    (void)snprintf(text, sizeof(text),
-                   "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
-                   "contexts:\n- name: b\n  context: {cluster: none, user: none}\n"
-                   "- name: a\n  context: {cluster: c, user: u}\n"
-                   "clusters:\n- name: c\n  cluster: {%s}\n"
-                   "users:\n- name: u\n  user: {%s}\n",
-                   cluster, user);
+    text_format(text, sizeof(text),
+                "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
+                "contexts:\n- name: b\n  context: {cluster: none, user: none}\n"
+                "- name: a\n  context: {cluster: c, user: u}\n"
+                "clusters:\n- name: c\n  cluster: {%s}\n"
+                "users:\n- name: u\n  user: {%s}\n",
+                cluster, user);
     return write_conf(text);
 }
 
-static const char *secret(const struct kube_conf *c, enum kube_secret which)
+static void forget(void)
 {
-    return buf_text(&c->secrets[which].content);
+    kube_conf_fini(&conf);
+    conf = (struct kube_conf){.server = NULL};
 }
 
-#define SERVER "server: https://192.0.2.1:6443"
+static void load(const char *path, const char *context)
+{
+    struct err e = ERR_INIT;
+    forget();
+    if (kube_conf_load(path, context, &conf, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+}
+
+static void expect_refusal(const char *path, int code, const char *said)
+{
+    struct kube_conf c = {.server = (char *)(uintptr_t) "untouched"};
+    struct err e = ERR_INIT;
+    assert_int_equal(kube_conf_load(path, NULL, &c, &e), code);
+    if (!strstr(e.msg, said) || !strstr(e.msg, path) || strstr(e.msg, "secret")) {
+        fail_msg("'%s' says '%s'", said, e.msg);
+    }
+    assert_string_equal(c.server, "untouched");
+}
+
+static const char *secret(enum kube_secret which)
+{
+    return buf_text(&conf.secrets[which].content);
+}
 
 TEST(everything_that_is_understood_is_read)
 {
-    struct kube_conf c = {0};
-    struct err e = ERR_INIT;
     char expected[128];
     const char *path = write_parts("server: https://192.0.2.1:6443/prefix/, tls-server-name: api, "
                                    "certificate-authority: pki/ca.crt, proxy-url: http://p:1",
                                    "client-certificate: /abs/c.pem, client-key-data: a2V5, "
                                    "token: abc, tokenFile: ../token");
-    if (kube_conf_load(path, NULL, &c, &e) != 0) {
-        fail_msg("%s", e.msg);
-    }
-    assert_string_equal(c.server, "https://192.0.2.1:6443/prefix");
-    assert_string_equal(c.tls_server_name, "api");
-    (void)snprintf(expected, sizeof(expected), "%s/pki/ca.crt", directory);
-    assert_string_equal(c.secrets[KUBE_SECRET_CA].file, expected);
-    assert_string_equal(c.proxy_url, "http://p:1");
-    assert_string_equal(c.secrets[KUBE_SECRET_CERT].file, "/abs/c.pem");
-    assert_string_equal(secret(&c, KUBE_SECRET_KEY), "key");
-    assert_string_equal(secret(&c, KUBE_SECRET_TOKEN), "abc");
-    assert_null(c.secrets[KUBE_SECRET_TOKEN].file);
-    assert_null(kube_conf_secret(&c, KUBE_SECRET_CA));
-    assert_false(c.insecure_skip_tls_verify);
-    assert_non_null(strstr(c.origin, "context 'a'"));
-    kube_conf_fini(&c);
-    kube_conf_fini(&c);
-}
-
-TEST(context_without_user_is_anonymous)
-{
-    struct kube_conf c = {0};
-    assert_int_equal(
-        kube_conf_load(write_conf("current-context: a\n"
-                                  "contexts: [{name: a, context: {cluster: c}}]\n"
-                                  "clusters: [{name: c, cluster: {server: 'http://h'}}]\n"),
-                       NULL, &c, NULL),
-        0);
-    assert_null(kube_conf_secret(&c, KUBE_SECRET_TOKEN));
-    kube_conf_fini(&c);
+    load(path, NULL);
+    assert_string_equal(conf.server, "https://192.0.2.1:6443/prefix");
+    assert_string_equal(conf.tls_server_name, "api");
+    text_format(expected, sizeof(expected), "%s/pki/ca.crt", directory);
+    assert_string_equal(conf.secrets[KUBE_SECRET_CA].file, expected);
+    assert_string_equal(conf.proxy_url, "http://p:1");
+    assert_string_equal(conf.secrets[KUBE_SECRET_CERT].file, "/abs/c.pem");
+    assert_string_equal(secret(KUBE_SECRET_KEY), "key");
+    assert_string_equal(secret(KUBE_SECRET_TOKEN), "abc");
+    assert_null(conf.secrets[KUBE_SECRET_TOKEN].file);
+    assert_null(kube_conf_secret(&conf, KUBE_SECRET_CA));
+    assert_false(conf.insecure_skip_tls_verify);
+    assert_non_null(strstr(conf.origin, "context 'a'"));
 }
 
 TEST(a_context_that_is_asked_for_takes_the_place_of_the_current_one)
@@ -92,24 +115,20 @@ TEST(a_context_that_is_asked_for_takes_the_place_of_the_current_one)
         "clusters: [{name: c, cluster: {server: 'http://c'}}, {name: d, cluster: {server: "
         "'http://d'}}]\n"
         "users: [{name: u, user: {token: t}}]\n";
-    struct kube_conf c = {0};
-    struct kube_conf current = {0};
+    struct kube_conf none;
     struct err e = ERR_INIT;
     const char *path = write_conf(text);
-    assert_int_equal(kube_conf_load(path, "b", &c, NULL), 0);
-    assert_string_equal(c.server, "http://d");
-    assert_string_equal(c.context, "b");
-    assert_non_null(strstr(c.origin, "context 'b'"));
-    assert_int_equal(kube_conf_load(path, "", &current, NULL), 0);
-    assert_string_equal(current.server, "http://c");
-    assert_null(current.context);
-    kube_conf_fini(&current);
-    assert_int_equal(kube_conf_load(path, "none", &current, &e), ERR_PARSE);
+    load(path, "b");
+    assert_string_equal(conf.server, "http://d");
+    assert_string_equal(conf.context, "b");
+    assert_non_null(strstr(conf.origin, "context 'b'"));
+    load(path, "");
+    assert_string_equal(conf.server, "http://c");
+    assert_null(conf.context);
+    assert_null(kube_conf_secret(&conf, KUBE_SECRET_TOKEN)); /* without a user: anonymous */
+    assert_int_equal(kube_conf_load(path, "none", &none, &e), ERR_PARSE);
     assert_non_null(strstr(e.msg, "'none'"));
-    /* Without a current one a name is enough. */
-    assert_int_equal(kube_conf_load(write_conf(strchr(text, '\n')), "a", &current, NULL), 0);
-    kube_conf_fini(&current);
-    kube_conf_fini(&c);
+    load(write_conf(strchr(text, '\n')), "a"); /* without a current one a name is enough */
 }
 
 TEST(base64_with_every_padding_is_decoded)
@@ -123,13 +142,11 @@ TEST(base64_with_every_padding_is_decoded)
                 {"YWJjZA==", "abcd"},
                 {"\"YWJj\\nZA==\\n\"", "abcd"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct kube_conf c = {0};
         char cluster[128];
-        (void)snprintf(cluster, sizeof(cluster), SERVER ", certificate-authority-data: %s",
-                       rows[i].text);
-        assert_int_equal(kube_conf_load(write_parts(cluster, ""), NULL, &c, NULL), 0);
-        assert_string_equal(secret(&c, KUBE_SECRET_CA), rows[i].expected);
-        kube_conf_fini(&c);
+        text_format(cluster, sizeof(cluster), SERVER ", certificate-authority-data: %s",
+                    rows[i].text);
+        load(write_parts(cluster, ""), NULL);
+        assert_string_equal(secret(KUBE_SECRET_CA), rows[i].expected);
     }
 }
 
@@ -141,37 +158,27 @@ TEST(whom_the_user_acts_as_becomes_headers)
                                    "Impersonate-Group: system:authenticated\n"
                                    "Impersonate-Extra-example.org%2Fwhy: a\n"
                                    "Impersonate-Extra-example.org%2Fwhy: b c\n";
-    struct kube_conf c = {0};
-    struct kube_conf other = {0};
-    struct err e = ERR_INIT;
-    const char *path = write_parts(SERVER, "as: 'system:node:w1', as-uid: 7, as-groups: "
-                                           "['system:nodes', system:authenticated], "
-                                           "as-user-extra: {example.org/why: [a, 'b c']}");
-    if (kube_conf_load(path, NULL, &c, &e) != 0) {
-        fail_msg("%s", e.msg);
-    }
-    assert_string_equal(c.impersonate, expected);
-    path = write_parts(SERVER, "as: '', as-uid: null, as-groups: null, as-user-extra: ~");
-    assert_int_equal(kube_conf_load(path, NULL, &other, NULL), 0);
-    assert_null(other.impersonate);
-    kube_conf_fini(&c);
-    kube_conf_fini(&other);
+    load(write_parts(SERVER, "as: 'system:node:w1', as-uid: 7, as-groups: "
+                             "['system:nodes', system:authenticated], "
+                             "as-user-extra: {example.org/why: [a, 'b c']}"),
+         NULL);
+    assert_string_equal(conf.impersonate, expected);
+    load(write_parts(SERVER, "as: '', as-uid: null, as-groups: null, as-user-extra: ~"), NULL);
+    assert_null(conf.impersonate);
 }
 
 TEST(too_many_names_to_act_as_are_refused)
 {
     char user[2048];
-    struct kube_conf c = {0};
-    struct err e = ERR_INIT;
-    (void)snprintf(user, sizeof(user), "as: %01100d", 1);
-    assert_int_equal(kube_conf_load(write_parts(SERVER, user), NULL, &c, &e), ERR_LIMIT);
-    (void)snprintf(user, sizeof(user), "as: u, as-groups: [%0*d]", 1, 0);
+    text_format(user, sizeof(user), "as: %01100d", 1);
+    expect_refusal(write_parts(SERVER, user), ERR_LIMIT, "names to act as");
+    text_format(user, sizeof(user), "as: u, as-groups: [%0*d]", 1, 0);
     for (int i = 0; i < KUBE_IMPERSONATION_MAX; i++) {
-        (void)snprintf(user + strlen(user) - 1, sizeof(user) - strlen(user), ",g]");
+        text_format(user + strlen(user) - 1, sizeof(user) - strlen(user), ",g]");
     }
-    assert_int_equal(kube_conf_load(write_parts(SERVER, user), NULL, &c, &e), ERR_LIMIT);
-    (void)snprintf(user, sizeof(user), "as: u, as-user-extra: {%0400d: [v]}", 1);
-    assert_int_equal(kube_conf_load(write_parts(SERVER, user), NULL, &c, &e), ERR_PARSE);
+    expect_refusal(write_parts(SERVER, user), ERR_LIMIT, "names to act as");
+    text_format(user, sizeof(user), "as: u, as-user-extra: {%0400d: [v]}", 1);
+    expect_refusal(write_parts(SERVER, user), ERR_PARSE, "too long");
 }
 
 TEST(what_cannot_be_done_is_refused_by_name)
@@ -207,14 +214,7 @@ TEST(what_cannot_be_done_is_refused_by_name)
         {"server: 'ftp://host'", "", "is not a URL"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct kube_conf c = {.server = (char *)(uintptr_t) "untouched"};
-        struct err e = ERR_INIT;
-        const char *path = write_parts(rows[i].cluster, rows[i].user);
-        assert_int_equal(kube_conf_load(path, NULL, &c, &e), ERR_PARSE);
-        if (!strstr(e.msg, rows[i].said) || !strstr(e.msg, path) || strstr(e.msg, "secret")) {
-            fail_msg("'%s' says '%s'", rows[i].said, e.msg);
-        }
-        assert_string_equal(c.server, "untouched");
+        expect_refusal(write_parts(rows[i].cluster, rows[i].user), ERR_PARSE, rows[i].said);
     }
 }
 
@@ -239,12 +239,7 @@ TEST(broken_files_say_what_is_missing)
          "no entry 'c' in 'clusters'"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct kube_conf c = {0};
-        struct err e = ERR_INIT;
-        assert_int_equal(kube_conf_load(write_conf(rows[i].text), NULL, &c, &e), ERR_PARSE);
-        if (!strstr(e.msg, rows[i].said)) {
-            fail_msg("'%s' says '%s'", rows[i].said, e.msg);
-        }
+        expect_refusal(write_conf(rows[i].text), ERR_PARSE, rows[i].said);
     }
 }
 
@@ -253,36 +248,330 @@ TEST(endless_nesting_is_refused_at_once)
 {
     enum { LEVELS = 60000 };
     char text[LEVELS + 8] = "a: ";
-    struct kube_conf c = {0};
-    struct err e = ERR_INIT;
     memset(text + 3, '[', LEVELS);
     text[LEVELS + 3] = '\0';
-    assert_int_equal(kube_conf_load(write_conf(text), NULL, &c, &e), ERR_LIMIT);
-    assert_non_null(strstr(e.msg, "32 levels"));
+    expect_refusal(write_conf(text), ERR_LIMIT, "32 levels");
 }
 
 TEST(file_that_cannot_be_read_is_named)
 {
-    struct kube_conf c = {0};
-    struct err e = ERR_INIT;
-    assert_int_equal(kube_conf_load("/nonexistent/kubeconfig", NULL, &c, &e), ERR_IO);
-    assert_non_null(strstr(e.msg, "/nonexistent/kubeconfig"));
-    assert_int_equal(kube_conf_load("/", NULL, &c, &e), ERR_IO);
+    expect_refusal("/nonexistent/kubeconfig", ERR_IO, "No such file");
+    expect_refusal("/", ERR_IO, "directory");
 }
 
 TEST(pod_is_recognised_by_its_environment)
 {
-    struct kube_conf c = {0};
     struct err e = ERR_INIT;
+    forget();
     assert_int_equal(unsetenv("KUBERNETES_SERVICE_HOST"), 0);
-    assert_int_equal(kube_conf_load_in_cluster(NULL, &c, &e), ERR_NOTFOUND);
+    assert_int_equal(kube_conf_load_in_cluster(NULL, &conf, &e), ERR_NOTFOUND);
     assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1), 0);
     assert_int_equal(setenv("KUBERNETES_SERVICE_PORT", "443", 1), 0);
-    assert_int_equal(kube_conf_load_in_cluster("/sa", &c, &e), 0);
-    assert_string_equal(c.server, "https://[fd00::1]:443");
-    assert_string_equal(c.secrets[KUBE_SECRET_TOKEN].file, "/sa/token");
-    assert_string_equal(c.secrets[KUBE_SECRET_CA].file, "/sa/ca.crt");
-    kube_conf_fini(&c);
+    assert_int_equal(kube_conf_load_in_cluster("/sa", &conf, &e), 0);
+    assert_string_equal(conf.server, "https://[fd00::1]:443");
+    assert_string_equal(conf.secrets[KUBE_SECRET_TOKEN].file, "/sa/token");
+    assert_string_equal(conf.secrets[KUBE_SECRET_CA].file, "/sa/ca.crt");
+}
+
+/* ---- keeping the secrets up to date ---------------------------------------------------------- */
+
+/* As the kubelet swaps a projected token: another directory behind the same link. */
+static void point_link(const char *link, const char *target)
+{
+    CLEANUP(free) char *path = in_directory(link);
+    CLEANUP(free) char *fresh = in_directory("fresh-link");
+    assert_int_equal(symlink(target, fresh), 0);
+    assert_int_equal(rename(fresh, path), 0);
+}
+
+static void open_conf(void)
+{
+    assert_int_equal(kube_conf_open(&conf, T(1), NULL), 0);
+    assert_false(conf.tls_changed);
+}
+
+/* Of this name in the directory. */
+static void open_token_file(const char *name)
+{
+    forget();
+    conf.secrets[KUBE_SECRET_TOKEN].file = in_directory(name);
+    open_conf();
+}
+
+static const char *token(void)
+{
+    return buf_text(kube_conf_secret(&conf, KUBE_SECRET_TOKEN));
+}
+
+TEST(token_follows_a_swapped_link_at_once)
+{
+    write_file("one", "first\n");
+    write_file("two", "second\n");
+    point_link("token", "one");
+    open_token_file("token");
+    assert_string_equal(token(), "first");
+    assert_false(kube_conf_refresh(&conf, T(2), false));
+    point_link("token", "two");
+    assert_true(kube_conf_refresh(&conf, T(3), false));
+    assert_string_equal(token(), "second");
+    assert_false(conf.tls_changed); /* a token needs no new connection */
+}
+
+TEST(empty_or_missing_file_leaves_the_old_content)
+{
+    write_file("one", "first");
+    open_token_file("one");
+    write_file("one", "");
+    assert_false(kube_conf_refresh(&conf, T(2), true));
+    assert_int_equal(unlink(conf.secrets[KUBE_SECRET_TOKEN].file), 0);
+    assert_false(kube_conf_refresh(&conf, T(100), false));
+    assert_string_equal(token(), "first");
+    write_file("one", "third");
+    assert_true(kube_conf_refresh(&conf, T(101), false));
+    assert_string_equal(token(), "third");
+}
+
+TEST(what_became_a_pipe_is_not_waited_for)
+{
+    write_file("one", "first");
+    open_token_file("one");
+    assert_int_equal(unlink(conf.secrets[KUBE_SECRET_TOKEN].file), 0);
+    assert_int_equal(mkfifo(conf.secrets[KUBE_SECRET_TOKEN].file, 0600), 0);
+    (void)alarm(10); /* ends one that waits for a writer */
+    assert_false(kube_conf_refresh(&conf, T(2), false));
+    assert_false(kube_conf_refresh(&conf, T(3), true));
+    (void)alarm(0);
+    assert_string_equal(token(), "first");
+    assert_int_equal(unlink(conf.secrets[KUBE_SECRET_TOKEN].file), 0);
+}
+
+TEST(new_certificate_asks_for_new_connections)
+{
+    write_file("one", "CERT");
+    write_file("two", "KEY");
+    forget();
+    conf.secrets[KUBE_SECRET_CERT].file = in_directory("one");
+    conf.secrets[KUBE_SECRET_KEY].file = in_directory("two");
+    open_conf();
+    write_file("one", "CERT2");
+    assert_true(kube_conf_refresh(&conf, T(2), true));
+    assert_true(conf.tls_changed);
+}
+
+TEST(missing_or_huge_file_is_an_error_at_the_start)
+{
+    static const struct {
+        const char *file;
+        int code;
+    } rows[] = {{"/nonexistent/token", ERR_IO}, {"/dev/zero", ERR_LIMIT}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err e = ERR_INIT;
+        forget();
+        conf.secrets[KUBE_SECRET_TOKEN].file = mem_strdup(rows[i].file);
+        assert_int_equal(kube_conf_open(&conf, T(1), &e), rows[i].code);
+        assert_non_null(strstr(e.msg, rows[i].file));
+    }
+}
+
+static void write_kubeconfig(const char *server, const char *user)
+{
+    CLEANUP(free) char *cluster = mem_format("server: '%s'", server);
+    (void)write_parts(cluster, user);
+}
+
+static void open_kubeconfig(const char *user)
+{
+    CLEANUP(free) char *path = in_directory("one");
+    write_kubeconfig("https://h:1", user);
+    load(path, NULL);
+    open_conf();
+}
+
+static int log_ends[2];
+
+static void hear_log(void)
+{
+    assert_int_equal(pipe(log_ends), 0);
+    log_set_fd(log_ends[1]);
+}
+
+static const char *heard(void)
+{
+    static char lines[1024];
+    log_set_fd(STDERR_FILENO);
+    (void)close(log_ends[1]);
+    ssize_t len = read(log_ends[0], lines, sizeof(lines) - 1);
+    assert_true(len >= 0);
+    lines[len] = '\0';
+    (void)close(log_ends[0]);
+    return lines;
+}
+
+/* The line behind this one. */
+static const char *next_line(const char *lines)
+{
+    const char *end = strchr(lines, '\n');
+    assert_non_null(end);
+    return end + 1;
+}
+
+TEST(an_ending_credential_is_warned_of_once)
+{
+    static const char dated[] = /* {"iat":1000,"exp":2000} */
+        "e30.eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0.c2ln";
+    CLEANUP(free) char *user = mem_format("token: %s, tokenFile: /nonexistent", dated);
+    struct kube_expiry expiry;
+    open_kubeconfig(user); /* data wins over a file */
+    assert_true(kube_conf_expiry(&conf, &expiry));
+    assert_true(expiry.until.ns == 2000 * NS_PER_SEC);
+    hear_log();
+    (void)kube_conf_refresh(&conf, T(2), true);
+    (void)kube_conf_refresh(&conf, T(3), true); /* held back */
+    const char *line = heard();
+    assert_non_null(strstr(line, "the credential ran out at 1970-01-01T00:33:20Z"));
+    assert_null(strstr(line, dated));
+    assert_string_equal(next_line(line), "");
+}
+
+TEST(a_kubeconfig_that_is_written_anew_is_read_again)
+{
+    open_kubeconfig("token: first");
+    assert_false(kube_conf_refresh(&conf, T(2), true));
+    assert_false(conf.tls_changed);
+    write_kubeconfig("https://h:22", "token: second");
+    assert_true(kube_conf_refresh(&conf, T(3), false));
+    assert_string_equal(token(), "second");
+    assert_string_equal(conf.server, "https://h:22");
+    assert_true(conf.tls_changed);
+    assert_false(kube_conf_refresh(&conf, T(4), false));
+}
+
+TEST(the_context_that_was_asked_for_is_read_again)
+{
+    static const char form[] = "current-context: a\ncontexts: [{name: a, context: {cluster: c}}, "
+                               "{name: b, context: {cluster: c, user: u}}]\n"
+                               "clusters: [{name: c, cluster: {server: 'https://h:1'}}]\n"
+                               "users: [{name: u, user: {token: %s}}]\n";
+    CLEANUP(free) char *first = mem_format(form, "first");
+    CLEANUP(free) char *second = mem_format(form, "second");
+    load(write_conf(first), "b");
+    open_conf();
+    write_file("one", second);
+    assert_true(kube_conf_refresh(&conf, T(2), false));
+    assert_string_equal(token(), "second");
+}
+
+/* Half a file, nothing, no file, one that names what is not there. */
+TEST(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once)
+{
+    static const char *const users[] = {"token: second, tokenFile: [", "token: [x]",
+                                        "tokenFile: /nonexistent"};
+    open_kubeconfig("token: first");
+    hear_log();
+    for (size_t i = 0; i < ARRAY_LEN(users); i++) {
+        write_kubeconfig("https://h:1", users[i]);
+        assert_false(kube_conf_refresh(&conf, T(2), false)); /* it may be half written */
+        assert_false(kube_conf_refresh(&conf, T(2), true));
+        assert_string_equal(token(), "first");
+    }
+    assert_int_equal(unlink(conf.path), 0);
+    assert_false(kube_conf_refresh(&conf, T(70), false));
+    assert_false(kube_conf_refresh(&conf, T(140), false));
+    write_kubeconfig("https://h:1", "token: third");
+    assert_true(kube_conf_refresh(&conf, T(141), false));
+    const char *lines = heard();
+    assert_string_equal(token(), "third");
+    assert_non_null(strstr(lines, "continuing with what was read before"));
+    assert_non_null(strstr(next_line(lines), "was read again"));
+    assert_string_equal(next_line(next_line(lines)), "");
+    assert_null(strstr(lines, "third"));
+}
+
+/* ---- until when one says that it holds ---- */
+
+#define JWT(claims) "eyJhbGciOiJub25lIn0." claims ".c2ln" /* {"alg":"none"} */
+
+/* openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 */
+static const char certificate[] =
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBcjCCARegAwIBAgIUSP+DhFvaBNes2JaJZ4LQNREknCAwCgYIKoZIzj0EAwIw\n"
+    "DjEMMAoGA1UEAwwDZHB1MB4XDTI2MTEyMTA4MzYyMVoXDTI3MTEyMTA4MzYyMVow\n"
+    "DjEMMAoGA1UEAwwDZHB1MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEecqZXKYZ\n"
+    "lCuN0MTZaGKkAH2Yoa/9ZYg5teSZZuxs/OExb/PnbYL+wvKuzwTzibby98Pl87JQ\n"
+    "hW9pcP9smZ8HBqNTMFEwHQYDVR0OBBYEFFN5NxWoSLlCPQ4VkujbwpjmPFP9MB8G\n"
+    "A1UdIwQYMBaAFFN5NxWoSLlCPQ4VkujbwpjmPFP9MA8GA1UdEwEB/wQFMAMBAf8w\n"
+    "CgYIKoZIzj0EAwIDSQAwRgIhAPTpYhJN+KwYho/ukBpMyq3G31qvI6aBc/6rPyEl\n"
+    "MN76AiEAwD2v8RlFbCpAgFoYbCY36dyBKus/Ne8g3qqTL6o3qIc=\n"
+    "-----END CERTIFICATE-----\n";
+
+TEST(a_token_says_when)
+{
+    static const struct {
+        const char *token;
+        int64_t from_s;
+        int64_t until_s; /* 0: it does not tell */
+    } rows[] = {
+        {JWT("eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0"), 1000, 2000},
+        {JWT("eyJpYXQiOjEwMDAsImV4cCI6MjAwMCwiYSI6Ij8ifQ"), 1000, 2000},
+        {JWT("eyJpYXQiOjEwMDAsImV4cCI6MjAwMCwiYWEiOiI-PiJ9"), 1000, 2000}, /* only base64url */
+        {JWT("eyJpYXQiOjEsImV4cCI6MTAwMDAwMDAwMDAwMDAwMDAwMH0"), 1, 9223372036}, /* in 2262 */
+        {JWT("eyJpYXQiOjEwMDB9"), 0, 0},                                         /* no exp */
+        {JWT("eyJpYXQiOjIwMDAsImV4cCI6MTAwMH0"), 0, 0}, /* over before it began */
+        {JWT("eyJpYXQiOiIxIiwiZXhwIjo1fQ"), 0, 0},      /* iat is text */
+        {JWT("eyJpYXQiOi0xLCJleHAiOjV9"), 0, 0},        /* before 1970 */
+        {JWT("eyJpYXQiOjI1MzQwMjMwMDc5OCwiZXhwIjoyNTM0MDIzMDA3OTl9"), 0, 0}, /* only in 9999 */
+        {JWT("W10"), 0, 0},                                                  /* a list */
+        {JWT("eyJpYXQiOjEwMDAsImV4cCI6MjAwMH"), 0, 0},                       /* cut */
+        {JWT("eyJpY#QiOjEwMDAsImV4cCI6MjAwMH0"), 0, 0},                      /* no base64 */
+        {JWT("e"), 0, 0},
+        {JWT(""), 0, 0},
+        {JWT("eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0") ".more", 0, 0},
+        {"", 0, 0},
+        {".", 0, 0},
+        {"..", 0, 0},
+        {"...", 0, 0},
+        {"opaque", 0, 0},
+        {"a.b", 0, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct kube_expiry seen = {.from = {0}};
+        bool known = kube_expiry_of_token(rows[i].token, strlen(rows[i].token), &seen);
+        if (known != (rows[i].until_s != 0) || seen.from.ns != rows[i].from_s * NS_PER_SEC ||
+            seen.until.ns != rows[i].until_s * NS_PER_SEC) {
+            fail_msg("%s", rows[i].token);
+        }
+    }
+}
+
+TEST(a_huge_token_does_not_tell)
+{
+    static char huge[1 << 16];
+    struct kube_expiry seen;
+    memset(huge, 'A', sizeof(huge));
+    huge[10] = '.';
+    huge[sizeof(huge) - 10] = '.';
+    assert_false(kube_expiry_of_token(huge, sizeof(huge), &seen));
+}
+
+TEST(a_certificate_says_when)
+{
+    struct kube_expiry seen;
+    size_t len = strlen(certificate);
+    assert_true(kube_expiry_of_certificate(certificate, len, &seen));
+    assert_true(seen.from.ns == 1795250181 * NS_PER_SEC);
+    assert_true(seen.until.ns == 1826786181 * NS_PER_SEC);
+    for (size_t cut = 0; cut + 8 < len; cut++) { /* without the end of its last line */
+        assert_false(kube_expiry_of_certificate(certificate, cut, &seen));
+    }
+}
+
+TEST(near_is_the_last_tenth)
+{
+    const struct kube_expiry expiry = {{0}, {100 * NS_PER_SEC}};
+    assert_false(kube_expiry_is_near(&expiry, (struct wall){0}));
+    assert_false(kube_expiry_is_near(&expiry, (struct wall){90 * NS_PER_SEC - 1}));
+    assert_true(kube_expiry_is_near(&expiry, (struct wall){90 * NS_PER_SEC}));
+    assert_true(kube_expiry_is_near(&expiry, (struct wall){1000 * NS_PER_SEC}));
 }
 
 static int make_directory(void **state)
@@ -292,9 +581,13 @@ static int make_directory(void **state)
 
 static int remove_directory(void **state)
 {
-    char path[64];
-    (void)snprintf(path, sizeof(path), "%s/config", directory);
-    return unlink(path) == 0 && rmdir(directory) == 0 ? 0 : -1;
+    static const char *const names[] = {"one", "two", "token"};
+    forget();
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        CLEANUP(free) char *path = in_directory(names[i]);
+        (void)unlink(path);
+    }
+    return rmdir(directory);
 }
 
 TEST_GROUP(make_directory, remove_directory)
