@@ -14,32 +14,44 @@
     "\",\"lastTransitionTime\":\"" since "\"}]}}"
 #define NODE_SAYS_READY NODE_SAYS("True", "LeaseRenewed", "renews", "2020-01-02T03:04:05Z")
 
-static struct condition *start_for(const char *driver, bool is_firm)
+static struct world {
+    struct condition *condition;
+} * t;
+
+static void start_for(const char *driver, bool is_firm)
 {
+    condition_free(t->condition);
     world_start();
-    return condition_new(NULL, &world.client, "w1", driver, is_firm);
+    t->condition = condition_new(NULL, &world.client, "w1", driver, is_firm);
 }
 
-static void publish(struct condition *s, enum readiness_state state, enum readiness_reason reason,
-                    const char *message)
+static void start(struct world *w)
+{
+    t = w;
+    start_for(NAMES_DRA_DRIVER, false);
+}
+
+static void stop(struct world *w)
+{
+    condition_free(w->condition);
+}
+
+WORLD(start, stop)
+
+static void publish(enum readiness_state state, enum readiness_reason reason, const char *message)
 {
     const struct readiness v = world_verdict(state, reason, message);
-    condition_publish(s, &v);
+    condition_publish(t->condition, &v);
 }
 
-static void ready(struct condition *s)
+static void ready(void)
 {
-    publish(s, READINESS_READY, REASON_LEASE_RENEWED, "renews");
+    publish(READINESS_READY, REASON_LEASE_RENEWED, "renews");
 }
 
-static void expired(struct condition *s)
+static void expired(void)
 {
-    publish(s, READINESS_NOT_READY, REASON_LEASE_EXPIRED, "silent");
-}
-
-static struct condition *start(void)
-{
-    return start_for(NAMES_DRA_DRIVER, false);
+    publish(READINESS_NOT_READY, REASON_LEASE_EXPIRED, "silent");
 }
 
 /* A member of the condition in the patch under way. */
@@ -57,23 +69,20 @@ static void answer_well(void)
 }
 
 /* Settled on a Node that already says so. */
-static struct condition *start_ready(void)
+static void settle_ready(void)
 {
-    struct condition *s = start();
-    ready(s);
+    ready();
     world_pass(CONDITION_SETTLE_NS);
     world_expect(KUBE_GET, NODE);
     world_answer(200, NODE_SAYS_READY);
     assert_false(world.client.is_busy);
-    return s;
 }
 
-TEST(at_start_only_the_outcome_counts)
+TEST_IN(at_start_only_the_outcome_counts)
 {
-    struct condition *s = start();
-    publish(s, READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, "none yet");
+    publish(READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, "none yet");
     world_pass(NS_PER_SEC);
-    ready(s);
+    ready();
     assert_int_equal(world.client.requests, 0);
     world_pass(2 * NS_PER_SEC);
     answer_well();
@@ -82,11 +91,10 @@ TEST(at_start_only_the_outcome_counts)
     assert_string_equal(sent("lastTransitionTime"), "2023-11-14T22:13:21Z");
     assert_string_equal(sent("lastHeartbeatTime"), "2023-11-14T22:13:23Z");
     answer_well();
-    assert_int_equal(condition_stats(s)->written, 1);
-    condition_free(s);
+    assert_int_equal(condition_stats(t->condition)->written, 1);
 }
 
-TEST_WITH(a_patch_names_our_condition_alone, NULL, NULL)
+TEST_IN(a_patch_names_our_condition_alone)
 {
     static const struct {
         enum readiness_state state;
@@ -95,8 +103,7 @@ TEST_WITH(a_patch_names_our_condition_alone, NULL, NULL)
         {READINESS_READY, "True"}, {READINESS_NOT_READY, "False"}, {READINESS_UNKNOWN, "Unknown"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char wanted[400];
-        struct condition *s = start();
-        publish(s, rows[i].state, REASON_LEASE_EXPIRED, "because");
+        publish(rows[i].state, REASON_LEASE_EXPIRED, "because");
         world_pass(CONDITION_SETTLE_NS);
         answer_well();
         CLEANUP(free) char *text = json_dumps(world.client.body, JSON_COMPACT);
@@ -107,12 +114,12 @@ TEST_WITH(a_patch_names_our_condition_alone, NULL, NULL)
                        "}]}}",
                        rows[i].status);
         assert_string_equal(text, wanted);
-        condition_free(s);
+        world_renew(w);
     }
 }
 
 /* While it is held, pods are let in as before. */
-TEST(a_firm_condition_says_whether_pods_are_admitted)
+TEST_IN(a_firm_condition_says_whether_pods_are_admitted)
 {
     static const struct {
         enum readiness_state state;
@@ -123,52 +130,48 @@ TEST(a_firm_condition_says_whether_pods_are_admitted)
                 {READINESS_UNKNOWN, false, "False"},
                 {READINESS_NOT_READY, false, "False"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct condition *s = start_for(NAMES_DRA_DRIVER, true);
+        start_for(NAMES_DRA_DRIVER, true);
         struct readiness v = world_verdict(rows[i].state, REASON_API_SERVER_NOT_WRITING, "held");
         v.admit = rows[i].admit;
-        condition_publish(s, &v);
+        condition_publish(t->condition, &v);
         world_pass(CONDITION_SETTLE_NS);
         world_answer(200, NODE_SAYS_READY);
         assert_string_equal(sent("status"), rows[i].status);
         assert_string_equal(sent("reason"), "ApiServerNotWriting");
         bool is_kept = text_equal(rows[i].status, "True");
         assert_int_equal(text_equal(sent("lastTransitionTime"), "2020-01-02T03:04:05Z"), is_kept);
-        condition_free(s);
+        world_renew(w);
     }
 }
 
-TEST(a_further_dpu_has_a_condition_of_its_own)
+TEST_IN(a_further_dpu_has_a_condition_of_its_own)
 {
-    struct condition *s = start_for("dpu1.dpu.k8s.ovn.org", false);
-    ready(s);
+    start_for("dpu1.dpu.k8s.ovn.org", false);
+    ready();
     world_pass(CONDITION_SETTLE_NS);
     world_answer(200, NODE_SAYS_READY);
     world_expect(KUBE_STRATEGIC_PATCH, STATUS); /* that one is the first DPU's */
     assert_string_equal(sent("type"), "dpu1.dpu.k8s.ovn.org/DPUReady");
-    condition_free(s);
 }
 
-TEST(what_the_node_says_already_is_not_written)
+TEST_IN(what_the_node_says_already_is_not_written)
 {
-    struct condition *s = start_ready();
+    settle_ready();
     world_pass(CONDITION_CHECK_NS - NS_PER_SEC);
     assert_int_equal(world.client.requests, 1);
-    condition_free(s);
 }
 
-TEST(the_same_status_keeps_its_transition)
+TEST_IN(the_same_status_keeps_its_transition)
 {
-    struct condition *s = start();
-    ready(s);
+    ready();
     world_pass(CONDITION_SETTLE_NS);
     world_answer(200,
                  NODE_SAYS("True", "HealthCheckDisabled", "not checked", "2020-01-02T03:04:05Z"));
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
     assert_string_equal(sent("lastTransitionTime"), "2020-01-02T03:04:05Z");
-    condition_free(s);
 }
 
-TEST(a_node_that_talks_nonsense_is_put_right)
+TEST_IN(a_node_that_talks_nonsense_is_put_right)
 {
     static const char *const rows[] = {
         "{\"status\":{\"conditions\":[{\"type\":\"DPUReady\",\"status\":7}]}}",
@@ -177,27 +180,26 @@ TEST(a_node_that_talks_nonsense_is_put_right)
         "{}",
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct condition *s = start();
-        ready(s);
+        ready();
         world_pass(CONDITION_SETTLE_NS);
         world_answer(200, rows[i]);
         world_expect(KUBE_STRATEGIC_PATCH, STATUS);
         assert_string_equal(sent("lastTransitionTime"), "2023-11-14T22:13:20Z");
-        condition_free(s);
+        world_renew(w);
     }
 }
 
-TEST(writes_keep_a_distance_and_tell_the_latest)
+TEST_IN(writes_keep_a_distance_and_tell_the_latest)
 {
-    struct condition *s = start_ready();
-    expired(s);
+    settle_ready();
+    expired();
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
-    ready(s); /* while it is under way */
+    ready(); /* while it is under way */
     answer_well();
     world_pass(NS_PER_SEC);
-    expired(s);
+    expired();
     world_pass(NS_PER_SEC);
-    publish(s, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, "bye");
+    publish(READINESS_NOT_READY, REASON_DPU_SHUTDOWN, "bye");
     assert_int_equal(world.client.requests, 2);
     world_pass(CONDITION_GAP_NS - 2 * NS_PER_SEC);
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
@@ -205,17 +207,16 @@ TEST(writes_keep_a_distance_and_tell_the_latest)
     answer_well();
     world_pass(NS_PER_SEC);
     assert_int_equal(world.client.requests, 3);
-    condition_free(s);
 }
 
-TEST(a_storm_costs_one_write_in_five_seconds)
+TEST_IN(a_storm_costs_one_write_in_five_seconds)
 {
-    struct condition *s = start_ready();
+    settle_ready();
     for (int i = 0; i < 600; i++) {
         if (i % 2 == 0) {
-            expired(s);
+            expired();
         } else {
-            ready(s);
+            ready();
         }
         if (world.client.is_busy) {
             answer_well();
@@ -225,19 +226,18 @@ TEST(a_storm_costs_one_write_in_five_seconds)
             answer_well();
         }
     }
-    assert_in_range(condition_stats(s)->written, 8, 13);
-    condition_free(s);
+    assert_in_range(condition_stats(t->condition)->written, 8, 13);
 }
 
-TEST(words_alone_are_written_once_a_minute_and_delay_no_change)
+TEST_IN(words_alone_are_written_once_a_minute_and_delay_no_change)
 {
     char words[32];
-    struct condition *s = start_ready();
-    expired(s);
+    settle_ready();
+    expired();
     answer_well();
     for (int i = 0; i < 120; i++) {
         (void)snprintf(words, sizeof(words), "for %d s", i);
-        publish(s, READINESS_NOT_READY, REASON_LEASE_EXPIRED, words);
+        publish(READINESS_NOT_READY, REASON_LEASE_EXPIRED, words);
         if (world.client.is_busy) {
             answer_well();
         }
@@ -247,16 +247,15 @@ TEST(words_alone_are_written_once_a_minute_and_delay_no_change)
             answer_well();
         }
     }
-    assert_int_equal(condition_stats(s)->written, 3);
+    assert_int_equal(condition_stats(t->condition)->written, 3);
     world_pass(CONDITION_GAP_NS);
-    publish(s, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, "bye");
+    publish(READINESS_NOT_READY, REASON_DPU_SHUTDOWN, "bye");
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
-    condition_free(s);
 }
 
-TEST(a_condition_that_somebody_took_away_is_put_back)
+TEST_IN(a_condition_that_somebody_took_away_is_put_back)
 {
-    struct condition *s = start_ready();
+    settle_ready();
     world_pass(CONDITION_CHECK_NS);
     world_expect(KUBE_GET, NODE);
     answer_well();
@@ -265,10 +264,9 @@ TEST(a_condition_that_somebody_took_away_is_put_back)
     answer_well();
     world_pass(CONDITION_CHECK_NS);
     world_expect(KUBE_GET, NODE);
-    condition_free(s);
 }
 
-TEST(what_fails_is_tried_again_at_its_pace)
+TEST_IN(what_fails_is_tried_again_at_its_pace)
 {
     static const struct {
         int http_status;
@@ -277,26 +275,26 @@ TEST(what_fails_is_tried_again_at_its_pace)
     } rows[] = {{0, 0, 2},   {401, 0, 2},     {403, 299, 301}, {404, 0, 2},
                 {409, 0, 2}, {422, 299, 301}, {429, 0, 2},     {500, 0, 2}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct condition *s = start_ready();
-        expired(s);
+        settle_ready();
+        expired();
         world_answer(rows[i].http_status, NULL);
-        ready(s); /* does not cut the wait short */
-        expired(s);
+        ready(); /* does not cut the wait short */
+        expired();
         world_pass(rows[i].quiet_s * NS_PER_SEC);
         assert_false(world.client.is_busy);
         world_pass((rows[i].again_s - rows[i].quiet_s) * NS_PER_SEC);
         world_expect(KUBE_GET, NODE); /* the write may have arrived */
         world_answer(200, NODE_SAYS_READY);
         world_expect(KUBE_STRATEGIC_PATCH, STATUS);
-        assert_int_equal(condition_stats(s)->failed, 1);
-        condition_free(s);
+        assert_int_equal(condition_stats(t->condition)->failed, 1);
+        world_renew(w);
     }
 }
 
-TEST(reads_that_succeed_do_not_speed_up_writes_that_fail)
+TEST_IN(reads_that_succeed_do_not_speed_up_writes_that_fail)
 {
-    struct condition *s = start_ready();
-    expired(s);
+    settle_ready();
+    expired();
     for (int i = 0; i < 6000; i++) {
         if (world.client.is_busy && world.client.method == KUBE_GET) {
             world_answer(200, NODE_SAYS_READY);
@@ -306,17 +304,16 @@ TEST(reads_that_succeed_do_not_speed_up_writes_that_fail)
         }
         world_pass(100 * NS_PER_MS);
     }
-    assert_in_range(condition_stats(s)->failed, 20, 100); /* ten minutes, up to 30 s apart */
-    condition_free(s);
+    assert_in_range(condition_stats(t->condition)->failed, 20,
+                    100); /* ten minutes, up to 30 s apart */
 }
 
-TEST(broken_text_of_others_is_made_printable)
+TEST_IN(broken_text_of_others_is_made_printable)
 {
-    struct condition *s = start_ready();
-    publish(s, READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, "ovs\n\xff down");
+    settle_ready();
+    publish(READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, "ovs\n\xff down");
     assert_string_equal(sent("message"), "ovs ? down");
     answer_well();
     world_pass(CONDITION_GAP_NS);
     assert_false(world.client.is_busy); /* and counts as what was meant */
-    condition_free(s);
 }

@@ -10,28 +10,17 @@
 #define DURATION_S 40
 #define SECONDS(n) ((int64_t)((n)*1e9))
 
-static struct {
+static struct world {
     struct lease_keeper *keeper;
     int told; /* leases that came back from a write */
-} t;
+} * t;
 
 static void on_written(void *user, const json_t *lease, struct mono sent_at)
 {
     assert_true(sent_at.ns > 0 && mono_reached(world.now, sent_at));
-    assert_ptr_equal(user, &t);
+    assert_ptr_equal(user, t);
     assert_non_null(lease);
-    t.told++;
-}
-
-static struct lease_keeper_config config(void)
-{
-    return (struct lease_keeper_config){.ns = "ovn",
-                                        .name = "ovn-dpu-w1",
-                                        .node = "w1",
-                                        .holder = "ovnkube-dpu-node",
-                                        .duration_s = DURATION_S,
-                                        .on_written = on_written,
-                                        .user = &t};
+    t->told++;
 }
 
 /* Until the timer fires; negative: it does not. */
@@ -40,19 +29,27 @@ static int64_t wait_ns(void)
     return mono_is_never(world.timer.deadline) ? -1 : mono_since(world.timer.deadline, world.now);
 }
 
-static void start(void)
+static void start(struct world *w)
 {
-    struct lease_keeper_config c = config();
+    const struct lease_keeper_config config = {.ns = "ovn",
+                                               .name = "ovn-dpu-w1",
+                                               .node = "w1",
+                                               .holder = "ovnkube-dpu-node",
+                                               .duration_s = DURATION_S,
+                                               .on_written = on_written,
+                                               .user = w};
+    t = w;
     loop_world_start();
-    t.told = 0;
-    t.keeper = lease_keeper_start(LOOP_WORLD, &world.client, &c);
+    w->keeper = lease_keeper_start(LOOP_WORLD, &world.client, &config);
 }
 
-static void stop(void)
+static void stop(struct world *w)
 {
-    lease_keeper_stop(t.keeper);
+    lease_keeper_stop(w->keeper);
     assert_false(world.client.is_busy || world.has_timer);
 }
+
+WORLD(start, stop)
 
 static void answer(int http_status, json_t *body)
 {
@@ -87,7 +84,7 @@ static json_t *with_duration(json_t *lease, int seconds)
 static void look(json_t *lease)
 {
     CLEANUP(json) json_t *owned = lease;
-    lease_keeper_saw(t.keeper, owned);
+    lease_keeper_saw(t->keeper, owned);
 }
 
 static bool is_idle(void)
@@ -103,6 +100,17 @@ static void settle(void)
     world_expect(KUBE_GET, LEASE);
     answer(200, lease("l1"));
     assert_true(is_idle());
+}
+
+static void settle_without(void)
+{
+    answer(200, node("n1"));
+    answer(404, NULL);
+}
+
+static void vanish(void)
+{
+    lease_keeper_saw(t->keeper, NULL);
 }
 
 /* From the reading of the Node on: the lease is made anew. */
@@ -128,23 +136,19 @@ static const json_t *sent(const char *half)
     return json_object_get(world.client.body, half);
 }
 
-TEST(a_lease_in_shape_is_left_alone)
+TEST_IN(a_lease_in_shape_is_left_alone)
 {
-    start();
     assert_int_equal(world.client.priority, KUBE_ORDINARY);
     settle();
     look(lease("l1"));
     assert_true(is_idle());
-    assert_int_equal(lease_keeper_stats(t.keeper)->written, 0);
-    assert_int_equal(t.told, 0);
-    stop();
+    assert_int_equal(lease_keeper_stats(t->keeper)->written, 0);
+    assert_int_equal(t->told, 0);
 }
 
-TEST(a_lease_that_is_missing_is_made_for_the_node)
+TEST_IN(a_lease_that_is_missing_is_made_for_the_node)
 {
-    start();
-    answer(200, node("n1"));
-    answer(404, NULL);
+    settle_without();
     world_expect(KUBE_POST, LEASES);
     assert_string_equal(
         json_text_get(json_array_get(json_object_get(sent("metadata"), "ownerReferences"), 0),
@@ -154,28 +158,24 @@ TEST(a_lease_that_is_missing_is_made_for_the_node)
     assert_int_equal(loop_world_said("lease ovn/ovn-dpu-w1 is missing, creating it"), 1);
     answer(201, lease("l1"));
     assert_true(is_idle());
-    assert_int_equal(lease_keeper_stats(t.keeper)->written, 1);
-    assert_int_equal(t.told, 1);
-    stop();
+    assert_int_equal(lease_keeper_stats(t->keeper)->written, 1);
+    assert_int_equal(t->told, 1);
 }
 
-TEST(what_has_drifted_is_mended)
+TEST_IN(what_has_drifted_is_mended)
 {
-    start();
     settle();
     look(with_duration(lease("l1"), 15));
     repair("l1");
     assert_int_equal(loop_world_said("lease ovn/ovn-dpu-w1 was changed by somebody"), 1);
-    assert_int_equal(lease_keeper_stats(t.keeper)->written, 1);
-    assert_int_equal(t.told, 1);
+    assert_int_equal(lease_keeper_stats(t->keeper)->written, 1);
+    assert_int_equal(t->told, 1);
     assert_true(is_idle());
-    stop();
 }
 
-TEST(a_lease_that_nobody_holds_gets_its_holder)
+TEST_IN(a_lease_that_nobody_holds_gets_its_holder)
 {
     json_t *unheld = lease("l1");
-    start();
     settle();
     assert_int_equal(json_object_del(json_object_get(unheld, "spec"), "holderIdentity"), 0);
     look(json_incref(unheld));
@@ -184,13 +184,11 @@ TEST(a_lease_that_nobody_holds_gets_its_holder)
     assert_string_equal(json_text_get(sent("spec"), "holderIdentity"), "ovnkube-dpu-node");
     assert_null(json_object_get(sent("spec"), "renewTime"));
     assert_non_null(json_object_get(sent("metadata"), "resourceVersion"));
-    stop();
 }
 
-TEST(the_lease_of_somebody_else_is_left_alone)
+TEST_IN(the_lease_of_somebody_else_is_left_alone)
 {
     json_t *foreign = with_duration(lease("l1"), 15);
-    start();
     settle();
     assert_int_equal(json_object_set_new(json_object_get(foreign, "spec"), "holderIdentity",
                                          json_string("another")),
@@ -202,15 +200,13 @@ TEST(the_lease_of_somebody_else_is_left_alone)
     world_pass(SECONDS(61));
     look(foreign);
     assert_int_equal(loop_world_said("is held by 'another'"), 2);
-    stop();
 }
 
 /* It needs the Node's UID. */
-TEST(another_duration_is_told_once)
+TEST_IN(another_duration_is_told_once)
 {
     static const int durations_s[] = {15, 15, 0, 15, 20};
     static const int told[] = {1, 1, 1, 1, 2};
-    start();
     settle();
     for (size_t i = 0; i < ARRAY_LEN(durations_s); i++) {
         world_pass(SECONDS(301));
@@ -218,12 +214,10 @@ TEST(another_duration_is_told_once)
         repair("l1");
         assert_int_equal(loop_world_said("says that it lasts"), told[i]);
     }
-    stop();
 }
 
-TEST(trouble_is_told_and_its_end)
+TEST_IN(trouble_is_told_and_its_end)
 {
-    start();
     answer(200, NULL);
     assert_int_equal(loop_world_said("it has no usable uid"), 1);
     world_pass(SECONDS(0.5));
@@ -234,18 +228,16 @@ TEST(trouble_is_told_and_its_end)
     world_pass(SECONDS(2));
     settle();
     assert_int_equal(loop_world_said("is in shape again"), 1);
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     create();
     assert_int_equal(loop_world_said("is in shape again"), 1);
-    stop();
 }
 
 /* A living DPU may be refused until it is there again; a lease to be mended can wait. */
-TEST(nothing_waits_while_the_lease_is_gone)
+TEST_IN(nothing_waits_while_the_lease_is_gone)
 {
-    start();
     settle();
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     world_expect(KUBE_GET, NODE);
     assert_int_equal(world.client.priority, KUBE_URGENT);
     answer(200, node("n1"));
@@ -255,28 +247,24 @@ TEST(nothing_waits_while_the_lease_is_gone)
     world_pass(wait_ns());
     world_expect(KUBE_GET, LEASE);
     assert_int_equal(world.client.priority, KUBE_ORDINARY);
-    stop();
 }
 
-TEST(nothing_is_mended_before_the_node_is_known)
+TEST_IN(nothing_is_mended_before_the_node_is_known)
 {
-    start();
     answer(500, NULL);
     assert_false(world.client.is_busy);
     look(with_duration(lease("l1"), 15));
     assert_false(world.client.is_busy);
     world_pass(SECONDS(0.5));
     settle();
-    stop();
 }
 
-TEST(what_fails_is_tried_again_ever_more_rarely)
+TEST_IN(what_fails_is_tried_again_ever_more_rarely)
 {
     static const struct {
         int http_status;
         const char *uid;
     } rows[] = {{404, NULL}, {500, NULL}, {0, NULL}, {200, NULL}, {200, ""}};
-    start();
     for (size_t i = 0; i < 12; i++) {
         size_t row = i % ARRAY_LEN(rows);
         int64_t most_ns = i < 5 ? SECONDS(0.5) << i : SECONDS(15);
@@ -290,28 +278,25 @@ TEST(what_fails_is_tried_again_ever_more_rarely)
     look(with_duration(lease("l1"), 15));
     answer(500, NULL);
     assert_true(wait_ns() <= SECONDS(0.5)); /* it begins anew */
-    stop();
 }
 
 /* Neither known nor that of another Node. */
-TEST(a_uid_that_is_too_long_is_none)
+TEST_IN(a_uid_that_is_too_long_is_none)
 {
     char uid[NAMES_UID_BYTES + 1];
     memset(uid, 'u', NAMES_UID_BYTES);
     uid[NAMES_UID_BYTES] = '\0';
-    start();
     answer(200, node(uid));
     world_pass(SECONDS(0.5));
     settle();
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     answer(200, node(uid));
     world_pass(SECONDS(0.5));
     create();
-    stop();
 }
 
 /* Somebody else wrote: the lease is old. Or deleted it: with its Node, maybe. */
-TEST(a_write_that_lost_the_race_reads_again)
+TEST_IN(a_write_that_lost_the_race_reads_again)
 {
     static const struct {
         int http_status;
@@ -319,61 +304,43 @@ TEST(a_write_that_lost_the_race_reads_again)
         const char *next;
     } rows[] = {{409, KUBE_GET, LEASE}, {404, KUBE_GET, NODE}, {500, KUBE_MERGE_PATCH, LEASE}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        start();
         settle();
         look(with_duration(lease("l1"), 15));
         answer(rows[i].http_status, NULL);
-        assert_int_equal(lease_keeper_stats(t.keeper)->written, 0);
+        assert_int_equal(lease_keeper_stats(t->keeper)->written, 0);
         for (int tries = 0; tries < 2; tries++) {
             world_pass(SECONDS(2));
             world_expect(rows[i].method, rows[i].next);
             answer(500, NULL);
         }
-        stop();
+        world_renew(w);
     }
 }
 
-TEST(a_reading_that_fails_is_tried_again)
+TEST_IN(what_is_read_after_a_failure_waits_for_its_turn)
 {
-    start();
-    answer(200, node("n1"));
-    answer(503, NULL);
-    assert_false(world.client.is_busy);
-    world_pass(SECONDS(0.5));
-    world_expect(KUBE_GET, LEASE);
-    answer(200, lease("l1"));
-    assert_true(is_idle());
-    stop();
-}
-
-TEST(what_is_read_after_a_failure_waits_for_its_turn)
-{
-    start();
     settle();
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     world_expect(KUBE_GET, NODE);
     assert_int_equal(world.client.priority, KUBE_URGENT);
     answer(500, NULL);
     look(lease("l1"));
     assert_false(world.client.is_busy); /* what is seen does not cut the wait short */
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     world_pass(wait_ns());
     world_expect(KUBE_GET, NODE);
     assert_int_equal(world.client.priority, KUBE_ORDINARY);
     create();
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     assert_int_equal(world.client.priority, KUBE_URGENT);
-    stop();
 }
 
-TEST(a_lease_that_is_no_object_cannot_be_mended)
+TEST_IN(a_lease_that_is_no_object_cannot_be_mended)
 {
-    start();
     answer(200, node("n1"));
     answer(200, json_pack("{s:s}", "kind", "Pod"));
     assert_false(world.client.is_busy);
     assert_true(wait_ns() > 0);
-    stop();
 }
 
 /* ---- at its own pace ------------------------------------------------------------------------- */
@@ -384,10 +351,9 @@ static void look_drifted(void)
 }
 
 /* People edit a few things at a time; two agents that disagree go on for ever. */
-TEST(repairs_that_are_taken_back_come_ever_more_rarely)
+TEST_IN(repairs_that_are_taken_back_come_ever_more_rarely)
 {
     static const int pauses_s[] = {0, 0, 40, 80, 160, 200, 200};
-    start();
     settle();
     look_drifted();
     for (size_t i = 0; i < ARRAY_LEN(pauses_s); i++) {
@@ -404,18 +370,16 @@ TEST(repairs_that_are_taken_back_come_ever_more_rarely)
     }
     world_expect(KUBE_MERGE_PATCH, LEASE);
     assert_int_equal(loop_world_said("takes our repairs back"), 1);
-    stop();
 }
 
 /* Nobody took back what has lasted for two pauses. */
-TEST(a_repair_that_lasted_is_followed_at_once)
+TEST_IN(a_repair_that_lasted_is_followed_at_once)
 {
     static const struct {
         int lasted_s;
         bool is_forgotten;
     } rows[] = {{81, true}, {79, false}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        start();
         settle();
         for (size_t repairs = 0; repairs < 3; repairs++) {
             look_drifted();
@@ -426,13 +390,12 @@ TEST(a_repair_that_lasted_is_followed_at_once)
         repair("l1");
         look_drifted();
         assert_true(world.client.is_busy == rows[i].is_forgotten);
-        stop();
+        world_renew(w);
     }
 }
 
-TEST(a_lease_made_anew_by_somebody_is_mended_at_once)
+TEST_IN(a_lease_made_anew_by_somebody_is_mended_at_once)
 {
-    start();
     settle();
     for (size_t i = 0; i < 3; i++) {
         look_drifted();
@@ -443,14 +406,12 @@ TEST(a_lease_made_anew_by_somebody_is_mended_at_once)
     look(with_duration(lease("l2"), 15));
     repair("l2");
     assert_true(is_idle());
-    stop();
 }
 
 /* A webhook that changes what is written: as rarely as it gets, from the first time on. */
-TEST(what_the_api_server_stores_otherwise_is_mended_rarely)
+TEST_IN(what_the_api_server_stores_otherwise_is_mended_rarely)
 {
     for (int is_new = 0; is_new < 2; is_new++) {
-        start();
         answer(200, node("n1"));
         if (is_new) {
             answer(404, NULL);
@@ -459,7 +420,7 @@ TEST(what_the_api_server_stores_otherwise_is_mended_rarely)
             answer(200, with_duration(lease("l1"), 15));
             answer(200, with_duration(lease("l1"), 15));
         }
-        assert_int_equal(t.told, 1);
+        assert_int_equal(t->told, 1);
         look_drifted();
         assert_false(world.client.is_busy);
         world_pass(SECONDS(200) - 1000);
@@ -471,19 +432,17 @@ TEST(what_the_api_server_stores_otherwise_is_mended_rarely)
         look_drifted(); /* it lasted no longer than the pause */
         assert_int_equal(wait_ns(), SECONDS(200));
         assert_int_equal(loop_world_said("an admission webhook?"), 1);
-        stop();
+        world_renew(w);
     }
 }
 
 /* Deleted once, after long: the watch shows what was made before the answer to the write does. */
-TEST(a_lease_made_anew_is_stored_as_it_was_written)
+TEST_IN(a_lease_made_anew_is_stored_as_it_was_written)
 {
-    start();
-    answer(200, node("n1"));
-    answer(404, NULL);
+    settle_without();
     answer(201, lease("l1"));
     world_pass(SECONDS(DURATION_S + 1));
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     answer(200, node("n1"));
     json_t *stored = json_deep_copy(world.client.body);
     json_t *meta = json_object_get(stored, "metadata");
@@ -494,46 +453,42 @@ TEST(a_lease_made_anew_is_stored_as_it_was_written)
     assert_int_equal(loop_world_said("stores something else"), 0);
     look(with_duration(lease("l2"), 15));
     repair("l2"); /* at once */
-    stop();
 }
 
 /* ---- a lease that is gone --------------------------------------------------------------------
  */
 
-TEST(leases_that_do_not_last_are_made_ever_more_rarely)
+TEST_IN(leases_that_do_not_last_are_made_ever_more_rarely)
 {
-    start();
     settle();
     world.now = (struct mono){SECONDS(1)}; /* soon after the boot, too */
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     create();
     for (size_t i = 0; i < 8; i++) {
         int64_t most_ns = i < 5 ? SECONDS(0.5) << i : SECONDS(15);
-        lease_keeper_saw(t.keeper, NULL);
+        vanish();
         answer(200, node("n1"));
         assert_false(world.client.is_busy);
         assert_true(wait_ns() >= most_ns / 10 && wait_ns() <= most_ns);
-        lease_keeper_saw(t.keeper, NULL); /* told once more: it is on its way */
+        vanish(); /* told once more: it is on its way */
         world_pass(wait_ns());
         world_expect(KUBE_POST, LEASES);
         answer(201, lease("l1"));
     }
     world_pass(SECONDS(DURATION_S) + 1); /* that one lasted */
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     create();
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     answer(200, node("n1"));
     assert_true(wait_ns() <= SECONDS(0.5));
-    stop();
 }
 
-TEST(what_changes_during_the_work_is_looked_at_after_it)
+TEST_IN(what_changes_during_the_work_is_looked_at_after_it)
 {
-    start();
     settle();
     look_drifted();
     world_expect(KUBE_MERGE_PATCH, LEASE);
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     assert_int_equal(world.client.requests, 3);
     answer(200, lease("l1"));
     world_expect(KUBE_GET, NODE); /* it may have gone with its Node */
@@ -541,29 +496,23 @@ TEST(what_changes_during_the_work_is_looked_at_after_it)
     world_expect(KUBE_GET, LEASE);
     answer(200, lease("l1"));
     assert_true(is_idle());
-    stop();
 }
 
-TEST(a_lease_that_was_just_made_answers_what_it_was_gone_for)
+TEST_IN(a_lease_that_was_just_made_answers_what_it_was_gone_for)
 {
-    start();
-    answer(200, node("n1"));
-    answer(404, NULL);
-    lease_keeper_saw(t.keeper, NULL);
+    settle_without();
+    vanish();
     answer(201, lease("l1"));
     assert_true(is_idle());
-    stop();
 }
 
-TEST(a_lease_that_is_gone_ends_the_pause)
+TEST_IN(a_lease_that_is_gone_ends_the_pause)
 {
-    start();
     answer(200, node("n1"));
     answer(200, with_duration(lease("l1"), 15));
     answer(200, with_duration(lease("l1"), 15));
     look_drifted();
     assert_true(wait_ns() > SECONDS(199));
-    lease_keeper_saw(t.keeper, NULL);
+    vanish();
     create();
-    stop();
 }

@@ -11,49 +11,52 @@
 
 enum { EVENTS_MAX = 8, DEADLINE_MS = 5000 };
 
-static struct {
+static struct world {
     struct lease_watch *watch;
     struct verdict_event events[EVENTS_MAX];
     struct lease_view lease; /* of the last event that has one */
     char failure[VERDICT_FAILURE_BYTES];
     size_t count;
-} t;
+} * t;
 
 static void on_event(void *user, struct verdict_event event, const json_t *object)
 {
-    assert_ptr_equal(user, &t);
+    assert_ptr_equal(user, t);
     assert_true((object != NULL) == (event.lease != NULL));
-    assert_true(t.count < EVENTS_MAX);
-    t.events[t.count++] = event;
+    assert_true(t->count < EVENTS_MAX);
+    t->events[t->count++] = event;
     if (event.lease) {
-        t.lease = *event.lease;
+        t->lease = *event.lease;
     }
-    (void)text_copy(t.failure, sizeof(t.failure), event.failure ? event.failure : "");
+    (void)text_copy(t->failure, sizeof(t->failure), event.failure ? event.failure : "");
 }
 
-static void start(void)
+static void start(struct world *w)
 {
     const struct lease_watch_config config = {.ns = "ovn",
                                               .name = "ovn-dpu-w1",
                                               .renew_interval_ns = SECONDS(10),
                                               .deadline_ms = DEADLINE_MS,
                                               .on_event = on_event,
-                                              .user = &t};
-    memset(&t, 0, sizeof(t));
+                                              .user = w};
+    t = w;
     loop_world_start();
     world.client.may_be_fresh = true;
-    t.watch = lease_watch_start(&world.client, &config);
+    w->watch = lease_watch_start(&world.client, &config);
     assert_true(world.client.is_watching);
     assert_string_equal(world.client.watch.collection_path, LEASES);
     assert_string_equal(world.client.watch.name, "ovn-dpu-w1");
 }
 
-static void stop(void)
+static void stop(struct world *w)
 {
-    lease_watch_stop(t.watch);
+    lease_watch_stop(w->watch);
+    lease_watch_stop(NULL);
     assert_false(world.client.is_busy || world.client.is_watching);
     assert_true(!world.client.calls[0].client && !world.client.calls[1].client);
 }
+
+WORLD(start, stop)
 
 static json_t *lease(const char *ns, const char *name)
 {
@@ -85,7 +88,7 @@ static void answer_reason(int http_status, json_t *body, const char *reason)
 
 static void ask_confirm(void)
 {
-    lease_watch_confirm(t.watch);
+    lease_watch_confirm(t->watch);
 }
 
 /* Of our lease as it is. */
@@ -94,7 +97,7 @@ static void ask_mark(void)
     CLEANUP(json) json_t *object = ours();
     struct lease_view judged;
     assert_int_equal(lease_read(object, &judged, NULL), 0);
-    lease_watch_mark(t.watch, &judged);
+    lease_watch_mark(t->watch, &judged);
 }
 
 static void show(json_t *object, bool listed)
@@ -124,63 +127,56 @@ static void deny(void)
 /* This alone; and forgets it. */
 static void expect(enum verdict_source source, enum verdict_event_kind kind)
 {
-    assert_int_equal(t.count, 1);
-    assert_int_equal(t.events[0].kind, kind);
-    assert_int_equal(t.events[0].source, source);
-    t.count = 0;
+    assert_int_equal(t->count, 1);
+    assert_int_equal(t->events[0].kind, kind);
+    assert_int_equal(t->events[0].source, source);
+    t->count = 0;
 }
 
 /* ---- list and watch -------------------------------------------------------------------------- */
 
-TEST(a_list_is_a_read_and_a_watch_is_none)
+TEST_IN(a_list_is_a_read_and_a_watch_is_none)
 {
-    start();
     show(ours(), true);
-    assert_int_equal(t.events[0].started_at.ns, world.now.ns);
+    assert_int_equal(t->events[0].started_at.ns, world.now.ns);
     expect(VERDICT_BY_READ, VERDICT_LEASE_OBSERVED);
-    assert_string_equal(t.lease.name, "ovn-dpu-w1");
+    assert_string_equal(t->lease.name, "ovn-dpu-w1");
     show(NULL, true);
     expect(VERDICT_BY_READ, VERDICT_LEASE_ABSENT);
     show(ours(), false);
     expect(VERDICT_BY_WATCH, VERDICT_LEASE_OBSERVED);
     show(NULL, false);
     expect(VERDICT_BY_WATCH, VERDICT_LEASE_ABSENT);
-    stop();
 }
 
-TEST(what_is_no_lease_of_ours_is_told_as_unreadable)
+TEST_IN(what_is_no_lease_of_ours_is_told_as_unreadable)
 {
     json_t *const objects[] = {json_object(), lease("ovn", "ovn-dpu-w2"), lease("o", "ovn-dpu-w1")};
-    start();
     for (size_t i = 0; i < ARRAY_LEN(objects); i++) {
         show(objects[i], false);
-        assert_true(strlen(t.failure) > 0);
+        assert_true(strlen(t->failure) > 0);
         expect(VERDICT_BY_WATCH, VERDICT_LEASE_UNREADABLE);
     }
     assert_int_equal(loop_world_said("cannot be read"), 1); /* a minute */
-    stop();
 }
 
-TEST(what_the_keeper_wrote_is_a_mark)
+TEST_IN(what_the_keeper_wrote_is_a_mark)
 {
     CLEANUP(json) json_t *written = ours();
     CLEANUP(json) json_t *other = lease("ovn", "ovn-dpu-w2");
-    start();
-    lease_watch_saw(t.watch, written, (struct mono){7});
-    assert_int_equal(t.events[0].outcome, CHAIN_TAKEN);
-    assert_int_equal(t.events[0].started_at.ns, 7);
-    assert_non_null(t.events[0].lease);
+    lease_watch_saw(t->watch, written, (struct mono){7});
+    assert_int_equal(t->events[0].outcome, CHAIN_TAKEN);
+    assert_int_equal(t->events[0].started_at.ns, 7);
+    assert_non_null(t->events[0].lease);
     expect(VERDICT_BY_MARK, VERDICT_MARK);
-    lease_watch_saw(t.watch, other, (struct mono){8});
+    lease_watch_saw(t->watch, other, (struct mono){8});
     expect(VERDICT_BY_MARK, VERDICT_LEASE_UNREADABLE);
-    stop();
 }
 
-TEST(a_watch_that_fails_is_told_and_its_return_once)
+TEST_IN(a_watch_that_fails_is_told_and_its_return_once)
 {
-    start();
     contact();
-    assert_int_equal(t.count, 0); /* nothing has failed */
+    assert_int_equal(t->count, 0); /* nothing has failed */
     for (int i = 0; i < 2; i++) {
         break_off();
         expect(VERDICT_BY_WATCH, VERDICT_WATCH_BROKEN);
@@ -189,51 +185,46 @@ TEST(a_watch_that_fails_is_told_and_its_return_once)
     contact();
     expect(VERDICT_BY_WATCH, VERDICT_WATCH_WORKS);
     contact();
-    assert_int_equal(t.count, 0);
+    assert_int_equal(t->count, 0);
     assert_int_equal(loop_world_said("again"), 1);
     break_off(); /* too soon to be said, and then its end is not either */
     contact();
     assert_int_equal(loop_world_said("again"), 1);
-    stop();
 }
 
 /* A list alone does not mean that we may watch. */
-TEST(what_the_watch_shows_means_that_it_works)
+TEST_IN(what_the_watch_shows_means_that_it_works)
 {
-    start();
     break_off();
-    t.count = 0;
+    t->count = 0;
     show(ours(), true);
-    t.count = 0;
+    t->count = 0;
     contact();
     expect(VERDICT_BY_WATCH, VERDICT_WATCH_WORKS);
     break_off();
-    t.count = 0;
+    t->count = 0;
     show(ours(), false);
-    t.count = 0;
+    t->count = 0;
     contact();
-    assert_int_equal(t.count, 0);
-    stop();
+    assert_int_equal(t->count, 0);
 }
 
-TEST(a_watch_that_is_mistrusted_is_opened_anew)
+TEST_IN(a_watch_that_is_mistrusted_is_opened_anew)
 {
-    start();
-    lease_watch_restart(t.watch);
-    lease_watch_restart(t.watch);
+    lease_watch_restart(t->watch);
+    lease_watch_restart(t->watch);
     assert_int_equal(world.client.watch_restarts, 2);
     assert_int_equal(loop_world_said("watching anew"), 1);
     deny();
-    lease_watch_restart(t.watch); /* there is none */
+    lease_watch_restart(t->watch); /* there is none */
     assert_int_equal(world.client.watch_restarts, 2);
     ++*world.client.watch.opened;
-    assert_int_equal(lease_watch_stats(t.watch)->watches, 1);
-    stop();
+    assert_int_equal(lease_watch_stats(t->watch)->watches, 1);
 }
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-TEST(an_answer_is_an_answer_whatever_it_is_worth)
+TEST_IN(an_answer_is_an_answer_whatever_it_is_worth)
 {
     static const struct {
         int http_status;
@@ -248,48 +239,43 @@ TEST(an_answer_is_an_answer_whatever_it_is_worth)
         {200, "{}", "", VERDICT_LEASE_UNREADABLE},
         {200, NULL, "", VERDICT_LEASE_UNREADABLE},
     };
-    start();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *body = rows[i].body ? json_loads(rows[i].body, 0, NULL) : NULL;
-        lease_watch_confirm(t.watch);
+        lease_watch_confirm(t->watch);
         world_expect(KUBE_GET, LEASE);
         struct kube_response r = loop_world_response(rows[i].http_status, body);
         (void)text_copy(r.reason, sizeof(r.reason), rows[i].reason);
         loop_world_pass(SECONDS(1));
         client_answer(&world.client, &r);
-        assert_int_equal(t.events[0].started_at.ns, world.now.ns - SECONDS(1));
+        assert_int_equal(t->events[0].started_at.ns, world.now.ns - SECONDS(1));
         expect(VERDICT_BY_CONFIRM, rows[i].told);
-        assert_int_equal(lease_watch_stats(t.watch)->confirmed, i + 1);
+        assert_int_equal(lease_watch_stats(t->watch)->confirmed, i + 1);
     }
-    lease_watch_confirm(t.watch);
+    lease_watch_confirm(t->watch);
     answer(200, ours());
     expect(VERDICT_BY_CONFIRM, VERDICT_LEASE_OBSERVED);
-    assert_int_equal(lease_watch_stats(t.watch)->confirm_failed, 0);
-    stop();
+    assert_int_equal(lease_watch_stats(t->watch)->confirm_failed, 0);
 }
 
-TEST(only_no_answer_is_lost_contact)
+TEST_IN(only_no_answer_is_lost_contact)
 {
-    start();
     for (int i = 0; i < 2; i++) {
-        lease_watch_confirm(t.watch);
+        lease_watch_confirm(t->watch);
         answer(0, NULL);
-        assert_string_equal(t.failure, "told by the test");
+        assert_string_equal(t->failure, "told by the test");
         expect(VERDICT_BY_CONFIRM, VERDICT_READ_FAILED);
     }
-    assert_int_equal(lease_watch_stats(t.watch)->confirm_failed, 2);
-    assert_int_equal(lease_watch_stats(t.watch)->confirmed, 0);
+    assert_int_equal(lease_watch_stats(t->watch)->confirm_failed, 2);
+    assert_int_equal(lease_watch_stats(t->watch)->confirmed, 0);
     assert_int_equal(loop_world_said("told by the test"), 1);
-    stop();
 }
 
 /* Evidence: on a connection of its own, without waiting, with its deadline; one at a time. */
-TEST(evidence_is_had_afresh)
+TEST_IN(evidence_is_had_afresh)
 {
     static const enum kube_method methods[] = {KUBE_GET, KUBE_MERGE_PATCH};
     for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
         void (*ask)(void) = i == 0 ? ask_confirm : ask_mark;
-        start();
         ask();
         ask(); /* it goes on */
         world_expect(methods[i], LEASE);
@@ -299,41 +285,39 @@ TEST(evidence_is_had_afresh)
         answer(200, ours());
         ask();
         world_expect(methods[i], LEASE);
-        stop(); /* ends it */
+        world_renew(w); /* ends it */
     }
 }
 
 /* A slow name server: what comes after its time is a read all the same, and the next one has more.
  */
-TEST(a_read_that_comes_late_is_told_and_gives_the_next_one_more_time)
+TEST_IN(a_read_that_comes_late_is_told_and_gives_the_next_one_more_time)
 {
     CLEANUP(json) json_t *body = ours();
-    start();
     for (int deadline_s = DEADLINE_MS / 1000; deadline_s < 20; deadline_s *= 2) {
-        lease_watch_confirm(t.watch);
+        lease_watch_confirm(t->watch);
         struct kube_call *first = world.client.newest;
         struct kube_response r = loop_world_response(200, body);
         loop_world_pass(SECONDS(deadline_s) - 1);
-        assert_int_equal(t.count, 0);
+        assert_int_equal(t->count, 0);
         loop_world_pass(1);
         expect(VERDICT_BY_CONFIRM, VERDICT_READ_FAILED);
         r.received_at = world.now;
         client_answer_call(first, &r);
-        assert_int_equal(t.events[0].started_at.ns, r.sent_at.ns);
+        assert_int_equal(t->events[0].started_at.ns, r.sent_at.ns);
         expect(VERDICT_BY_READ, VERDICT_LEASE_OBSERVED);
     }
-    lease_watch_confirm(t.watch);
+    lease_watch_confirm(t->watch);
     loop_world_pass(SECONDS(7));
-    lease_watch_confirm(t.watch); /* one under way goes on */
+    lease_watch_confirm(t->watch); /* one under way goes on */
     answer(200, ours());
     expect(VERDICT_BY_CONFIRM, VERDICT_LEASE_OBSERVED);
-    lease_watch_confirm(t.watch);
+    lease_watch_confirm(t->watch);
     answer(200, ours()); /* fast again */
     expect(VERDICT_BY_CONFIRM, VERDICT_LEASE_OBSERVED);
-    lease_watch_confirm(t.watch);
+    lease_watch_confirm(t->watch);
     loop_world_pass(DEADLINE_MS * NS_PER_MS);
     expect(VERDICT_BY_CONFIRM, VERDICT_READ_FAILED);
-    stop();
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
@@ -362,34 +346,32 @@ static json_t *ours_with(const char *text)
 
 static void expect_mark(enum chain_outcome outcome, struct mono proof_at)
 {
-    const struct verdict_event *last = &t.events[t.count - 1];
-    assert_true(t.count > 0 && !world.client.is_busy);
+    const struct verdict_event *last = &t->events[t->count - 1];
+    assert_true(t->count > 0 && !world.client.is_busy);
     assert_int_equal(last->kind, VERDICT_MARK);
     assert_string_equal(chain_outcome_name(last->outcome), chain_outcome_name(outcome));
     assert_int_equal(last->started_at.ns, proof_at.ns);
-    t.count = 0;
+    t->count = 0;
 }
 
-TEST(a_mark_patches_one_annotation_of_the_version_that_is_judged)
+TEST_IN(a_mark_patches_one_annotation_of_the_version_that_is_judged)
 {
     char texts[2][64];
-    start();
     for (int i = 0; i < 2; i++) {
         ask_mark();
         take_text(texts[i], sizeof(texts[i]));
         loop_world_pass(SECONDS(1));
         answer(200, ours_with(texts[i]));
-        assert_int_equal(t.count, 1);
-        assert_non_null(t.events[0].lease);
+        assert_int_equal(t->count, 1);
+        assert_non_null(t->events[0].lease);
         expect_mark(CHAIN_TAKEN, world.now);
     }
     assert_string_not_equal(texts[0], texts[1]);
-    assert_int_equal(lease_watch_stats(t.watch)->marks[CHAIN_TAKEN], 2);
-    stop();
+    assert_int_equal(lease_watch_stats(t->watch)->marks[CHAIN_TAKEN], 2);
 }
 
 /* The PATCH's answer, and a GET that shows the lease as it was judged. */
-TEST(what_the_answer_to_a_patch_is_worth)
+TEST_IN(what_the_answer_to_a_patch_is_worth)
 {
     static const struct {
         int http_status;
@@ -402,7 +384,6 @@ TEST(what_the_answer_to_a_patch_is_worth)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         for (int was_taken = 0; was_taken < 2; was_taken++) {
-            start();
             if (was_taken) {
                 ask_mark();
                 answer(200, ours());
@@ -412,48 +393,45 @@ TEST(what_the_answer_to_a_patch_is_worth)
             answer(rows[i].http_status, NULL);
             world_expect(KUBE_GET, LEASE);
             answer(200, ours());
-            assert_int_equal(t.events[0].source, VERDICT_BY_MARK);
+            assert_int_equal(t->events[0].source, VERDICT_BY_MARK);
             enum chain_outcome outcome = was_taken ? rows[i].outcome : rows[i].at_first;
-            assert_int_equal(lease_watch_stats(t.watch)->marks[outcome], 1);
-            assert_string_equal(t.failure, "told by the test"); /* of the PATCH */
+            assert_int_equal(lease_watch_stats(t->watch)->marks[outcome], 1);
+            assert_string_equal(t->failure, "told by the test"); /* of the PATCH */
             expect_mark(outcome, world.now);
-            stop();
+            world_renew(w);
         }
     }
 }
 
-TEST(a_mark_ends_with_what_its_chain_says)
+TEST_IN(a_mark_ends_with_what_its_chain_says)
 {
-    start();
     ask_mark();
     answer(200, json_object()); /* a proxy's page */
     expect_mark(CHAIN_NONSENSE, world.now);
     ask_mark();
     answer(409, NULL);
     answer_reason(404, NULL, "NotFound");
-    assert_int_equal(t.events[0].kind, VERDICT_LEASE_ABSENT);
+    assert_int_equal(t->events[0].kind, VERDICT_LEASE_ABSENT);
     expect_mark(CHAIN_ABSENT, world.now);
     ask_mark();
     for (int i = 0; i < 2; i++) {
         answer(0, NULL);
         world_expect(KUBE_GET, LEASE);
         answer(200, ours());
-        t.count = i == 0 ? 0 : t.count;
+        t->count = i == 0 ? 0 : t->count;
     }
     expect_mark(CHAIN_LOST, world.now);
     ask_mark();
     answer(409, NULL);
     answer(0, NULL);
     expect_mark(CHAIN_LOST, world.now);
-    stop();
 }
 
 /* Only its answer was lost: the text is there. */
-TEST(a_mark_that_finds_its_own_text_was_taken)
+TEST_IN(a_mark_that_finds_its_own_text_was_taken)
 {
     char text[64];
     for (int is_ours = 0; is_ours < 2; is_ours++) {
-        start();
         struct mono patched_at = world.now;
         ask_mark();
         take_text(text, sizeof(text));
@@ -465,14 +443,13 @@ TEST(a_mark_that_finds_its_own_text_was_taken)
         } else {
             world_expect(KUBE_MERGE_PATCH, LEASE); /* another one */
         }
-        stop();
+        world_renew(w);
     }
 }
 
-TEST(a_slow_server_is_given_more_time_for_its_marks)
+TEST_IN(a_slow_server_is_given_more_time_for_its_marks)
 {
     static const uint32_t deadlines_ms[] = {DEADLINE_MS, 2 * DEADLINE_MS, 12000, 12000};
-    start();
     ask_mark();
     for (size_t i = 0; i < ARRAY_LEN(deadlines_ms); i++) { /* PATCH, GET, PATCH, GET */
         struct kube_response late = loop_world_response(i % 2 == 0 ? 0 : 200, NULL);
@@ -481,25 +458,23 @@ TEST(a_slow_server_is_given_more_time_for_its_marks)
         late.transport_error = KUBE_TRANSPORT_TIMEOUT;
         assert_int_equal(world.client.deadline_ms, deadlines_ms[i]);
         client_answer(&world.client, &late);
-        t.count = 0;
+        t->count = 0;
     }
     ask_mark();
     assert_int_equal(world.client.deadline_ms, 12000);
     answer(200, ours());
-    t.count = 0;
+    t->count = 0;
     ask_mark(); /* quick again */
     assert_int_equal(world.client.deadline_ms, DEADLINE_MS);
-    stop();
 }
 
 /* A right that is missing is no news with each mark. */
-TEST(a_mark_that_is_forbidden_is_told_each_ten_minutes)
+TEST_IN(a_mark_that_is_forbidden_is_told_each_ten_minutes)
 {
     static const struct {
         double later_s;
         int told;
     } rows[] = {{0, 1}, {590, 1}, {20, 2}, {60, 2}};
-    start();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         loop_world_pass(SECONDS(rows[i].later_s));
         ask_mark();
@@ -507,19 +482,17 @@ TEST(a_mark_that_is_forbidden_is_told_each_ten_minutes)
         answer(200, ours());
         expect_mark(CHAIN_READ_ONLY, world.now);
         assert_int_equal(loop_world_said("grant patch"), rows[i].told);
-        assert_true(lease_watch_stats(t.watch)->may_not_write);
+        assert_true(lease_watch_stats(t->watch)->may_not_write);
     }
     ask_mark();
     answer(200, ours());
-    assert_false(lease_watch_stats(t.watch)->may_not_write);
+    assert_false(lease_watch_stats(t->watch)->may_not_write);
     assert_int_equal(loop_world_said("can be marked again"), 1);
-    stop();
 }
 
 /* The DPU may renew between the refusal and the read behind it. */
-TEST(a_mark_that_is_forbidden_is_told_although_the_dpu_renews)
+TEST_IN(a_mark_that_is_forbidden_is_told_although_the_dpu_renews)
 {
-    start();
     ask_mark();
     answer(403, NULL);
     json_t *renewed = ours();
@@ -528,8 +501,7 @@ TEST(a_mark_that_is_forbidden_is_told_although_the_dpu_renews)
     answer(200, renewed);
     expect_mark(CHAIN_CONFLICT, world.now);
     assert_int_equal(loop_world_said("grant patch"), 1);
-    assert_true(lease_watch_stats(t.watch)->may_not_write);
-    stop();
+    assert_true(lease_watch_stats(t->watch)->may_not_write);
 }
 
 /* ---- denials --------------------------------------------------------------------------------- */
@@ -543,61 +515,47 @@ static void deny_for(double seconds)
     expect(VERDICT_BY_WATCH, VERDICT_WATCH_BROKEN);
 }
 
-TEST(a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own)
+TEST_IN(a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own)
 {
-    start();
     deny_for(60);
     assert_true(!world.client.calls[0].client && !world.client.calls[1].client);
     assert_false(world.client.is_busy);
-    assert_true(lease_watch_stats(t.watch)->is_polling);
+    assert_true(lease_watch_stats(t->watch)->is_polling);
     assert_int_equal(loop_world_said("polling each 10s"), 1);
     deny_for(60);
     assert_int_equal(loop_world_said("polling each 10s"), 1);
     contact();
     expect(VERDICT_BY_WATCH, VERDICT_WATCH_WORKS);
-    assert_false(lease_watch_stats(t.watch)->is_polling);
+    assert_false(lease_watch_stats(t->watch)->is_polling);
     assert_int_equal(loop_world_said("again"), 1);
-    stop();
 }
 
 /* An API server denies everything until it has read its rules. */
-TEST(a_denial_is_believed_only_when_it_lasts)
+TEST_IN(a_denial_is_believed_only_when_it_lasts)
 {
     for (int interrupted = 0; interrupted < 3; interrupted++) {
-        start();
         deny_for(2);
         if (interrupted == 1) {
             contact();
         } else if (interrupted == 2) {
             break_off(); /* another server may answer next */
         }
-        t.count = 0;
+        t->count = 0;
         deny_for(4);
         assert_int_equal(loop_world_said("grant list and watch"), !interrupted);
-        assert_true(lease_watch_stats(t.watch)->is_polling == !interrupted);
+        assert_true(lease_watch_stats(t->watch)->is_polling == !interrupted);
         assert_int_equal(loop_world_said("will retry"), 1);
-        stop();
+        world_renew(w);
     }
 }
 
-TEST(a_read_that_works_again_lets_the_watch_hope)
+TEST_IN(a_read_that_works_again_lets_the_watch_hope)
 {
     static const int statuses[] = {0, 200, 200, 0, 0, 404};
-    start();
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
-        lease_watch_confirm(t.watch);
+        lease_watch_confirm(t->watch);
         answer(statuses[i], statuses[i] == 200 ? ours() : NULL);
-        t.count = 0;
+        t->count = 0;
         assert_int_equal(world.client.watch_hopes, i < 1 ? 0 : i < 5 ? 1 : 2);
     }
-    stop();
-}
-
-TEST(what_is_under_way_ends_with_it)
-{
-    start();
-    lease_watch_confirm(t.watch);
-    world_expect(KUBE_GET, LEASE);
-    stop();
-    lease_watch_stop(NULL);
 }
