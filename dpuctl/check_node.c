@@ -396,12 +396,10 @@ static const struct check_row of_network[] = {
 /* In the words of the Node, which has it from the same call. */
 static void ask_runtime_version(struct doctor *d, const char *socket)
 {
-    struct cri_request request;
     struct cri_version version;
     CLEANUP(buf) struct buf answer;
     buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
-    cri_ask(CRI_VERSION, NULL, &request);
-    if (pods_ask_runtime(&d->config, socket, &request, &answer, NULL) == 0 &&
+    if (pods_ask_runtime(&d->config, socket, CRI_VERSION, NULL, &answer, NULL) == 0 &&
         cri_read_version((const uint8_t *)buf_text(&answer), answer.len, &version, NULL) == 0) {
         text_format(d->runtime_version, sizeof(d->runtime_version), "%.24s://%.32s", version.name,
                     version.version);
@@ -410,14 +408,12 @@ static void ask_runtime_version(struct doctor *d, const char *socket)
 
 static json_t *network_json(struct doctor *d, const char *socket)
 {
-    struct cri_request request;
     struct cri_network network = {.is_ready = false};
     struct err e = ERR_INIT;
     CLEANUP(free) char *message = NULL;
     CLEANUP(buf) struct buf answer;
     buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
-    cri_ask(CRI_STATUS, NULL, &request);
-    if (pods_ask_runtime(&d->config, socket, &request, &answer, &e) != 0 ||
+    if (pods_ask_runtime(&d->config, socket, CRI_STATUS, NULL, &answer, &e) != 0 ||
         cri_read_network((const uint8_t *)buf_text(&answer), answer.len, &network, &e) != 0) {
         return json_pack("{s:o}", "problem", print_json_text(e.msg));
     }

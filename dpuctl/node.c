@@ -11,9 +11,6 @@
 #include "contract/names.h"
 #include "dpuctl/api.h"
 #include "dpuctl/print.h"
-#include "grpc/grpc_unary.h"
-
-#include <ev.h>
 
 #include <assert.h>
 #include <dirent.h>
@@ -424,129 +421,6 @@ const char *dra_sockets_find(const struct admin_config *config, char dir[static 
     return dir;
 }
 
-/* ---- pods ------------------------------------------------------------------------------------ */
-
-bool pods_find_runtime(const struct admin_config *config, char out[static PATH_MAX])
-{
-    static const char *const known[] = {"/run/containerd/containerd.sock", "/run/crio/crio.sock"};
-    if (!text_is_empty(config->cri_socket)) {
-        admin_path(config, config->cri_socket, out, PATH_MAX);
-        return true;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-        if (access(admin_path(config, known[i], out, PATH_MAX), F_OK) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-int pods_ask_runtime(const struct admin_config *config, const char *socket,
-                     const struct cri_request *request, struct buf *answer, struct err *e)
-{
-    int64_t left_ns = config->api_timeout_ns - mono_since(clock_mono_now(), config->started_at);
-    const struct grpc_unary_plan plan = {.path = socket,
-                                         .method = request->method,
-                                         .message = {.bytes = request->bytes, .len = request->len},
-                                         .timeout_ns = left_ns > 0 ? left_ns : 0};
-    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-    if (!loop) {
-        return err_set(e, ERR_IO, "making an event loop");
-    }
-    buf_consume(answer, SIZE_MAX);
-    int rc = grpc_unary_ask(loop, &plan, answer, e);
-    ev_loop_destroy(loop);
-    return rc;
-}
-
-static const uint8_t *bytes_of(const struct buf *answer)
-{
-    return (const uint8_t *)buf_text(answer);
-}
-
-static void take_sandbox(void *user, const struct cri_sandbox *sandbox)
-{
-    struct pods_snapshot *seen = user;
-    seen->pods[seen->count++] = (struct pods_pod){.sandbox = *sandbox};
-}
-
-static int compare_age(const void *a, const void *b)
-{
-    const struct pods_pod *left = a;
-    const struct pods_pod *right = b;
-    return (left->sandbox.made.ns > right->sandbox.made.ns) -
-           (left->sandbox.made.ns < right->sandbox.made.ns);
-}
-
-/* Errors only where the runtime itself does not answer any more; ERR_GONE: the sandbox has ended.
- */
-static int inspect_pod(const struct admin_config *config, const char *socket, struct buf *answer,
-                       struct pods_pod *pod, struct err *e)
-{
-    struct cri_request request;
-    struct cri_detail detail;
-    struct pod_net net;
-    struct err own = ERR_INIT;
-    const char *root = config->root ? config->root : "";
-    cri_ask(CRI_INSPECT, pod->sandbox.id, &request);
-    int rc = pods_ask_runtime(config, socket, &request, answer, &own);
-    if (rc == ERR_GONE || own.sys_errno != 0) {
-        return err_set(e, rc, "%s", own.msg);
-    }
-    if (rc == 0) {
-        rc = cri_read_detail(bytes_of(answer), answer->len, &detail, &own);
-    }
-    if (rc != 0) {
-        text_format(pod->net.words, sizeof(pod->net.words), "%s", own.msg); /* may be cut */
-        return 0;
-    }
-    pod->has_host_network = detail.has_host_network;
-    if (!detail.has_host_network) {
-        /* Whether it is there says the look, too. */
-        (void)pod_net_open(root, pod->sandbox.id, detail.pid, detail.netns, &net);
-        pod_net_look(&net, root, &pod->net);
-    }
-    return 0;
-}
-
-int pods_snapshot_take(const struct admin_config *config, const char *socket,
-                       struct pods_snapshot *out, struct err *e)
-{
-    struct cri_request request;
-    struct pods_snapshot seen = {.pods = mem_calloc(CRI_SANDBOXES_MAX, sizeof(*seen.pods))};
-    CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
-    cri_ask(CRI_LIST, NULL, &request);
-    int rc = pods_ask_runtime(config, socket, &request, &answer, e);
-    if (rc == 0) {
-        rc = cri_read_list(bytes_of(&answer), answer.len, take_sandbox, &seen, e);
-    }
-    size_t listed = seen.count;
-    seen.count = 0;
-    for (size_t i = 0; rc == 0 && i < listed; i++) {
-        struct pods_pod pod = seen.pods[i];
-        int one = inspect_pod(config, socket, &answer, &pod, e);
-        rc = one == ERR_GONE ? 0 : one;
-        if (one == 0) {
-            seen.pods[seen.count++] = pod;
-            seen.lost += pod.net.evidence == POD_NET_LOST;
-            seen.unseen += pod.net.evidence == POD_NET_UNSEEN && !pod.has_host_network;
-        }
-    }
-    if (rc != 0) {
-        pods_snapshot_fini(&seen);
-        return rc;
-    }
-    qsort(seen.pods, seen.count, sizeof(*seen.pods), compare_age);
-    *out = seen;
-    return 0;
-}
-
-void pods_snapshot_fini(struct pods_snapshot *seen)
-{
-    free(seen->pods);
-}
-
 /* ---- the document: deploy/man/dpuctl.h2m describes it; members are only ever added
  * ------------------ */
 
@@ -701,18 +575,6 @@ json_t *node_api_json(const struct api *api, const struct api_answer *lease)
                      print_json_text(kube_client_describe(api->client)), "reached", is_reached,
                      "problem", print_json_text(is_reached ? NULL : lease->message),
                      "clockSkewSeconds", seconds_if(lease->has_date, lease->skew_ns));
-}
-
-json_t *node_pods_json(const struct admin_config *config, const char *socket)
-{
-    struct pods_snapshot seen = {.count = 0};
-    struct err e = ERR_INIT;
-    if (pods_snapshot_take(config, socket, &seen, &e) != 0) {
-        return json_pack("{s:o}", "problem", print_json_text(e.msg));
-    }
-    pods_snapshot_fini(&seen);
-    return json_pack("{s:i, s:i, s:i}", "count", (int)seen.count, "lost", (int)seen.lost, "unseen",
-                     (int)seen.unseen);
 }
 
 json_t *node_document(const struct admin_config *config, const struct node_snapshot *seen)

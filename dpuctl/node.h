@@ -13,7 +13,6 @@
 #include "contract/record.h"
 #include "dpuctl/options.h"
 #include "grpc/cri_message.h"
-#include "probe/pod_net.h"
 
 #include <jansson.h>
 
@@ -97,33 +96,15 @@ struct dra_sockets {
 const char *dra_sockets_find(const struct admin_config *config, char dir[static PATH_MAX],
                              struct dra_sockets *out);
 
-struct pods_pod {
-    struct cri_sandbox sandbox;
-    bool has_host_network;
-    struct pod_net_finding net;
-};
-
-struct pods_snapshot {
-    struct pods_pod *pods; /* owned; oldest first */
-    size_t count;
-    size_t lost;
-    size_t unseen; /* could not be looked at */
-};
-
 /* The runtime's socket: as given, else the first known one that is there. Returns false if there is
  * none. */
 bool pods_find_runtime(const struct admin_config *config, char out[static PATH_MAX]);
 
-/* One call of the runtime, for what is left of --api-timeout; `answer` is emptied first. Errors: as
- * grpc_unary_ask, ERR_LIMIT. */
+/* One call of the runtime, for what is left of --api-timeout; `answer` is emptied first. `id` is
+ * NULL where the call has none. Errors: as grpc_unary_ask, ERR_LIMIT. */
 NODISCARD int pods_ask_runtime(const struct admin_config *config, const char *socket,
-                               const struct cri_request *request, struct buf *answer,
+                               enum cri_call call, const char *id, struct buf *answer,
                                struct err *e);
-
-/* Errors: those, and of the list; a pod that cannot be asked about is UNSEEN. */
-NODISCARD int pods_snapshot_take(const struct admin_config *config, const char *socket,
-                                 struct pods_snapshot *out, struct err *e);
-void pods_snapshot_fini(struct pods_snapshot *seen); /* accepts a zeroed one */
 
 /* ---- the document of this node: deploy/man/dpuctl.h2m describes it; members are only ever added
  * ----------
