@@ -88,6 +88,7 @@ def test_a_ready_node(world, node, flags):
         (["boot-id=00000000-0000-0000-0000-000000000000"], UNKNOWN, "RecordInvalid", None, "Unknown (RecordInvalid)"),
         (["observed=60"], UNKNOWN, "RecordInvalid", None, "STATUS answers 50"),
         (["state=NotReady", "admit=false", "reason=DPUShutdown"], NOT_READY, "DPUShutdown", None, "NotReady (DPUShutdown)"),
+        (["state=NotReady", "admit=false", "reason=LeaseExpired", "writer=-9", "hold=-1"], NOT_READY, "LeaseExpired", None, "NotReady (LeaseExpired)"),
         (["state=Unknown", "admit=true", "reason=ApiServerUnreachable"], UNKNOWN, "ApiServerUnreachable", None, "Unknown ("),
         (["reason=HealthCheckDisabled", "valid=never", "hold=never"], READY, "HealthCheckDisabled", None, "health check is disabled"),
         (None, UNKNOWN, "RecordMissing", None, "No such file"),

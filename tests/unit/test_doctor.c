@@ -4,10 +4,6 @@
 #include "dpuctl/print.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +57,7 @@ static struct doctor *see_files(const char *files)
     return d;
 }
 
-TEST(a_broken_gate_alone_is_no_gate)
+TEST(a_broken_gate_alone_is_no_gate_and_one_that_cannot_be_read_is_not_accused)
 {
     struct doctor *d = see_files("[{\"file\": \"a\", \"problem\": \"it names no network\", "
                                  "\"isGated\": true}]");
@@ -72,12 +68,9 @@ TEST(a_broken_gate_alone_is_no_gate)
     expect(d, 1, "warn", "2 more files");
     expect(d, 2, "warn", "no runtime can use");
     end(d);
-}
-
-TEST(what_only_we_may_not_read_accuses_nobody)
-{
-    struct doctor *d = see_files("[{\"file\": \"05-dpu-gate.conflist\", \"problem\": \"denied\", "
-                                 "\"isForbidden\": true}, {\"file\": \"10-x.conf\"}]");
+    /* What only we may not read accuses nobody. */
+    d = see_files("[{\"file\": \"05-dpu-gate.conflist\", \"problem\": \"denied\", "
+                  "\"isForbidden\": true}, {\"file\": \"10-x.conf\"}]");
     check_cni(d);
     assert_int_equal(json_array_size(d->checks), 1);
     expect(d, 0, "skip", "denied");
@@ -90,7 +83,7 @@ TEST(a_broken_file_before_all_stops_containerd)
         const char *runtime;
         const char *before;
     } rows[] = {{"containerd://2.1.0", "fail"}, {"cri-o://1.36.3", "warn"}, {"", "warn"}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct doctor *d =
             see_files("[{\"file\": \"00-a.conf\", \"problem\": \"broken\"}, {\"file\": "
                       "\"10-b.conf\"}, {\"file\": \"20-c.conf\", \"problem\": "
@@ -113,30 +106,21 @@ TEST(a_runtime_is_judged_by_how_it_asks_status)
         {"containerd://1.7.27-0ubuntu1", "", "warn"},
         {"containerd://2.0.0", "", "warn"},
         {"containerd://2.0.1", "", "fail"},
-        {"containerd://2.0.2", "", "fail"},
         {"containerd://2.0.3", "", "pass"},
         {"containerd://2.0.10", "", "pass"},
-        {"containerd://2.1.4", "", "pass"},
-        {"containerd://10.0.0", "", "pass"},
         {"containerd://", "", "skip"},
         {"containerd://main", "", "skip"},
         {"cri-o://1.35.9", "5s", "warn"},
-        {"cri-o://1.36.0", "", "pass"},
         {"cri-o://1.36.2", "", "pass"},
         {"cri-o://1.36.3", "", "warn"},
-        {"cri-o://1.36.3", "0s", "warn"},
         {"cri-o://1.36.3", "0h0m0.0s", "warn"},
         {"cri-o://1.36.3", "5s", "pass"},
-        {"cri-o://1.36.3", "500ms", "pass"},
-        {"cri-o://1.37.0", "1m", "pass"},
-        {"cri-o://1.35.9", NULL, "warn"},
         {"cri-o://1.36.2", NULL, "pass"},
         {"cri-o://1.36.3", NULL, "skip"},
         {"cri-o://main", "5s", "skip"},
-        {"docker://29.0.0", "", "skip"},
         {"", "", "skip"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct doctor *d = new_doctor();
         check_judge_runtime(d, rows[i].version, rows[i].grace);
         assert_int_equal(json_array_size(d->checks), 1);
@@ -167,7 +151,7 @@ TEST(a_setting_is_found_as_toml_has_it)
         {"key\n= 5s\n", NULL},
         {"key = \"\033[31m\"", " [31m"},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char value[32] = "as it was";
         bool is_set = check_find_setting(rows[i].text, "key", value, sizeof(value));
         assert_int_equal(is_set, rows[i].value != NULL);

@@ -3,15 +3,10 @@
 
 #include "base/json_text.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "contract/readiness.h"
 #include "dpuctl/print.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,19 +105,13 @@ TEST(what_is_broken_comes_first)
     }
 }
 
-TEST(each_reason_has_a_cure)
-{
-    assert_non_null(strstr(readiness_reason_fix("LeaseNotFound"), "dpu-host-agent"));
-    assert_non_null(strstr(readiness_reason_fix("RecordStale"), "dpu-host-agent"));
-    assert_non_null(strstr(readiness_reason_fix("of a newer agent"), "docs/reasons.md"));
-}
-
 /* ---- what objects tell ----------------------------------------------------------------------- */
 
-TEST(only_a_lease_of_ours_has_a_node)
+TEST(only_a_lease_of_ours_has_a_node_and_an_unknown_reason_a_page)
 {
     CLEANUP(json) json_t *ours = parse("{\"metadata\": {\"name\": \"ovn-dpu-a.b\"}}");
     CLEANUP(json) json_t *other = parse("{\"metadata\": {\"name\": \"leader\"}}");
+    assert_non_null(strstr(readiness_reason_fix("of a newer agent"), "docs/reasons.md"));
     assert_string_equal(fleet_node_of_lease(ours), "a.b");
     assert_null(fleet_node_of_lease(other));
 }
@@ -189,7 +178,7 @@ TEST(objects_tell_of_a_dpu)
     }
 }
 
-TEST(the_more_telling_word_is_kept)
+TEST(the_more_telling_word_and_the_ready_pod_count)
 {
     static const char slice[] = "{\"spec\": {\"devices\": [{" TAINTS "}]}}";
     CLEANUP(json) json_t *row = take(fleet_take_slice, slice);
@@ -198,13 +187,8 @@ TEST(the_more_telling_word_is_kept)
     fleet_take_node(row, node, now);
     fleet_take_slice(row, taint, now);
     assert_true(print_holds(row, "toldBy=gate reason=RecordStale"));
-}
-
-TEST(of_two_pods_the_ready_one_counts)
-{
     CLEANUP(json) json_t *ready = parse(POD("x:2", "True"));
     CLEANUP(json) json_t *sick = parse(POD("x:1", "False"));
-    CLEANUP(json) json_t *row = fleet_row_new("ns", "n");
     fleet_take_pod(row, sick, now);
     fleet_take_pod(row, ready, now);
     fleet_take_pod(row, sick, now);
