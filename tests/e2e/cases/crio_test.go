@@ -58,6 +58,7 @@ func newCRIONode(t *testing.T, polling string) *crioNode {
 	must(t, err)
 	t.Cleanup(func() { connection.Close() })
 	n.client = cri.NewRuntimeServiceClient(connection)
+	n.networkReady(soon, true) // CRI-O watches the folder only after its first look, and serves after both
 	n.agent("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", gate)
 	n.StartHost()
 	n.StartDPU()
