@@ -11,12 +11,16 @@
 #ifndef TESTS_SUPPORT_CASE_H
 #define TESTS_SUPPORT_CASE_H
 
+/* For cmocka, and what nearly every case needs. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 

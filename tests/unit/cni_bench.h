@@ -7,54 +7,38 @@
 #include "base/attr.h"
 #include "base/mem.h"
 #include "cni/protocol.h"
+#include "tests/support/case.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-struct bench {
+struct world {
     char dir[64];
     char plugin[80];
 };
 
-static inline int set_up(void **state)
+static inline void world_make(struct world *w)
 {
-    struct bench *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-delegate.XXXXXX");
-    assert_non_null(mkdtemp(b->dir));
-    (void)snprintf(b->plugin, sizeof(b->plugin), "%s/plugin", b->dir);
-    *state = b;
-    return 0;
+    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/test-delegate.XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    (void)snprintf(w->plugin, sizeof(w->plugin), "%s/plugin", w->dir);
 }
 
-static inline int tear_down(void **state)
+static inline void world_remove(struct world *w)
 {
-    struct bench *b = *state;
-    (void)unlink(b->plugin); /* some tests have none, */
-    (void)rmdir(b->plugin);  /* or a directory */
-    assert_int_equal(rmdir(b->dir), 0);
-    free(b);
-    return 0;
+    (void)unlink(w->plugin); /* some tests have none, */
+    (void)rmdir(w->plugin);  /* or a directory */
+    assert_int_equal(rmdir(w->dir), 0);
 }
 
-static inline void write_plugin(const struct bench *b, const char *script)
+static inline void write_plugin(const struct world *w, const char *script)
 {
-    FILE *file = fopen(b->plugin, "w");
+    FILE *file = fopen(w->plugin, "w");
     assert_non_null(file);
     assert_true(fprintf(file, "#!/bin/sh\n%s\n", script) > 0);
     assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(b->plugin, 0755), 0);
+    assert_int_equal(chmod(w->plugin, 0755), 0);
 }
 
 /* A file with `text`, to be read from its start. */

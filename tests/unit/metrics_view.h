@@ -4,15 +4,7 @@
 #define TESTS_UNIT_METRICS_VIEW_H
 
 #include "loop/metrics.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/case.h"
 
 enum { VIEW_NAME_BYTES = 512 };
 

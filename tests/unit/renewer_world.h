@@ -9,16 +9,6 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #define BOOT_NS (1000 * NS_PER_SEC)
 #define SEC(n)  ((struct mono){(int64_t)((n)*1e9) + BOOT_NS})
 

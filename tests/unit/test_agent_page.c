@@ -9,11 +9,8 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum { ANSWER_BYTES = 4096, ADDRESS_BYTES = 32 };
 
@@ -144,24 +141,23 @@ static const char *free_address(struct world *w, const char *host)
     return address;
 }
 
-static int set_up(void **state)
+static void world_make(struct world *w)
 {
-    static struct world w;
-    w = (struct world){.loop = ev_loop_new(0), .agent = {true, true, "", false}};
-    *state = &w;
-    return start_at(&w, free_address(&w, "127.0.0.1"), NULL);
+    w->loop = ev_loop_new(0);
+    w->agent = (struct agent){true, true, "", false};
+    assert_int_equal(start_at(w, free_address(w, "127.0.0.1"), NULL), 0);
 }
 
-static int tear_down(void **state)
+static void world_remove(struct world *w)
 {
-    struct world *w = *state;
     agent_page_stop(w->page);
     assert_int_equal(ev_run(w->loop, EVRUN_NOWAIT), 0); /* nothing is left in it */
     ev_loop_destroy(w->loop);
-    return 0;
 }
 
-TEST_WITH(each_path_answers_by_what_the_agent_says, set_up, tear_down)
+WORLD(world_make, world_remove)
+
+TEST_IN(each_path_answers_by_what_the_agent_says)
 {
     static const struct {
         struct agent agent;
@@ -194,7 +190,6 @@ TEST_WITH(each_path_answers_by_what_the_agent_says, set_up, tear_down)
         {{true, true, "", false}, "/livezdpu-x", " 404 ", "/readyz"},
         {{true, true, "", false}, "/nothing", " 404 ", "/metrics"},
     };
-    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct exchange x;
         w->agent = rows[i].agent;
@@ -205,7 +200,7 @@ TEST_WITH(each_path_answers_by_what_the_agent_says, set_up, tear_down)
     }
 }
 
-TEST_WITH(only_whole_requests_without_a_body_are_served, set_up, tear_down)
+TEST_IN(only_whole_requests_without_a_body_are_served)
 {
     static const struct {
         const char *request;
@@ -226,7 +221,6 @@ TEST_WITH(only_whole_requests_without_a_body_are_served, set_up, tear_down)
         {"GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n", "HTTP/1.1 200", "ok"},
         {"\x16\x03\x01 not http at all\r\n\r\n", "400", ""},
     };
-    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct exchange x;
         talk(w->loop, w->port, rows[i].request, &x);
@@ -236,9 +230,8 @@ TEST_WITH(only_whole_requests_without_a_body_are_served, set_up, tear_down)
     }
 }
 
-TEST_WITH(no_host_means_all_addresses_of_both_families, set_up, tear_down)
+TEST_IN(no_host_means_all_addresses_of_both_families)
 {
-    struct world *w = *state;
     assert_int_equal(start_at(w, free_address(w, ""), NULL), 0);
     const struct sockaddr_in6 v6 = {
         .sin6_family = AF_INET6, .sin6_port = htons(w->port), .sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -248,16 +241,15 @@ TEST_WITH(no_host_means_all_addresses_of_both_families, set_up, tear_down)
     assert_int_equal(close(connect_to(w->port)), 0);
 }
 
-TEST_WITH(an_empty_address_makes_no_page, set_up, tear_down)
+TEST_IN(an_empty_address_makes_no_page)
 {
-    struct world *w = *state;
     assert_int_equal(start_at(w, NULL, NULL), 0);
     assert_null(w->page);
     assert_int_equal(start_at(w, "", NULL), 0);
     assert_null(w->page);
 }
 
-TEST_WITH(an_address_that_can_never_work_names_the_option, set_up, tear_down)
+TEST_IN(an_address_that_can_never_work_names_the_option)
 {
     static char too_long[400];
     static const char *const rows[] = {
@@ -266,7 +258,6 @@ TEST_WITH(an_address_that_can_never_work_names_the_option, set_up, tear_down)
         "[127.0.0.1]:80",   "[]:80",         "[[::1]]:80",    "[::1",       "127.0.0.1:65536",
         "127.0.0.1:000080", "[fe80::1]]:80", "127.0.0.1:80 ", "[::1:80",    "a]:80",
         "example.com:80",   "localhost",     "not-an-ip:80",  too_long};
-    struct world *w = *state;
     memset(too_long, '1', sizeof(too_long) - 4);
     memcpy(too_long + sizeof(too_long) - 4, ":80", 4);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -291,9 +282,8 @@ static void run_for(struct ev_loop *loop, double seconds)
     ev_run(loop, 0);
 }
 
-TEST_WITH(a_taken_port_is_taken_over_once_it_is_free, set_up, tear_down)
+TEST_IN(a_taken_port_is_taken_over_once_it_is_free)
 {
-    struct world *w = *state;
     struct exchange x;
     const char *address = free_address(w, "127.0.0.1");
     int holder = bind_loopback(w->port, &w->port);
@@ -307,9 +297,8 @@ TEST_WITH(a_taken_port_is_taken_over_once_it_is_free, set_up, tear_down)
 }
 
 /* No timer runs while nobody asks: an agent with a page sleeps as long as one without. */
-TEST_WITH(an_idle_page_wakes_nobody, set_up, tear_down)
+TEST_IN(an_idle_page_wakes_nobody)
 {
-    struct world *w = *state;
     struct exchange x;
     get(w->loop, w->port, "/livez", &x);
     (void)ev_run(w->loop, EVRUN_NOWAIT); /* the server notices the close */
@@ -333,10 +322,9 @@ static int connect_and_ask(uint16_t port)
     return fd;
 }
 
-TEST_WITH(a_hundred_silent_clients_keep_no_probe_waiting, set_up, tear_down)
+TEST_IN(a_hundred_silent_clients_keep_no_probe_waiting)
 {
     int silent[100];
-    struct world *w = *state;
     for (size_t i = 0; i < ARRAY_LEN(silent); i++) {
         silent[i] = connect_to(w->port);
     }
@@ -349,11 +337,10 @@ TEST_WITH(a_hundred_silent_clients_keep_no_probe_waiting, set_up, tear_down)
     assert_int_equal(close(probe), 0);
 }
 
-TEST_WITH(few_descriptors_are_left_to_the_work, set_up, tear_down)
+TEST_IN(few_descriptors_are_left_to_the_work)
 {
     int silent[16];
     struct rlimit had;
-    struct world *w = *state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
     const struct rlimit few = {4 * ARRAY_LEN(silent), had.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
@@ -376,10 +363,9 @@ TEST_WITH(few_descriptors_are_left_to_the_work, set_up, tear_down)
     assert_int_equal(close(probe), 0);
 }
 
-TEST_WITH(without_descriptors_the_loop_rests, set_up, tear_down)
+TEST_IN(without_descriptors_the_loop_rests)
 {
     struct rlimit had;
-    struct world *w = *state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
     int probe = connect_and_ask(w->port);
     const struct rlimit none = {(rlim_t)probe + 1, had.rlim_max};

@@ -2,8 +2,6 @@
 #include "base/mem.h"
 #include "tests/support/case.h"
 
-#include <string.h>
-
 TEST(an_empty_buffer_reads_as_empty_text)
 {
     struct buf b;

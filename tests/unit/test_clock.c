@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "tests/support/case.h"
 
-#include <string.h>
 #include <time.h>
 
 TEST(time_goes_forward)

@@ -5,10 +5,8 @@
 #include <arpa/inet.h>
 #include <ev.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { CONNECT_LIMIT_MS = 1000 }; /* each of two addresses gets half */
 

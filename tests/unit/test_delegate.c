@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+WORLD(world_make, world_remove)
+
 /* ---- which they are -------------------------------------------------------------------------- */
 
 #define GONE "\"delegateConf\":\"/nonexistent/10-ovn.conf\""
@@ -244,9 +246,8 @@ TEST(many_members_cost_no_more_than_their_sorting)
 
 /* ---- taking our place ------------------------------------------------------------------------ */
 
-TEST_WITH(plugin_is_found_along_absolute_directories, set_up, tear_down)
+TEST_IN(plugin_is_found_along_absolute_directories)
 {
-    const struct bench *b = *state;
     static const struct {
         const char *path; /* %1$s: the directory */
         int code;
@@ -262,79 +263,75 @@ TEST_WITH(plugin_is_found_along_absolute_directories, set_up, tear_down)
         {":", CNI_IO_FAILURE, "no paths provided"},
         {"relative:.", CNI_IO_FAILURE, "no paths provided"},
     };
-    write_plugin(b, "");
+    write_plugin(w, "");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char path[200];
         char file[PATH_MAX];
         struct cni_call c = {.path = path};
         const char *mark = strstr(rows[i].path, "%1$s");
         int before = mark ? (int)(mark - rows[i].path) : (int)strlen(rows[i].path);
-        (void)snprintf(path, sizeof(path), "%.*s%s%s", before, rows[i].path, mark ? b->dir : "",
+        (void)snprintf(path, sizeof(path), "%.*s%s%s", before, rows[i].path, mark ? w->dir : "",
                        mark ? mark + 4 : "");
         print_message("%s\n", path);
         assert_int_equal(delegate_find(&c, "plugin", file), rows[i].code);
         if (rows[i].code == 0) {
-            assert_string_equal(file, b->plugin);
+            assert_string_equal(file, w->plugin);
         } else {
             assert_string_equal(c.msg, rows[i].msg);
         }
     }
 }
 
-TEST_WITH(only_a_regular_file_is_a_plugin, set_up, tear_down)
+TEST_IN(only_a_regular_file_is_a_plugin)
 {
-    const struct bench *b = *state;
     char file[PATH_MAX];
-    struct cni_call c = {.path = b->dir};
-    assert_int_equal(mkdir(b->plugin, 0755), 0);
+    struct cni_call c = {.path = w->dir};
+    assert_int_equal(mkdir(w->plugin, 0755), 0);
     assert_int_equal(delegate_find(&c, "plugin", file), CNI_IO_FAILURE);
 }
 
-TEST_WITH(we_are_not_our_own_delegate, set_up, tear_down)
+TEST_IN(we_are_not_our_own_delegate)
 {
-    const struct bench *b = *state;
     char file[PATH_MAX];
     char own[PATH_MAX] = "";
-    struct cni_call c = {.path = b->dir};
+    struct cni_call c = {.path = w->dir};
     assert_true(readlink("/proc/self/exe", own, sizeof(own) - 1) > 0);
-    assert_int_equal(symlink(own, b->plugin), 0);
+    assert_int_equal(symlink(own, w->plugin), 0);
     assert_int_equal(delegate_find(&c, "plugin", file), CNI_INVALID_CONFIG);
     assert_non_null(strstr(c.msg, "dpu-gate itself"));
 }
 
-TEST_WITH(path_that_is_too_long_is_passed_over, set_up, tear_down)
+TEST_IN(path_that_is_too_long_is_passed_over)
 {
-    const struct bench *b = *state;
     static char path[2 * PATH_MAX];
     char file[PATH_MAX];
     struct cni_call c = {.path = path};
-    write_plugin(b, "");
+    write_plugin(w, "");
     memset(path, '/', PATH_MAX);
-    (void)snprintf(path + PATH_MAX, PATH_MAX, ":%s", b->dir);
+    (void)snprintf(path + PATH_MAX, PATH_MAX, ":%s", w->dir);
     assert_int_equal(delegate_find(&c, "plugin", file), 0);
     path[PATH_MAX] = '\0';
     assert_int_equal(delegate_find(&c, "plugin", file), CNI_IO_FAILURE);
     assert_true(strlen(c.msg) < CNI_MSG_BYTES);
 }
 
-TEST_WITH(exec_becomes_the_plugin_with_its_configuration_on_stdin, set_up, tear_down)
+TEST_IN(exec_becomes_the_plugin_with_its_configuration_on_stdin)
 {
-    const struct bench *b = *state;
     int ends[2];
     char got[200] = "";
     int status = 0;
-    write_plugin(b, "cat; echo \" $$\"; exit 42");
+    write_plugin(w, "cat; echo \" $$\"; exit 42");
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
-        struct cni_call c = {.path = b->dir};
+        struct cni_call c = {.path = w->dir};
         struct buf config;
         buf_init(&config, 100);
         int made = buf_append_text(&config, "{\"type\":\"plugin\"}", NULL);
         (void)dup2(ends[1], STDOUT_FILENO);
         (void)close(ends[0]);
         (void)close(ends[1]);
-        _exit(made == 0 ? delegate_exec(&c, b->plugin, &config) : EXIT_FAILURE);
+        _exit(made == 0 ? delegate_exec(&c, w->plugin, &config) : EXIT_FAILURE);
     }
     assert_int_equal(close(ends[1]), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -346,25 +343,23 @@ TEST_WITH(exec_becomes_the_plugin_with_its_configuration_on_stdin, set_up, tear_
     assert_string_equal(got, expected);
 }
 
-TEST_WITH(exec_that_fails_says_why, set_up, tear_down)
+TEST_IN(exec_that_fails_says_why)
 {
-    const struct bench *b = *state;
-    struct cni_call c = {.path = b->dir};
+    struct cni_call c = {.path = w->dir};
     struct buf config;
     buf_init(&config, 100);
     int saved_stdin = dup(STDIN_FILENO);
-    assert_int_equal(delegate_exec(&c, b->plugin, &config), CNI_IO_FAILURE);
+    assert_int_equal(delegate_exec(&c, w->plugin, &config), CNI_IO_FAILURE);
     assert_true(dup2(saved_stdin, STDIN_FILENO) >= 0);
     assert_int_equal(close(saved_stdin), 0);
-    assert_non_null(strstr(c.msg, b->plugin));
+    assert_non_null(strstr(c.msg, w->plugin));
     assert_non_null(strstr(c.msg, "No such file"));
 }
 
 /* ---- as a child ------------------------------------------------------------------------------ */
 
-TEST_WITH(version_tells_whether_status_is_known, set_up, tear_down)
+TEST_IN(version_tells_whether_status_is_known)
 {
-    const struct bench *b = *state;
     static const struct {
         const char *script;
         bool knows;
@@ -390,16 +385,15 @@ TEST_WITH(version_tells_whether_status_is_known, set_up, tear_down)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct cni_call c = {.code = 0};
         bool knows = !rows[i].knows;
-        write_plugin(b, rows[i].script);
+        write_plugin(w, rows[i].script);
         print_message("%s\n", rows[i].script);
-        assert_int_equal(delegate_ask_versions(&c, b->plugin, &knows), 0);
+        assert_int_equal(delegate_ask_versions(&c, w->plugin, &knows), 0);
         assert_int_equal(knows, rows[i].knows);
     }
 }
 
-TEST_WITH(plugin_that_crashes_or_cannot_run_is_no_old_one, set_up, tear_down)
+TEST_IN(plugin_that_crashes_or_cannot_run_is_no_old_one)
 {
-    const struct bench *b = *state;
     static const struct {
         const char *script;
         mode_t mode;
@@ -412,24 +406,23 @@ TEST_WITH(plugin_that_crashes_or_cannot_run_is_no_old_one, set_up, tear_down)
         struct cni_call c = {.code = 0};
         bool knows = false;
         bool is_busy = rows[i].code == CNI_TRY_AGAIN_LATER;
-        write_plugin(b, rows[i].script);
-        assert_int_equal(chmod(b->plugin, rows[i].mode), 0);
-        CLEANUP(fd) int writer = is_busy ? open(b->plugin, O_WRONLY | O_CLOEXEC) : -1;
-        assert_int_equal(delegate_ask_versions(&c, b->plugin, &knows), rows[i].code);
+        write_plugin(w, rows[i].script);
+        assert_int_equal(chmod(w->plugin, rows[i].mode), 0);
+        CLEANUP(fd) int writer = is_busy ? open(w->plugin, O_WRONLY | O_CLOEXEC) : -1;
+        assert_int_equal(delegate_ask_versions(&c, w->plugin, &knows), rows[i].code);
         assert_non_null(strstr(c.msg, rows[i].words));
     }
 }
 
-TEST_WITH(probe_leaves_no_descriptor_and_no_child, set_up, tear_down)
+TEST_IN(probe_leaves_no_descriptor_and_no_child)
 {
-    const struct bench *b = *state;
     struct cni_call c = {.code = 0};
     bool knows = false;
-    write_plugin(b, "exit 0");
+    write_plugin(w, "exit 0");
     int before = dup(STDERR_FILENO);
     assert_int_equal(close(before), 0);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(delegate_ask_versions(&c, b->plugin, &knows), 0);
+        assert_int_equal(delegate_ask_versions(&c, w->plugin, &knows), 0);
     }
     int after = dup(STDERR_FILENO);
     assert_int_equal(close(after), 0);
@@ -441,7 +434,7 @@ TEST_WITH(probe_leaves_no_descriptor_and_no_child, set_up, tear_down)
 #define NEW "[ $CNI_COMMAND != VERSION ] || exec echo '{\"supportedVersions\":[\"1.1.0\"]}'; "
 
 /* What is passed on of an answer to STATUS. */
-static int ask_status(const struct bench *b, char out[static 200], struct cni_call *c)
+static int ask_status(const struct world *w, char out[static 200], struct cni_call *c)
 {
     CLEANUP(buf) struct buf config;
     int ends[2];
@@ -453,7 +446,7 @@ static int ask_status(const struct bench *b, char out[static 200], struct cni_ca
     assert_true(dup2(ends[1], STDOUT_FILENO) >= 0);
     assert_int_equal(close(ends[1]), 0);
     *c = (struct cni_call){.code = 0};
-    int code = delegate_ask_status(c, b->plugin, &config);
+    int code = delegate_ask_status(c, w->plugin, &config);
     assert_int_equal(fflush(stdout), 0);
     assert_true(dup2(saved, STDOUT_FILENO) >= 0);
     assert_int_equal(close(saved), 0);
@@ -464,9 +457,8 @@ static int ask_status(const struct bench *b, char out[static 200], struct cni_ca
     return code;
 }
 
-TEST_WITH(status_is_passed_on_with_its_exit_status, set_up, tear_down)
+TEST_IN(status_is_passed_on_with_its_exit_status)
 {
-    const struct bench *b = *state;
     static const struct {
         const char *script;
         const char *out;
@@ -487,9 +479,9 @@ TEST_WITH(status_is_passed_on_with_its_exit_status, set_up, tear_down)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char out[200];
         struct cni_call c;
-        write_plugin(b, rows[i].script);
+        write_plugin(w, rows[i].script);
         print_message("%s\n", rows[i].script);
-        assert_int_equal(ask_status(b, out, &c), rows[i].code);
+        assert_int_equal(ask_status(w, out, &c), rows[i].code);
         assert_string_equal(out, rows[i].out);
         assert_int_equal(c.exit_status, rows[i].exit_status);
         assert_non_null(strstr(c.msg, rows[i].msg));
@@ -497,22 +489,21 @@ TEST_WITH(status_is_passed_on_with_its_exit_status, set_up, tear_down)
     }
 }
 
-TEST_WITH(ignored_children_are_awaited_all_the_same, set_up, tear_down)
+TEST_IN(ignored_children_are_awaited_all_the_same)
 {
-    const struct bench *b = *state;
     char out[200];
     struct cni_call c;
-    write_plugin(b, NEW "exit 5");
+    write_plugin(w, NEW "exit 5");
     assert_true(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
-    assert_int_equal(ask_status(b, out, &c), 0);
+    assert_int_equal(ask_status(w, out, &c), 0);
     assert_int_equal(c.exit_status, 5);
 }
 
-static pid_t pid_of_child(const struct bench *b)
+static pid_t pid_of_child(const struct world *w)
 {
     char pid_file[100];
     char text[20] = "";
-    (void)snprintf(pid_file, sizeof(pid_file), "%s.pid", b->plugin);
+    (void)snprintf(pid_file, sizeof(pid_file), "%s.pid", w->plugin);
     CLEANUP(fd) int fd = open(pid_file, O_RDONLY | O_CLOEXEC);
     assert_true(read(fd, text, sizeof(text) - 1) > 0);
     assert_int_equal(unlink(pid_file), 0);
@@ -522,9 +513,8 @@ static pid_t pid_of_child(const struct bench *b)
 }
 
 /* As a daemon that a plugin starts does it: of its own session, and with the plugin's pipes. */
-TEST_WITH(what_a_plugin_leaves_behind_keeps_nobody_waiting, set_up, tear_down)
+TEST_IN(what_a_plugin_leaves_behind_keeps_nobody_waiting)
 {
-    const struct bench *b = *state;
     static const struct {
         const char *script; /* behind the start of the daemon */
         int exit_status;
@@ -542,17 +532,17 @@ TEST_WITH(what_a_plugin_leaves_behind_keeps_nobody_waiting, set_up, tear_down)
         int ends[2];
         struct cni_call c = {.code = 0};
         struct delegate_question q = {
-            .file = b->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 1000};
+            .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 1000};
         (void)snprintf(script, sizeof(script), "setsid sleep 30 & echo $! >$0.pid; %s",
                        rows[i].script);
-        write_plugin(b, script);
+        write_plugin(w, script);
         assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
         int saved = dup(STDERR_FILENO);
         assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
         int code = delegate_ask(&c, &q);
         assert_true(dup2(saved, STDERR_FILENO) >= 0);
         assert_int_equal(close(saved) + close(ends[1]), 0);
-        pid_t daemon = pid_of_child(b);
+        pid_t daemon = pid_of_child(w);
         struct mono began = clock_mono_now();
         ssize_t len = read(ends[0], heard, sizeof(heard) - 1);
         assert_int_equal(read(ends[0], heard + len, 1), 0); /* as a caller reads: to the end */
@@ -565,16 +555,15 @@ TEST_WITH(what_a_plugin_leaves_behind_keeps_nobody_waiting, set_up, tear_down)
     }
 }
 
-TEST_WITH(stderr_is_passed_on_up_to_its_bound, set_up, tear_down)
+TEST_IN(stderr_is_passed_on_up_to_its_bound)
 {
-    const struct bench *b = *state;
     struct cni_call c = {.code = 0};
     CLEANUP(buf) struct buf config;
     struct delegate_question q = {
-        .file = b->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 5000};
+        .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 5000};
     buf_init(&config, 100);
     CLEANUP(fd) int file = memfd_create("stderr", MFD_CLOEXEC);
-    write_plugin(b, "head -c 200000 /dev/zero >&2; echo done");
+    write_plugin(w, "head -c 200000 /dev/zero >&2; echo done");
     int saved = dup(STDERR_FILENO);
     assert_true(dup2(file, STDERR_FILENO) >= 0);
     int code = delegate_ask(&c, &q);
@@ -586,9 +575,8 @@ TEST_WITH(stderr_is_passed_on_up_to_its_bound, set_up, tear_down)
 }
 
 /* With what it has started, whether or not that holds its stdout. */
-TEST_WITH(plugin_that_hangs_is_ended_at_its_deadline, set_up, tear_down)
+TEST_IN(plugin_that_hangs_is_ended_at_its_deadline)
 {
-    const struct bench *b = *state;
     static const char *const scripts[] = {"sleep 60 & echo $! >$0.pid; sleep 60",
                                           "exec >&-; sleep 60 & echo $! >$0.pid; sleep 60",
                                           "trap '' TERM INT; sleep 60 & echo $! >$0.pid; wait"};
@@ -597,14 +585,14 @@ TEST_WITH(plugin_that_hangs_is_ended_at_its_deadline, set_up, tear_down)
     for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
         struct cni_call c = {.code = 0};
         struct delegate_question q = {
-            .file = b->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 400};
-        write_plugin(b, scripts[i]);
+            .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 400};
+        write_plugin(w, scripts[i]);
         struct mono began = clock_mono_now();
         assert_int_equal(delegate_ask(&c, &q), CNI_TRY_AGAIN_LATER);
         int64_t took_ms = mono_since(clock_mono_now(), began) / NS_PER_MS;
         assert_non_null(strstr(c.msg, "did not answer STATUS within 400 ms"));
         assert_true(took_ms >= 399 && took_ms < 5000);
-        pid_t grandchild = pid_of_child(b);
+        pid_t grandchild = pid_of_child(w);
         for (int tries = 0; tries < 100 && kill(grandchild, 0) == 0; tries++) {
             (void)usleep(20000); /* until its new parent has taken note */
         }

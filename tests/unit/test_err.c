@@ -3,7 +3,6 @@
 #include "tests/support/case.h"
 
 #include <errno.h>
-#include <string.h>
 
 TEST(set_fills_code_and_message_and_returns_the_code)
 {

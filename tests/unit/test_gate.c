@@ -4,11 +4,6 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #define BOOT        "8a7c1f00-1111-2222-3333-444455556666"
 #define PATH        "/run/x/readiness.json"
 #define NS(seconds) (INT64_C(1000000000) * (seconds))

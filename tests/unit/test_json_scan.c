@@ -2,9 +2,6 @@
 #include "base/json.h"
 #include "tests/support/case.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct json_slice whole(const char *text)
 {
     struct json_slice out = {.at = NULL};

@@ -3,8 +3,6 @@
 #include "base/mem.h"
 #include "tests/support/case.h"
 
-#include <string.h>
-
 TEST(one_value_and_nothing_after_it_is_parsed)
 {
     struct err e = ERR_INIT;

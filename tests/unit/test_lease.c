@@ -7,11 +7,6 @@
 #include "base/time.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #define META "\"name\":\"ovn-dpu-w1\",\"namespace\":\"ns\",\"uid\":\"u1\",\"resourceVersion\":\"7\""
 #define NOW  ((struct wall){INT64_C(1790000000123456) * 1000})
 

@@ -6,12 +6,8 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <termios.h>
-#include <unistd.h>
 
 struct sink {
     int read_fd;

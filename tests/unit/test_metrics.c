@@ -4,8 +4,6 @@
 #include "base/time.h"
 #include "tests/support/case.h"
 
-#include <string.h>
-
 TEST(family_and_samples_are_written_in_exposition_format)
 {
     struct buf page;

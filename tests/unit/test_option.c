@@ -7,10 +7,7 @@
 #include "tests/support/case.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 struct config {
     char *name;
@@ -22,48 +19,22 @@ struct config {
     struct option_list items;
 };
 
+/* clang-format off */
+#define ROW(type_, name_, field) .name = name_, .type = type_, .offset = offsetof(struct config, field)
 static const struct option_row rows[] = {
-    {.name = "name",
-     .type = OPTION_TEXT,
-     .offset = offsetof(struct config, name),
-     .env = {"NAME_A", "NAME_B"},
-     .default_text = "anon",
+    {ROW(OPTION_TEXT, "name", name), .env = {"NAME_A", "NAME_B"}, .default_text = "anon",
      .help = "A name."},
-    {.name = "flag", .type = OPTION_BOOL, .offset = offsetof(struct config, flag), .help = "On?"},
-    {.name = "count",
-     .type = OPTION_INT,
-     .offset = offsetof(struct config, count),
-     .default_text = "3",
-     .min = 1,
-     .max = 100,
-     .help = "How many."},
-    {.name = "time-span",
-     .type = OPTION_DURATION,
-     .offset = offsetof(struct config, span_ns),
-     .default_text = "10",
-     .min = 0,
-     .max = 60 * NS_PER_SEC,
-     .help = "How long."},
-    {.name = "hold",
-     .type = OPTION_DURATION,
-     .offset = offsetof(struct config, hold_ns),
-     .default_text = "unlimited",
-     .choices = "unlimited",
-     .min = 0,
-     .max = INT64_MAX,
-     .help = "How long at most."},
-    {.name = "colour",
-     .type = OPTION_CHOICE,
-     .offset = offsetof(struct config, choice),
-     .choices = "red|green|blue",
-     .default_text = "green",
+    {ROW(OPTION_BOOL, "flag", flag), .help = "On?"},
+    {ROW(OPTION_INT, "count", count), .default_text = "3", .min = 1, .max = 100, .help = "How many."},
+    {ROW(OPTION_DURATION, "time-span", span_ns), .default_text = "10", .min = 0,
+     .max = 60 * NS_PER_SEC, .help = "How long."},
+    {ROW(OPTION_DURATION, "hold", hold_ns), .default_text = "unlimited", .choices = "unlimited",
+     .min = 0, .max = INT64_MAX, .help = "How long at most."},
+    {ROW(OPTION_CHOICE, "colour", choice), .choices = "red|green|blue", .default_text = "green",
      .help = "Which."},
-    {.name = "item",
-     .type = OPTION_LIST,
-     .offset = offsetof(struct config, items),
-     .placeholder = "ITEM",
-     .help = "Things."},
+    {ROW(OPTION_LIST, "item", items), .placeholder = "ITEM", .help = "Things."},
 };
+/* clang-format on */
 
 static const struct option_program program = {.name = "prog",
                                               .summary = "Does things.",
@@ -390,4 +361,117 @@ TEST(the_programs_check_sees_where_values_came_from)
     r = run_options(&checked, ARGS(flag), NULL);
     assert_string_equal(r.e.msg, want);
     assert_int_equal(unlink(path), 0);
+}
+
+/* ---- its file -------------------------------------------------------------------------------- */
+
+static int apply(struct config *config, const char *text, struct err *e)
+{
+    return option_apply_yaml(&program, config, "f", text, strlen(text), e);
+}
+
+TEST(a_mapping_of_scalars_and_lists_is_applied)
+{
+    struct config c = {0};
+    const char *text = "# ours\n---\nname: ''\nflag: on\ncount: 7\nitem:\n- a\n- \"b: c\"\n";
+    assert_int_equal(apply(&c, text, NULL), 0);
+    assert_string_equal(c.name, "");
+    assert_true(c.flag);
+    assert_int_equal(c.count, 7);
+    assert_int_equal(c.items.count, 2);
+    assert_string_equal(c.items.items[1], "b: c");
+    option_fini(&program, &c);
+}
+
+TEST(documents_that_set_nothing_are_fine)
+{
+    static const char *const texts[] = {"",          "\n", "# nothing\n", "{}", "---\n{}\n...\n",
+                                        "item: []\n"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct config c = {0};
+        assert_int_equal(apply(&c, texts[i], NULL), 0);
+        assert_null(c.name);
+        option_fini(&program, &c);
+    }
+}
+
+TEST(what_is_not_options_is_refused_with_its_place)
+{
+    static const struct {
+        const char *text;
+        int code;
+        const char *message;
+    } cases[] = {
+        {"nam: x\n", ERR_PARSE, "file 'f': unknown key 'nam'"},
+        {"config: x\n", ERR_PARSE, "file 'f': unknown key 'config'"},
+        {"name: a\nname: b\n", ERR_PARSE, "file 'f' line 2: 'name' is given twice"},
+        {"name:\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"name: ~\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"name: null\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"name: [a]\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"name: {a: b}\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"item: a\n", ERR_PARSE, "file 'f', key item: needs a list of values"},
+        {"item: {a: b}\n", ERR_PARSE, "file 'f', key item: needs a list of values"},
+        {"item: [[a]]\n", ERR_PARSE, "file 'f', key item: needs a list of values"},
+        {"item:\n- a\n-\n", ERR_PARSE, "file 'f', key item: needs a list of values"},
+        {"count: 0\n", ERR_LIMIT, "file 'f', key count: '0' is out of range; allowed: 1 to 100"},
+        {"count: x\n", ERR_PARSE,
+         "file 'f', key count: 'x' is not a whole number; allowed: 1 to 100"},
+        {"name: \"a\\0b\"\n", ERR_PARSE, "file 'f', key name: needs one value"},
+        {"flag: 2\n", ERR_PARSE,
+         "file 'f', key flag: '2' is not a truth value; allowed: one of true|false|on|off"},
+        {"- a\n", ERR_PARSE, "file 'f': expected 'option: value' lines"},
+        {"just text\n", ERR_PARSE, "file 'f': expected 'option: value' lines"},
+        {"? [a]\n: b\n", ERR_PARSE, "file 'f' line 1: expected 'key: value'"},
+        {"\"a\\0b\": c\n", ERR_PARSE, "file 'f' line 1: expected 'key: value'"},
+        {"name: &a b\nitem: [*a]\n", ERR_PARSE, "file 'f' line 2: aliases are not supported"},
+        {"name: a\n---\nname: b\n", ERR_PARSE, "file 'f' line 2: only one document is allowed"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct config c = {0};
+        struct err e = ERR_INIT;
+        int rc = apply(&c, cases[i].text, &e);
+        assert_string_equal(e.msg, cases[i].message);
+        assert_int_equal(rc, cases[i].code);
+        option_fini(&program, &c);
+    }
+}
+
+TEST(of_a_shared_file_other_keys_are_passed_over_unless_they_are_deep)
+{
+    static const char *const texts[] = {"x: 1\nname: n\ny: [a, b]\nz:\n- c\n",
+                                        "x: {a: [1, 2], b: {c: d}}\nname: n\n",
+                                        "x: [[[[[[[[a]]]]]]]]\nname: n\n"};
+    static char deep[OPTION_MAX_FILE_BYTES];
+    struct option_program sharing = program;
+    struct err e = ERR_INIT;
+    sharing.shared_file = "f";
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct config c = {0};
+        assert_int_equal(option_apply_yaml(&sharing, &c, "f", texts[i], strlen(texts[i]), NULL), 0);
+        assert_string_equal(c.name, "n");
+        option_fini(&sharing, &c);
+    }
+    memset(deep, '[', sizeof(deep));
+    memcpy(deep, "x: ", 3);
+    struct config c = {0};
+    clock_t began = clock();
+    assert_int_equal(option_apply_yaml(&sharing, &c, "f", deep, sizeof(deep), &e), ERR_LIMIT);
+    assert_string_equal(e.msg, "file 'f' line 1: nested deeper than 32 levels");
+    assert_true(clock() - began < CLOCKS_PER_SEC);
+}
+
+TEST(broken_yaml_is_refused_with_its_line)
+{
+    static const char *const texts[] = {"item: [a\n",     "name: 'a\n",   "\tname: a\n",
+                                        "name: a\n b: c", "name: \xff\n", "name: @a\n",
+                                        "name: %\n"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct config c = {0};
+        struct err e = ERR_INIT;
+        assert_int_equal(apply(&c, texts[i], &e), ERR_PARSE);
+        assert_memory_equal(e.msg, "file 'f' line ", 14);
+        assert_non_null(strstr(e.msg, "not valid YAML: "));
+        option_fini(&program, &c);
+    }
 }

@@ -5,8 +5,6 @@
 #include "tests/support/case.h"
 
 #include <ctype.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { MAX_ARGS = 16 };
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})

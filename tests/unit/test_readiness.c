@@ -2,11 +2,6 @@
 #include "contract/readiness.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 TEST_WITH(the_zero_value_admits_nothing, NULL, NULL)
 {
     struct readiness r = {0};

@@ -6,10 +6,6 @@
 #include "tests/support/case.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 

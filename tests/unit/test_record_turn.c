@@ -9,14 +9,8 @@
 #include "tests/support/scratch.h"
 
 #include <ev.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct world {
     char dir[SCRATCH_BYTES];

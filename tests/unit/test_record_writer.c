@@ -12,15 +12,10 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define STALE_HOLD_NS (300 * NS_PER_SEC)
 #define VALID_UNTIL   ((struct mono){5040 * NS_PER_SEC})

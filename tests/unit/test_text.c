@@ -3,9 +3,6 @@
 #include "base/time.h"
 #include "tests/support/case.h"
 
-#include <stdio.h>
-#include <string.h>
-
 TEST(whole_numbers_are_read_completely_or_not_at_all)
 {
     static const struct {

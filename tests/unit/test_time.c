@@ -2,8 +2,6 @@
 #include "base/time.h"
 #include "tests/support/case.h"
 
-#include <string.h>
-
 TEST(durations_saturate_instead_of_wrapping)
 {
     static const struct {
