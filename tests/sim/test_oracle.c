@@ -3,11 +3,6 @@
 #include "tests/sim/oracle.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
 #define SEC INT64_C(1000000000)
 
 /* Interval 10 s, duration 40 s. */

@@ -8,16 +8,7 @@
 #include "tests/support/case.h"
 #include "tests/support/scratch.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
-
-#include <cmocka.h>
 
 enum { GUARD_S = 20, PROBE_INDEX = 3, COMMAND_BYTES = SCRATCH_PATH_BYTES };
 

@@ -5,12 +5,6 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #define AT(n) ((struct mono){(n)*NS_PER_SEC})
 
 /* A request's answer: one of enum chain_answer, or our lease as one of these shows it. What is

@@ -2,12 +2,6 @@
 #include "host-agent/install/cni_install.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #define HEAD                                                                                       \
     "{\n  \"cniVersion\": \"1.0.0\",\n  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": "
 #define TAIL "\n  ]\n}\n"

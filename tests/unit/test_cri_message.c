@@ -7,11 +7,6 @@
 #include "grpc_proto/cri.pb-c.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct list {
     size_t count;
     struct cri_sandbox last;

@@ -4,9 +4,6 @@
 #include "dpuctl/print.h"
 #include "tests/support/case.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct doctor *new_doctor(void)
 {
     struct doctor *d = calloc(1, sizeof(*d)); /* large */

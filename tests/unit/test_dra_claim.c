@@ -7,7 +7,6 @@
 #include "tests/unit/api_client.h"
 
 #include <dirent.h>
-#include <unistd.h>
 
 static const struct claim_ref REF = {.ns = "default", .uid = "uid-1", .name = "claim-1"};
 static const struct dra_device DEVICE = {

@@ -6,8 +6,6 @@
 #include "tests/support/scratch.h"
 #include "tests/unit/api_world.h"
 
-#include <unistd.h>
-
 #define CLAIMS "/apis/resource.k8s.io/v1/namespaces/shop/resourceclaims/"
 #define EVENTS "/apis/events.k8s.io/v1/namespaces/shop/events"
 

@@ -6,12 +6,6 @@
 #include "tests/support/case.h"
 #include "tests/support/h2_client.h"
 
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define V1    "/v1.DRAResourceHealth/NodeWatchResources"
 #define ALPHA "/v1alpha1.DRAResourceHealth/NodeWatchResources"
 

@@ -7,11 +7,6 @@
 #include "tests/support/case.h"
 #include "tests/support/scratch.h"
 
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #define UID      "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
 #define DRIVER63 "a23456789012345678901234567890.b2345678901234567890123456789012"
 

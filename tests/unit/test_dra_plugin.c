@@ -10,13 +10,6 @@
 #include "tests/support/h2_client.h"
 #include "tests/support/scratch.h"
 
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #define V1(method)   "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/" method
 #define BETA(method) "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/" method
 

@@ -6,11 +6,6 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 static struct dra_device device_of(json_t *attributes)
 {
     return (struct dra_device){.driver = "dpu.example.com",

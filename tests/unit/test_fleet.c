@@ -7,9 +7,6 @@
 #include "dpuctl/print.h"
 #include "tests/support/case.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define HOLDER "ovnkube-dpu-node"
 
 static const struct wall now = {INT64_C(1795341600) * NS_PER_SEC}; /* 2026-11-22T10:00:00Z */

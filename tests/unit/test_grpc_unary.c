@@ -11,14 +11,9 @@
 #include <ev.h>
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 enum { LARGE_BYTES = 3 << 20 };
 

@@ -8,12 +8,6 @@
 #include "tests/support/scratch.h"
 
 #include <ev.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define PF  "pci:0000:03:00.0"

@@ -7,7 +7,6 @@
 #include "tests/unit/metrics_view.h"
 
 #include <curl/curl.h>
-#include <string.h>
 
 TEST(status_tells_what_to_do)
 {

@@ -5,9 +5,6 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define T(s) ((struct mono){(s)*NS_PER_SEC})
 
 #define SERVER "server: https://192.0.2.1:6443"

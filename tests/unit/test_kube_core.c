@@ -2,8 +2,6 @@
 #include "kube/kube_core.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-
 static struct mono at_ms(int64_t ms)
 {
     return (struct mono){1000 * NS_PER_SEC + ms * NS_PER_MS};

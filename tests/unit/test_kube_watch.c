@@ -11,10 +11,6 @@
 #include "tests/support/case.h"
 
 #include <ev.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BEGIN_NS (1000 * NS_PER_SEC)
 #define LIST     "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[]}"

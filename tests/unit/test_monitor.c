@@ -14,7 +14,6 @@
 #include "tests/unit/verdict_world.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define READY_STORY "record systemd dra pods events condition"
 

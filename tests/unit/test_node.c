@@ -7,7 +7,6 @@
 #include "tests/support/case.h"
 #include "tests/support/scratch.h"
 
-#include <string.h>
 #include <sys/stat.h>
 
 static json_t *entry_of(const char *text)

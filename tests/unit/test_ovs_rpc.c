@@ -13,14 +13,8 @@
 #include "tests/unit/probe_world.h"
 
 #include <ev.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 /* ---- messages -------------------------------------------------------------------------------- */
 

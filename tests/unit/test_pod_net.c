@@ -7,13 +7,7 @@
 #include "base/text.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/case.h"
 #include "tests/support/scratch.h"

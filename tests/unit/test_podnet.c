@@ -5,10 +5,6 @@
 #include "base/attr.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
-
 static enum podnet_policy read_list(const char *text, const char *uid)
 {
     const char *why = NULL;

@@ -6,12 +6,6 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define SEC(s) ((int64_t)((s) * (double)NS_PER_SEC))
 #define AT(s)  ((struct mono){SEC(s)})
 

@@ -4,11 +4,6 @@
 #include "base/time.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 static const struct probe_spec DEFAULTS = {.interval_ns = 5 * NS_PER_SEC,
                                            .timeout_ns = 2 * NS_PER_SEC,
                                            .thresholds = {.failures = 3, .successes = 1}};

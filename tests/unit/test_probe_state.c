@@ -4,11 +4,6 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #define AT(n) ((struct mono){(n)*NS_PER_SEC})
 
 static bool step(struct probe_state *v, int64_t at_s, size_t probe, const char *reason)

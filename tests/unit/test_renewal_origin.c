@@ -4,10 +4,6 @@
 #include "host-agent/renewal_origin.h"
 #include "tests/support/case.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-
 #define START_NS (INT64_C(1790000000) * NS_PER_SEC)
 
 enum { DURATION_S = 40 };

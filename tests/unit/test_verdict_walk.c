@@ -8,8 +8,6 @@
 #include "tests/sim/sim_random.h"
 #include "tests/support/case.h"
 
-#include <stdlib.h>
-
 enum { STEPS = 120 };
 
 static int64_t draw(struct sim_random *r, int64_t least, int64_t most)
