@@ -16,6 +16,12 @@ import (
 // refuseLease is a policy that lets nobody write the pair's Lease, as a broken webhook does.
 func (p *pair) refuseLease() (undo func()) {
 	p.t.Helper()
+	p.WaitLease(soon, "a mark: the host knows that it may write", func(lease *coordination.Lease) error {
+		if lease.Annotations["dpu.k8s.ovn.org/host-checked"] == "" {
+			return fmt.Errorf("it has none")
+		}
+		return nil
+	})
 	name := "no-leases-" + p.Node
 	fail := admission.Fail
 	policies := p.admin.AdmissionregistrationV1()
