@@ -13,7 +13,7 @@ uint64_t chain_version(const char *text)
 
 void chain_start(struct chain *c, const struct lease_view *lease, struct mono now)
 {
-    *c = (struct chain){.action = CHAIN_PATCH, .may_write = c->may_write, .patch_at = now};
+    *c = (struct chain){.action = CHAIN_PATCH, .patch_at = now};
     text_format(c->uid, sizeof(c->uid), "%s", lease->uid);
     text_format(c->renew_stamp, sizeof(c->renew_stamp), "%s", lease->renew_stamp);
     text_format(c->version, sizeof(c->version), "%s", lease->resource_version);
@@ -21,7 +21,6 @@ void chain_start(struct chain *c, const struct lease_view *lease, struct mono no
 
 static enum chain_action end(struct chain *c, enum chain_outcome outcome, struct mono proof_at)
 {
-    c->may_write = c->may_write || outcome == CHAIN_TAKEN;
     c->outcome = outcome;
     c->proof_at = proof_at;
     c->action = CHAIN_END;
@@ -47,7 +46,7 @@ static enum chain_action after_silence(struct chain *c, const struct lease_view 
 {
     bool moved = !text_equal(c->version, lease->resource_version);
     if (c->patched == CHAIN_FORBIDS) {
-        return end(c, c->may_write ? CHAIN_DENIED : CHAIN_READ_ONLY, sent_at);
+        return end(c, CHAIN_DENIED, sent_at);
     }
     if (c->patched == CHAIN_FAILS) {
         return end(c, CHAIN_REFUSED, sent_at);
@@ -95,9 +94,9 @@ enum chain_action chain_step(struct chain *c, enum chain_answer answer,
 const char *chain_outcome_name(enum chain_outcome outcome)
 {
     static const char *const names[] = {
-        [CHAIN_LOST] = "lost",     [CHAIN_NONSENSE] = "nonsense",   [CHAIN_REFUSED] = "refused",
-        [CHAIN_DENIED] = "denied", [CHAIN_CONFLICT] = "conflict",   [CHAIN_ABSENT] = "absent",
-        [CHAIN_TAKEN] = "taken",   [CHAIN_READ_ONLY] = "read_only",
+        [CHAIN_LOST] = "lost",     [CHAIN_NONSENSE] = "nonsense", [CHAIN_REFUSED] = "refused",
+        [CHAIN_DENIED] = "denied", [CHAIN_CONFLICT] = "conflict", [CHAIN_ABSENT] = "absent",
+        [CHAIN_TAKEN] = "taken",
     };
     return names[outcome];
 }

@@ -11,7 +11,7 @@
  *   something else        -                        NONSENSE
  *   any other             a renewal, another lease CONFLICT
  *   any other             our own text             TAKEN: only the answer was lost
- *   403 and the like      the same silence         DENIED; READ_ONLY if we never could write
+ *   403 and the like      the same silence         DENIED
  *   5xx, 429, 401         the same silence         REFUSED
  *   409, 404, no answer   the same silence         PATCH once more; then TAKEN if it is a conflict
  *                                                  again (somebody writes, and it is not the DPU),
@@ -41,15 +41,14 @@ enum chain_answer {
 };
 
 enum chain_outcome {
-    CHAIN_LOST,      /* nobody answers */
-    CHAIN_NONSENSE,  /* the answers are not the API server's */
-    CHAIN_REFUSED,   /* it takes no writes at present */
-    CHAIN_DENIED,    /* it forbids this write: ours alone, or everybody's */
-    CHAIN_CONFLICT,  /* somebody else writes; the next mark tells */
-    CHAIN_ABSENT,    /* there is no lease */
-    CHAIN_TAKEN,     /* the write stands */
-    CHAIN_READ_ONLY, /* we never could write: the read is the proof */
-    CHAIN_OUTCOMES   /* how many */
+    CHAIN_LOST,     /* nobody answers */
+    CHAIN_NONSENSE, /* the answers are not the API server's */
+    CHAIN_REFUSED,  /* it takes no writes at present */
+    CHAIN_DENIED,   /* it forbids this write: ours alone, or everybody's */
+    CHAIN_CONFLICT, /* somebody else writes; the next mark tells */
+    CHAIN_ABSENT,   /* there is no lease */
+    CHAIN_TAKEN,    /* the write stands */
+    CHAIN_OUTCOMES  /* how many */
 };
 
 enum chain_action { CHAIN_PATCH, CHAIN_GET, CHAIN_END };
@@ -61,7 +60,6 @@ struct chain {
     enum chain_action action;          /* under way */
     enum chain_answer patched;         /* what the last PATCH was answered with */
     bool is_second;                    /* that PATCH was the second */
-    bool may_write;                    /* a mark was taken, ever */
     struct mono patch_at;              /* start of the first PATCH */
     struct mono proof_at;              /* END: from when the outcome counts */
     enum chain_outcome outcome;        /* END */
@@ -70,8 +68,7 @@ struct chain {
 /* A resourceVersion as a number, to compare: a hint only, for they are opaque. 0: none. */
 uint64_t chain_version(const char *text);
 
-/* Starts a mark of the state that `lease` shows; the first request is a PATCH. Keeps `may_write`
- * of the mark before. */
+/* Starts a mark of the state that `lease` shows; the first request is a PATCH. */
 void chain_start(struct chain *c, const struct lease_view *lease, struct mono now);
 
 /*

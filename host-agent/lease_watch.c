@@ -363,6 +363,7 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     }
     how = (struct verdict_event){
         .kind = VERDICT_MARK,
+        .source = VERDICT_BY_MARK,
         .outcome = w->chain.outcome,
         .started_at = w->chain.proof_at,
         .failure = r->message[0] != '\0' ? r->message : w->mark_failure,
@@ -466,7 +467,7 @@ const struct lease_watch_stats *lease_watch_stats(const struct lease_watch *w)
 void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at)
 {
     struct lease_view view;
-    struct verdict_event how = {.source = VERDICT_BY_MARK, .started_at = sent_at};
+    struct verdict_event how = {.source = VERDICT_BY_KEEPER, .started_at = sent_at};
     if (read_lease(w, lease, how, &view)) {
         how.kind = VERDICT_MARK;
         how.outcome = CHAIN_TAKEN;

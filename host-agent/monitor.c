@@ -30,6 +30,7 @@ struct monitor {
     struct mono flip_logged_until; /* changes are logged no faster than renewals come */
     bool unlogged;                 /* a change was held back */
     struct mono wake_at;
+    struct mono hold_most; /* of what a predecessor left: nothing was heard since; else NEVER */
     struct monitor_stats stats;
     struct mono lost_at;          /* API contact; MONO_NEVER: it is not lost */
     struct mono unanswered_since; /* the oldest confirming read without outcome; MONO_NEVER: none */
@@ -158,8 +159,8 @@ static void perform(struct monitor *m, const struct verdict_update *update, cons
 {
     bool changed = adopt_verdict(m);
     if (update->rewrite) {
-        record_writer_write(m->parts.record,
-                            mono_add(now, verdict_writer_ahead_ns(&m->config.verdict)));
+        struct mono until = mono_add(now, verdict_writer_ahead_ns(&m->config.verdict));
+        record_writer_write(m->parts.record, until, m->hold_most);
     }
     if (update->verdict_changed || !m->is_published) {
         m->is_published = true;
@@ -187,6 +188,9 @@ static void take_event(struct monitor *m, struct verdict_event event, const json
 {
     struct verdict_update update;
     event.now = clock_mono_now();
+    if (event.kind <= VERDICT_READ_FAILED || event.kind == VERDICT_MARK) {
+        m->hold_most = MONO_NEVER; /* a crash loop before that extends nothing */
+    }
     if (event.source == VERDICT_BY_CONFIRM || event.kind == VERDICT_MARK) {
         m->unanswered_since = MONO_NEVER;
     }
@@ -307,8 +311,10 @@ int monitor_new(const struct monitor_config *config, const struct verdict_carry 
     m->wake_at = MONO_NEVER;
     m->lost_at = MONO_NEVER;
     m->unanswered_since = MONO_NEVER;
+    m->hold_most = MONO_NEVER;
     if (carry) {
         m->record.verdict = carry->verdict; /* its transition lasts while the verdict does */
+        m->hold_most = config->verdict.renew_interval_ns ? carry->hold_until : MONO_NEVER;
     }
     m->timer = boot_timer_new(daemon_loop(config->daemon), on_timer, m);
     verdict_init(&m->fsm, &m->config.verdict, carry, clock_mono_now());

@@ -491,12 +491,12 @@ const struct record_writer_stats *record_writer_stats(const struct record_writer
     return &w->stats;
 }
 
-void record_writer_write(struct record_writer *w, struct mono writer_until)
+void record_writer_write(struct record_writer *w, struct mono writer_until, struct mono hold_most)
 {
     struct record *r = w->config.record;
-    r->writer_until = writer_until;
-    r->hold_until =
-        mono_add(mono_max(r->verdict.lease_until, writer_until), w->config.stale_hold_ns);
+    struct mono hold_from = mono_max(r->verdict.lease_until, writer_until);
+    r->hold_until = mono_min(mono_add(hold_from, w->config.stale_hold_ns), hold_most);
+    r->writer_until = mono_min(writer_until, r->hold_until);
     w->has_record = true;
     write_now(w);
 }

@@ -106,8 +106,9 @@ NODISCARD int record_writer_new(struct ev_loop *loop, const struct record_writer
                                 struct record_writer **out, struct err *e);
 void record_writer_free(struct record_writer *w); /* accepts NULL; leaves the file */
 
-/* Writes the verdict; `writer_until` is our promise to have written again by then. */
-void record_writer_write(struct record_writer *w, struct mono writer_until);
+/* Writes the verdict; `writer_until` is our promise to have written again by then. Readers are told
+ * to believe it no longer than `hold_most`, if we die. */
+void record_writer_write(struct record_writer *w, struct mono writer_until, struct mono hold_most);
 
 /* For metrics. Counters since the start. */
 struct record_writer_stats {

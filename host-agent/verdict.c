@@ -17,6 +17,7 @@
 #define LATE_NS             (1 * NS_PER_SEC) /* a wake-up this late is a stall of our own */
 #define MARK_REQUESTS       4                /* of one mark, at most */
 #define DISABLED_REWRITE_NS (10 * NS_PER_SEC)
+#define BOOT_REPEATS        4 /* renewals in a row under a boot of before: it is the DPU's after all */
 
 static const struct fsm_state phases[VERDICT_PHASE_COUNT] = {
     [VERDICT_AWAITING] = {"awaiting", FSM_TO(VERDICT_FRESH) | FSM_TO(VERDICT_EXPIRED) |
@@ -100,24 +101,24 @@ int64_t verdict_writer_ahead_ns(const struct verdict_config *config)
 
 static bool is_failing(const struct verdict *x)
 {
-    return x->failing.ns != 0;
+    return x->verdict.failing.ns != 0;
 }
 
 /* Two pieces of evidence so far apart leave a blind span. */
 static bool is_gap(const struct verdict *x, struct mono t)
 {
-    return mono_since(t, x->evidence) > longest_gap_ns(x);
+    return mono_since(t, x->verdict.checked) > longest_gap_ns(x);
 }
 
 static struct mono evidence_due(const struct verdict *x)
 {
-    return mono_add(x->evidence, x->config->renew_interval_ns);
+    return mono_add(x->verdict.checked, x->config->renew_interval_ns);
 }
 
 /* No condemnation before the DPU had the time of one retry since `t`, within what B allows. */
 static void give_retry(struct verdict *x, struct mono t)
 {
-    int64_t most_ns = mono_ns_add(x->blind_ns, retry_ns(x));
+    int64_t most_ns = mono_ns_add(x->verdict.blind_ns, retry_ns(x));
     struct mono until = mono_min(mono_add(t, retry_ns(x)), mono_add(run_out(x), most_ns));
     x->not_before = mono_max(x->not_before, until);
 }
@@ -126,14 +127,15 @@ static void give_retry(struct verdict *x, struct mono t)
 static void take_evidence(struct verdict *x, struct mono t)
 {
     if (is_failing(x) || is_gap(x, t)) {
-        struct mono began = is_failing(x) ? x->failing : evidence_due(x);
+        struct mono began = is_failing(x) ? x->verdict.failing : evidence_due(x);
         x->cause = is_failing(x) ? x->cause : CHAIN_CONFLICT;
-        x->blind_ns = mono_ns_add(x->blind_ns, mono_ns_max(0, mono_since(t, began)));
+        x->verdict.blind_ns =
+            mono_ns_add(x->verdict.blind_ns, mono_ns_max(0, mono_since(t, began)));
         give_retry(x, t);
     }
-    x->evidence = mono_max(x->evidence, t);
+    x->verdict.checked = mono_max(x->verdict.checked, t);
     x->looked_at = mono_max(x->looked_at, t);
-    x->failing = (struct mono){0};
+    x->verdict.failing = (struct mono){0};
     if (x->phase <= VERDICT_FRESH && mono_reached(t, condemned_at(x))) {
         move(x, VERDICT_EXPIRED);
     }
@@ -148,7 +150,7 @@ static void miss_evidence(struct verdict *x, enum chain_outcome cause, struct mo
         x->cause_since = t;
     }
     if (!is_failing(x)) {
-        x->failing = is_gap(x, t) ? evidence_due(x) : mono_max(t, evidence_due(x));
+        x->verdict.failing = is_gap(x, t) ? evidence_due(x) : mono_max(t, evidence_due(x));
     }
     text_format(x->failure, sizeof(x->failure), "%s", failure ? failure : "");
 }
@@ -202,16 +204,16 @@ static bool is_ours(const struct verdict *x, const struct lease_view *lease)
     return text_equal(lease->holder, x->config->holder);
 }
 
-/* A text that differs from the last state's and from the last renewal's, by our holder, on the same
- * lease. An older state may hold one, too, and so may what we wrote on it: there the stamp has to
- * be the latest ever. */
+/* A text that differs from the last state's, the last renewal's and the last older state's, by our
+ * holder, on the same lease. An older state may hold one, too, and so may what we wrote on it:
+ * there the stamp has to be the latest ever. */
 static bool is_renewal(const struct verdict *x, const struct lease_view *lease, bool is_old)
 {
     const char *stamp = lease->renew_stamp;
     bool is_latest = lease->renew_time_valid && lease->renew_time.ns > x->newest.ns;
     return is_same_lease(x, lease) && is_ours(x, lease) && stamp[0] != '\0' &&
            !text_equal(stamp, x->lease.renew_stamp) && !text_equal(stamp, x->stamp) &&
-           (is_latest || !is_old);
+           !text_equal(stamp, x->past_stamp) && (is_latest || !is_old);
 }
 
 /* When it was made, unless a prompt watch showed it: since the last look, by the distance of the
@@ -234,9 +236,9 @@ static void note_renewal(struct verdict *x, struct mono observed, const char *st
     x->last_gap_ns = has_renewed(x) ? mono_since(observed, x->observed) : 0;
     text_format(x->stamp, sizeof(x->stamp), "%s", stamp);
     x->observed = observed;
-    x->evidence = observed;
-    x->failing = (struct mono){0};
-    x->blind_ns = 0;
+    x->verdict.checked = observed;
+    x->verdict.failing = (struct mono){0};
+    x->verdict.blind_ns = 0;
     x->not_before = (struct mono){0};
 }
 
@@ -310,17 +312,29 @@ static void end_report(struct verdict *x, struct mono t)
 
 /* ---- what the lease says: the DPU's boot ----------------------------------------------------- */
 
-/* Only another boot than the last two, on a lease that has just been renewed, is a reboot: that of
- * an older state, or of a second DPU that writes the same lease, is no news. True if it is one. */
-static bool take_boot(struct verdict *x, const struct lease_view *lease, bool renewed)
+/* Only another boot than the last two, on a lease that has just been renewed, is a reboot: a second
+ * DPU that writes the same lease is no news. An older state tells of one before, which lasts until
+ * it is mended where ovnkube renews it. True if it is a reboot. */
+static bool take_boot(struct verdict *x, const struct lease_view *lease, bool is_old, bool renewed)
 {
-    bool is_first = x->boots[0][0] == '\0';
-    if (!is_ours(x, lease) || lease->boot_id[0] == '\0' || (!renewed && !is_first) ||
-        text_equal(x->boots[0], lease->boot_id) || text_equal(x->boots[1], lease->boot_id)) {
+    struct readiness *out = &x->verdict;
+    const char *id = lease->boot_id;
+    bool is_first = out->dpu_boot_id[0] == '\0';
+    if (!is_ours(x, lease) || id[0] == '\0' || text_equal(id, out->dpu_boot_id)) {
+        x->boot_repeats = 0;
         return false; /* an older dpu-agent, or upstream's, claims nothing */
     }
-    memcpy(x->boots[1], x->boots[0], sizeof(x->boots[1]));
-    text_format(x->boots[0], sizeof(x->boots[0]), "%s", lease->boot_id);
+    if (is_old && !renewed && !is_first) {
+        text_format(out->dpu_boot_before, sizeof(out->dpu_boot_before), "%s", id);
+    }
+    x->boot_repeats += renewed && text_equal(id, out->dpu_boot_before);
+    bool is_past = text_equal(id, out->dpu_boot_before) && x->boot_repeats < BOOT_REPEATS;
+    if (is_past || !(renewed || is_first)) {
+        return false;
+    }
+    x->boot_repeats = 0;
+    memcpy(out->dpu_boot_before, out->dpu_boot_id, sizeof(out->dpu_boot_before));
+    text_format(out->dpu_boot_id, sizeof(out->dpu_boot_id), "%s", id);
     return !is_first;
 }
 
@@ -353,6 +367,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
         if (!by_watch) { /* it is there, and a mark tells whether it stands */
             x->sight = VERDICT_SEES_LEASE;
             x->is_lease_past = true;
+            text_format(x->past_stamp, sizeof(x->past_stamp), "%s", event->lease->renew_stamp);
         }
         out->renewed = false;
         return;
@@ -365,7 +380,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
         note_renewal(x, is_prompt ? now : date(x, lease, now), lease->renew_stamp);
     }
     x->is_first_look = false;
-    out->rebooted = take_boot(x, lease, out->renewed);
+    out->rebooted = take_boot(x, lease, is_old, out->renewed);
     adopt_duration(x, lease->duration_s, now);
     if (lease->renew_time_valid && lease->renew_time.ns > x->newest.ns) {
         x->newest = lease->renew_time;
@@ -413,10 +428,15 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
     if (event->lease) {
         on_observed(x, event, out);
     }
-    x->is_marking = false;
+    bool is_ours_alone = outcome == CHAIN_DENIED && !x->verdict.has_marked;
+    if (event->source == VERDICT_BY_MARK) {
+        x->is_marking = false;
+        x->verdict.has_marked |= outcome == CHAIN_TAKEN;
+    }
     x->is_lease_past = false;
     x->has_contact = outcome != CHAIN_LOST;
-    if (outcome == CHAIN_TAKEN || outcome == CHAIN_READ_ONLY) {
+    out->rewrite = true;                           /* for a restart */
+    if (outcome == CHAIN_TAKEN || is_ours_alone) { /* we never could write: the read is the proof */
         take_evidence(x, t);
     } else if (outcome != CHAIN_CONFLICT && outcome != CHAIN_ABSENT) { /* LEASE_ABSENT said so */
         miss_evidence(x, outcome, t, event->failure);
@@ -432,7 +452,7 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
 {
     if (x->looked_at.ns == 0 && x->phase == VERDICT_AWAITING) {
         x->observed = event->now; /* waiting counts from when a renewal could have been seen */
-        x->evidence = event->now;
+        x->verdict.checked = event->now;
     }
     x->has_contact = true;
     if (event->kind == VERDICT_LEASE_OBSERVED) {
@@ -524,15 +544,15 @@ static struct mono awaited_until(const struct verdict *x, struct mono asked)
  * after one that failed, and soon where a read has found the way back, or after a conflict. */
 static struct mono next_mark(const struct verdict *x)
 {
-    bool is_renewal = x->evidence.ns == x->observed.ns;
-    bool has_failed = is_failing(x) && mono_before(x->evidence, x->last_mark);
+    bool is_renewal = x->verdict.checked.ns == x->observed.ns;
+    bool has_failed = is_failing(x) && mono_before(x->verdict.checked, x->last_mark);
     bool is_back = is_failing(x) && !is_refusing_writes(x) && x->sight == VERDICT_SEES_LEASE &&
-                   mono_reached(x->looked_at, mono_max(x->failing, x->last_mark));
+                   mono_reached(x->looked_at, mono_max(x->verdict.failing, x->last_mark));
     int64_t pause_ns = mono_ns_mul(pace_ns(x), 2) + (is_renewal ? deadline_ns(x) : 0);
     if (is_back || has_failed) {
         return mono_add(x->last_mark, is_back ? hurry_ns(x) : pace_ns(x));
     }
-    return mono_max(mono_add(x->last_mark, pace_ns(x) / 2), mono_add(x->evidence, pause_ns));
+    return mono_max(mono_add(x->last_mark, pace_ns(x) / 2), mono_add(x->verdict.checked, pause_ns));
 }
 
 /* The first one with the first look, to know whether we may write. Then exactly at the time of
@@ -595,7 +615,7 @@ static struct mono wake_at(const struct verdict *x, struct mono now)
         awaited_until(x, x->last_mark),
         run_out(x),
         x->not_before,
-        mono_add(x->evidence, longest_gap_ns(x) + 1),
+        mono_add(x->verdict.checked, longest_gap_ns(x) + 1),
         mono_add(run_out(x), x->config->api_outage_hold_ns),
     };
     struct mono wake = x->next_rewrite;
@@ -787,10 +807,7 @@ static void update_verdict(struct verdict *x, struct mono now)
     struct readiness *out = &x->verdict;
     out->observed = has_renewed(x) ? x->observed : (struct mono){0};
     out->lease_until = has_renewed(x) ? run_out(x) : (struct mono){0};
-    out->checked = x->evidence;
-    out->blind_ns = x->blind_ns;
     describe_lease(x, &out->lease);
-    text_format(out->dpu_boot_id, sizeof(out->dpu_boot_id), "%s", x->boots[0]);
     bool is_refused = x->phase == VERDICT_EXPIRED || x->phase == VERDICT_REPORTED;
     if (is_refused && x->is_first_look) { /* a former process said why; nothing new is known */
         out->state = READINESS_NOT_READY;
@@ -847,9 +864,11 @@ static void restore(struct verdict *x, const struct verdict_carry *carry, struct
     if (was->reason == REASON_POD_NETWORK_LOST && x->config->pods_count) {
         text_format(x->pods, sizeof(x->pods), "%s", was->message); /* until they are looked at */
     }
-    /* Also of a lease that was never seen renewed. */
-    text_format(x->boots[0], sizeof(x->boots[0]), "%s", was->dpu_boot_id);
-    if (!is_usable(carry, now)) {
+    if (!is_usable(carry, now)) { /* but for what is true of a lease never seen renewed, too */
+        struct readiness *out = &x->verdict;
+        out->has_marked = was->has_marked;
+        memcpy(out->dpu_boot_id, was->dpu_boot_id, sizeof(out->dpu_boot_id));
+        memcpy(out->dpu_boot_before, was->dpu_boot_before, sizeof(out->dpu_boot_before));
         return;
     }
     x->observed = was->observed;
@@ -857,9 +876,8 @@ static void restore(struct verdict *x, const struct verdict_carry *carry, struct
     x->verdict = *was;
     x->verdict.host_probes.count = 0; /* who asks them tells which there are now */
     restore_lease(x, was, now);
-    x->evidence = mono_max(was->observed, mono_min(was->checked, now));
-    x->blind_ns = was->blind_ns;
-    if (x->blind_ns > 0) {
+    x->verdict.checked = mono_max(was->observed, mono_min(was->checked, now));
+    if (x->verdict.blind_ns > 0) {
         give_retry(x, now);
     }
     x->hold_is_over = was->state == READINESS_UNKNOWN && !was->admit;
@@ -879,7 +897,7 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
     assert(config->duration_ns > config->renew_interval_ns);
     *x = (struct verdict){.config = config,
                           .observed = now,
-                          .evidence = now,
+                          .verdict = {.checked = now},
                           .duration_ns = config->duration_ns,
                           .cause = CHAIN_CONFLICT,
                           .blind_since = now, /* the first list tells */
@@ -912,7 +930,8 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
     }
     update_verdict(x, now);
     out->verdict_changed = !readiness_same_verdict(&before, &x->verdict);
-    out->rewrite = out->rewrite || out->verdict_changed || out->renewed;
+    bool is_failing_now = before.failing.ns != x->verdict.failing.ns;
+    out->rewrite = out->rewrite || out->verdict_changed || out->renewed || is_failing_now;
     if (is_on) {
         plan(x, now, out);
     }

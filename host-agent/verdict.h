@@ -74,7 +74,8 @@ enum verdict_source {
     VERDICT_BY_WATCH,
     VERDICT_BY_READ,    /* a list, or a poll */
     VERDICT_BY_CONFIRM, /* the read that `confirm` asked for */
-    VERDICT_BY_MARK,    /* a GET of the mark that is under way */
+    VERDICT_BY_MARK,    /* the mark that is under way, or a GET of it */
+    VERDICT_BY_KEEPER,  /* a write of the keeper's: a mark, too, but does not tell whether we may */
 };
 
 struct verdict_event {
@@ -135,16 +136,14 @@ struct verdict {
 
     bool is_first_look; /* since we started: another stamp than the record's was made meanwhile */
     bool is_lease_past; /* a read showed an older one: a mark tells which stands in etcd */
+    char past_stamp[NAMES_STAMP_BYTES]; /* of the last such one */
     enum verdict_sight sight;
     struct lease_view lease; /* the last one that was seen, to be marked; uid "": none was */
     struct wall newest;      /* the latest stamp ever known; 0: none */
+    int boot_repeats;        /* renewals in a row under the boot before the last */
     struct mono reported;    /* its report, for the first time with this stamp; 0: a past one */
-    char boots[2][NAMES_BOOT_ID_BYTES]; /* of the DPU: the last, and the one before */
 
-    /* Evidence. */
-    struct mono evidence;     /* E */
-    struct mono failing;      /* since when; 0: the last attempt did not fail */
-    int64_t blind_ns;         /* B */
+    /* Evidence; E and B are in `verdict`, since when attempts fail, too. */
     struct mono not_before;   /* N; 0: o + D alone decides */
     enum chain_outcome cause; /* of the last blind span; CONFLICT: a pause of our own, and others */
     bool hold_is_over;        /* what is held no longer admits */

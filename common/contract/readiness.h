@@ -88,10 +88,13 @@ struct readiness {
     struct mono observed;              /* when the last renewal was observed; 0 if none was */
     struct mono lease_until;           /* when the lease runs out; 0 if none was renewed */
     struct mono checked;               /* the last evidence that the API server took a write */
+    struct mono failing;               /* start of the first attempt since that failed; 0: none */
     int64_t blind_ns;                  /* without evidence since `observed` */
+    bool has_marked;                   /* the API server has taken a mark in this boot */
     struct wall transition; /* when state, admit or reason last changed, by the host's clock */
     struct readiness_lease lease;
     char dpu_boot_id[NAMES_BOOT_ID_BYTES]; /* of the DPU that renews; "" if it does not say */
+    char dpu_boot_before[NAMES_BOOT_ID_BYTES]; /* the one before; "" if none is known */
     struct wall dpu_rebooted; /* when another boot than before was seen, by the host's clock; 0:
                                  none was */
     struct readiness_host_probes host_probes;

@@ -19,7 +19,7 @@ enum kind {
     KIND_INT32, /* signed or not: no value needs the highest bit */
     KIND_INT64, /* also boot times */
     KIND_TIME,
-    KIND_ADMIT,
+    KIND_BOOL,
     KIND_STATE,
     KIND_REASON,
     KIND_LEASE,
@@ -49,18 +49,21 @@ static const struct member record_members[] = {
     {"version", KIND_VERSION, NEEDED, 0, 0},
     {"node", KIND_TEXT, 0, IN_RECORD(node)},
     {"state", KIND_STATE, NEEDED, IN_VERDICT(state)},
-    {"admit", KIND_ADMIT, NEEDED, IN_VERDICT(admit)},
+    {"admit", KIND_BOOL, NEEDED, IN_VERDICT(admit)},
     {"reason", KIND_REASON, NEEDED, IN_VERDICT(reason)},
     {"message", KIND_TEXT, 0, IN_VERDICT(message)},
     {"lease", KIND_LEASE, 0, IN_VERDICT(lease)},
     {"dpuBootId", KIND_TEXT, IF_SET, IN_VERDICT(dpu_boot_id)},
+    {"dpuBootIdBefore", KIND_TEXT, IF_SET, IN_VERDICT(dpu_boot_before)},
     {"dpuRebootTime", KIND_TIME, IF_SET, IN_VERDICT(dpu_rebooted)},
     {"hostProbes", KIND_HOST_PROBES, IF_SET, IN_VERDICT(host_probes)},
     {"bootId", KIND_TEXT, NEEDED, IN_RECORD(boot_id)},
     {"observedBoottimeNs", KIND_INT64, NEEDED, IN_VERDICT(observed)},
     {"leaseUntilBoottimeNs", KIND_INT64, 0, IN_VERDICT(lease_until)},
     {"checkedBoottimeNs", KIND_INT64, 0, IN_VERDICT(checked)},
+    {"failingBoottimeNs", KIND_INT64, 0, IN_VERDICT(failing)},
     {"blindNs", KIND_INT64, 0, IN_VERDICT(blind_ns)},
+    {"marked", KIND_BOOL, 0, IN_VERDICT(has_marked)},
     /* Older readers refuse by themselves between this and writerUntil: never. */
     {"validUntilBoottimeNs", KIND_INT64, UNREAD, IN_RECORD(hold_until)},
     {"writerUntilBoottimeNs", KIND_INT64, NEEDED, IN_RECORD(writer_until)},
@@ -126,7 +129,7 @@ static void put_value(struct json_writer *w, enum kind kind, const void *value)
         rfc3339_format(*(const struct wall *)value, false, time);
         json_put_text(w, time);
         break;
-    case KIND_ADMIT:
+    case KIND_BOOL:
         json_put_raw(w, *(const bool *)value ? "true" : "false");
         break;
     case KIND_STATE:
@@ -238,7 +241,7 @@ static bool take_value(const struct member *m, struct json_slice value, void *ou
         return take_int(value, INT64_MAX, out);
     case KIND_TIME:
         return take_time(value, out);
-    case KIND_ADMIT:
+    case KIND_BOOL:
         *(bool *)out = value.at[0] == 't';
         return json_scan_kind(value) == JSON_KIND_BOOL;
     case KIND_STATE:

@@ -677,6 +677,10 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
         o->was_ready = false;
         o->is_held = false;
     }
+    if (t->host_boot_ns >= o->record.hold_until_ns) { /* nor of what readers stopped to believe */
+        o->was_ready = false;
+        o->is_held = false;
+    }
     const char *last = o->boot_count > 0 ? o->boots[o->boot_count - 1] : "";
     if (o->boot_count < ORACLE_BOOTS && strcmp(last, t->dpu_boot_id) != 0) {
         (void)snprintf(o->boots[o->boot_count++], ORACLE_TEXT_BYTES, "%s", t->dpu_boot_id);

@@ -20,71 +20,50 @@ enum {
 
 struct row {
     const char *name;
-    bool may_write; /* a write of ours was taken before */
     int replies[4]; /* PATCH, GET, PATCH, GET */
     enum chain_outcome outcome;
     int proof_at; /* the n-th request was sent at n */
 };
 
 static const struct row rows[] = {
-    {"taken", true, {CHAIN_LEASE}, CHAIN_TAKEN, 0},
-    {"a proxy's page", true, {CHAIN_GARBLED}, CHAIN_NONSENSE, 0},
-    {"renewed: 409", true, {CHAIN_CONFLICTS, RENEWED}, CHAIN_CONFLICT, 1},
-    {"renewed: no answer", true, {CHAIN_NO_ANSWER, RENEWED}, CHAIN_CONFLICT, 1},
-    {"renewed: 500", true, {CHAIN_FAILS, RENEWED}, CHAIN_CONFLICT, 1},
-    {"renewed: 403", false, {CHAIN_FORBIDS, RENEWED}, CHAIN_CONFLICT, 1},
-    {"made anew", true, {CHAIN_NOT_FOUND, OTHER_LEASE}, CHAIN_CONFLICT, 1},
-    {"only the answer was lost", true, {CHAIN_NO_ANSWER, OURS}, CHAIN_TAKEN, 0},
-    {"500, and yet taken", true, {CHAIN_FAILS, OURS}, CHAIN_TAKEN, 0},
-    {"409 to the client's own retry", true, {CHAIN_CONFLICTS, OURS}, CHAIN_TAKEN, 0},
-    {"a policy of today", true, {CHAIN_FORBIDS, SAME}, CHAIN_DENIED, 1},
-    {"no right to write", false, {CHAIN_FORBIDS, SAME}, CHAIN_READ_ONLY, 1},
-    {"takes no writes", true, {CHAIN_FAILS, SAME}, CHAIN_REFUSED, 1},
-    {"never took one", false, {CHAIN_FAILS, SAME}, CHAIN_REFUSED, 1},
-    {"somebody touched it", true, {CHAIN_CONFLICTS, MOVED, CHAIN_LEASE}, CHAIN_TAKEN, 2},
+    {"taken", {CHAIN_LEASE}, CHAIN_TAKEN, 0},
+    {"a proxy's page", {CHAIN_GARBLED}, CHAIN_NONSENSE, 0},
+    {"renewed: 409", {CHAIN_CONFLICTS, RENEWED}, CHAIN_CONFLICT, 1},
+    {"renewed: no answer", {CHAIN_NO_ANSWER, RENEWED}, CHAIN_CONFLICT, 1},
+    {"renewed: 500", {CHAIN_FAILS, RENEWED}, CHAIN_CONFLICT, 1},
+    {"renewed: 403", {CHAIN_FORBIDS, RENEWED}, CHAIN_CONFLICT, 1},
+    {"made anew", {CHAIN_NOT_FOUND, OTHER_LEASE}, CHAIN_CONFLICT, 1},
+    {"only the answer was lost", {CHAIN_NO_ANSWER, OURS}, CHAIN_TAKEN, 0},
+    {"500, and yet taken", {CHAIN_FAILS, OURS}, CHAIN_TAKEN, 0},
+    {"409 to the client's own retry", {CHAIN_CONFLICTS, OURS}, CHAIN_TAKEN, 0},
+    {"a policy of today", {CHAIN_FORBIDS, SAME}, CHAIN_DENIED, 1},
+    {"takes no writes", {CHAIN_FAILS, SAME}, CHAIN_REFUSED, 1},
+    {"somebody touched it", {CHAIN_CONFLICTS, MOVED, CHAIN_LEASE}, CHAIN_TAKEN, 2},
     {"somebody writes all the time",
-     true,
      {CHAIN_CONFLICTS, SAME, CHAIN_CONFLICTS, MOVED},
      CHAIN_TAKEN,
      0},
     {"lost, and then somebody writes",
-     true,
      {CHAIN_NO_ANSWER, SAME, CHAIN_CONFLICTS, MOVED},
      CHAIN_TAKEN,
      0},
-    {"409 without a reason",
-     true,
-     {CHAIN_CONFLICTS, SAME, CHAIN_CONFLICTS, SAME},
-     CHAIN_CONFLICT,
-     3},
-    {"404 of what is there",
-     true,
-     {CHAIN_NOT_FOUND, SAME, CHAIN_NOT_FOUND, SAME},
-     CHAIN_CONFLICT,
-     3},
-    {"lost twice", true, {CHAIN_NO_ANSWER, SAME, CHAIN_NO_ANSWER, SAME}, CHAIN_LOST, 3},
-    {"lost twice, moved", true, {CHAIN_NO_ANSWER, SAME, CHAIN_NO_ANSWER, MOVED}, CHAIN_LOST, 3},
-    {"lost, then taken", true, {CHAIN_NO_ANSWER, SAME, CHAIN_LEASE}, CHAIN_TAKEN, 2},
-    {"lost, then renewed",
-     true,
-     {CHAIN_NO_ANSWER, SAME, CHAIN_CONFLICTS, RENEWED},
-     CHAIN_CONFLICT,
-     3},
-    {"lost twice, but ours", true, {CHAIN_NO_ANSWER, SAME, CHAIN_NO_ANSWER, OURS}, CHAIN_TAKEN, 0},
-    {"touched, then denied", true, {CHAIN_CONFLICTS, MOVED, CHAIN_FORBIDS, MOVED}, CHAIN_DENIED, 3},
-    {"touched, then refused", true, {CHAIN_CONFLICTS, MOVED, CHAIN_FAILS, MOVED}, CHAIN_REFUSED, 3},
-    {"restored, and nobody renewed",
-     true,
-     {CHAIN_CONFLICTS, RESTORED, CHAIN_LEASE},
-     CHAIN_TAKEN,
-     2},
-    {"gone", true, {CHAIN_NOT_FOUND, CHAIN_NOT_FOUND}, CHAIN_ABSENT, 1},
-    {"gone and forbidden", false, {CHAIN_FORBIDS, CHAIN_NOT_FOUND}, CHAIN_ABSENT, 1},
-    {"unreadable", true, {CHAIN_FAILS, CHAIN_GARBLED}, CHAIN_NONSENSE, 1},
-    {"cut off", true, {CHAIN_NO_ANSWER, CHAIN_NO_ANSWER}, CHAIN_LOST, 1},
-    {"cut off after 409", true, {CHAIN_CONFLICTS, CHAIN_NO_ANSWER}, CHAIN_LOST, 1},
-    {"nothing about the lease", true, {CHAIN_FORBIDS, CHAIN_FORBIDS}, CHAIN_LOST, 1},
-    {"fails at all", true, {CHAIN_FAILS, CHAIN_FAILS}, CHAIN_LOST, 1},
+    {"409 without a reason", {CHAIN_CONFLICTS, SAME, CHAIN_CONFLICTS, SAME}, CHAIN_CONFLICT, 3},
+    {"404 of what is there", {CHAIN_NOT_FOUND, SAME, CHAIN_NOT_FOUND, SAME}, CHAIN_CONFLICT, 3},
+    {"lost twice", {CHAIN_NO_ANSWER, SAME, CHAIN_NO_ANSWER, SAME}, CHAIN_LOST, 3},
+    {"lost twice, moved", {CHAIN_NO_ANSWER, SAME, CHAIN_NO_ANSWER, MOVED}, CHAIN_LOST, 3},
+    {"lost, then taken", {CHAIN_NO_ANSWER, SAME, CHAIN_LEASE}, CHAIN_TAKEN, 2},
+    {"lost, then renewed", {CHAIN_NO_ANSWER, SAME, CHAIN_CONFLICTS, RENEWED}, CHAIN_CONFLICT, 3},
+    {"lost twice, but ours", {CHAIN_NO_ANSWER, SAME, CHAIN_NO_ANSWER, OURS}, CHAIN_TAKEN, 0},
+    {"touched, then denied", {CHAIN_CONFLICTS, MOVED, CHAIN_FORBIDS, MOVED}, CHAIN_DENIED, 3},
+    {"touched, then refused", {CHAIN_CONFLICTS, MOVED, CHAIN_FAILS, MOVED}, CHAIN_REFUSED, 3},
+    {"restored, and nobody renewed", {CHAIN_CONFLICTS, RESTORED, CHAIN_LEASE}, CHAIN_TAKEN, 2},
+    {"gone", {CHAIN_NOT_FOUND, CHAIN_NOT_FOUND}, CHAIN_ABSENT, 1},
+    {"gone and forbidden", {CHAIN_FORBIDS, CHAIN_NOT_FOUND}, CHAIN_ABSENT, 1},
+    {"unreadable", {CHAIN_FAILS, CHAIN_GARBLED}, CHAIN_NONSENSE, 1},
+    {"cut off", {CHAIN_NO_ANSWER, CHAIN_NO_ANSWER}, CHAIN_LOST, 1},
+    {"cut off after 409", {CHAIN_CONFLICTS, CHAIN_NO_ANSWER}, CHAIN_LOST, 1},
+    {"nothing about the lease", {CHAIN_FORBIDS, CHAIN_FORBIDS}, CHAIN_LOST, 1},
+    {"fails at all", {CHAIN_FAILS, CHAIN_FAILS}, CHAIN_LOST, 1},
 };
 
 static struct lease_view judged(void)
@@ -128,7 +107,7 @@ TEST(each_pair_of_answers_has_its_outcome)
 {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct row *row = &rows[i];
-        struct chain c = {.may_write = row->may_write};
+        struct chain c;
         start(&c);
         print_message("%s\n", row->name);
         for (int n = 0; c.action != CHAIN_END; n++) {
@@ -139,20 +118,7 @@ TEST(each_pair_of_answers_has_its_outcome)
         }
         assert_string_equal(chain_outcome_name(c.outcome), chain_outcome_name(row->outcome));
         assert_int_equal(c.proof_at.ns, AT(row->proof_at).ns);
-        assert_true(c.may_write == (row->may_write || row->outcome == CHAIN_TAKEN));
     }
-}
-
-/* One of ours was taken once: what forbids the next is a decision of later. */
-TEST(a_write_that_was_taken_is_remembered_by_the_next_mark)
-{
-    struct chain c = {.may_write = false};
-    start(&c);
-    (void)answer(&c, CHAIN_LEASE, 0);
-    start(&c);
-    (void)answer(&c, CHAIN_FORBIDS, 0);
-    (void)answer(&c, SAME, 1);
-    assert_int_equal(c.outcome, CHAIN_DENIED);
 }
 
 TEST(the_second_patch_is_made_of_the_version_that_the_get_showed)
@@ -160,7 +126,7 @@ TEST(the_second_patch_is_made_of_the_version_that_the_get_showed)
     static const int each[] = {SAME, MOVED, RESTORED};
     for (size_t i = 0; i < ARRAY_LEN(each); i++) {
         const struct lease_view shown = show(each[i], 1);
-        struct chain c = {.may_write = true};
+        struct chain c;
         start(&c);
         (void)answer(&c, CHAIN_CONFLICTS, 0);
         assert_int_equal(answer(&c, each[i], 1), CHAIN_PATCH);

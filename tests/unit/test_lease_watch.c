@@ -168,9 +168,9 @@ TEST_IN(what_the_keeper_wrote_is_a_mark)
     assert_int_equal(t->events[0].outcome, CHAIN_TAKEN);
     assert_int_equal(t->events[0].started_at.ns, 7);
     assert_non_null(t->events[0].lease);
-    expect(VERDICT_BY_MARK, VERDICT_MARK);
+    expect(VERDICT_BY_KEEPER, VERDICT_MARK);
     lease_watch_saw(t->watch, other, (struct mono){8});
-    expect(VERDICT_BY_MARK, VERDICT_LEASE_UNREADABLE);
+    expect(VERDICT_BY_KEEPER, VERDICT_LEASE_UNREADABLE);
 }
 
 TEST_IN(a_watch_that_fails_is_told_and_its_return_once)
@@ -375,31 +375,20 @@ TEST_IN(what_the_answer_to_a_patch_is_worth)
 {
     static const struct {
         int http_status;
-        enum chain_outcome outcome, at_first; /* before a write of ours was ever taken */
-    } rows[] = {
-        {400, CHAIN_DENIED, CHAIN_READ_ONLY}, {403, CHAIN_DENIED, CHAIN_READ_ONLY},
-        {422, CHAIN_DENIED, CHAIN_READ_ONLY}, {401, CHAIN_REFUSED, CHAIN_REFUSED},
-        {429, CHAIN_REFUSED, CHAIN_REFUSED},  {500, CHAIN_REFUSED, CHAIN_REFUSED},
-        {504, CHAIN_REFUSED, CHAIN_REFUSED},
-    };
+        enum chain_outcome outcome;
+    } rows[] = {{400, CHAIN_DENIED},  {403, CHAIN_DENIED},  {422, CHAIN_DENIED},
+                {401, CHAIN_REFUSED}, {429, CHAIN_REFUSED}, {500, CHAIN_REFUSED},
+                {504, CHAIN_REFUSED}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        for (int was_taken = 0; was_taken < 2; was_taken++) {
-            if (was_taken) {
-                ask_mark();
-                answer(200, ours());
-                expect_mark(CHAIN_TAKEN, world.now);
-            }
-            ask_mark();
-            answer(rows[i].http_status, NULL);
-            world_expect(KUBE_GET, LEASE);
-            answer(200, ours());
-            assert_int_equal(t->events[0].source, VERDICT_BY_MARK);
-            enum chain_outcome outcome = was_taken ? rows[i].outcome : rows[i].at_first;
-            assert_int_equal(lease_watch_stats(t->watch)->marks[outcome], 1);
-            assert_string_equal(t->failure, "told by the test"); /* of the PATCH */
-            expect_mark(outcome, world.now);
-            world_renew(w);
-        }
+        ask_mark();
+        answer(rows[i].http_status, NULL);
+        world_expect(KUBE_GET, LEASE);
+        answer(200, ours());
+        assert_int_equal(t->events[0].source, VERDICT_BY_MARK);
+        assert_int_equal(lease_watch_stats(t->watch)->marks[rows[i].outcome], 1);
+        assert_string_equal(t->failure, "told by the test"); /* of the PATCH */
+        expect_mark(rows[i].outcome, world.now);
+        world_renew(w);
     }
 }
 
@@ -480,7 +469,7 @@ TEST_IN(a_mark_that_is_forbidden_is_told_each_ten_minutes)
         ask_mark();
         answer(403, NULL);
         answer(200, ours());
-        expect_mark(CHAIN_READ_ONLY, world.now);
+        expect_mark(CHAIN_DENIED, world.now);
         assert_int_equal(loop_world_said("grant patch"), rows[i].told);
         assert_true(lease_watch_stats(t->watch)->may_not_write);
     }

@@ -34,6 +34,7 @@ static struct stage {
     events_written_fn *event_written;
     void *event_user;
     struct mono writer_until;
+    struct mono hold_most;
     struct lease_keeper_config keeper;
     struct lease_watch_config watch;
 } stage;
@@ -93,9 +94,10 @@ void record_writer_free(struct record_writer *w)
     part_ends(w);
 }
 
-void record_writer_write(struct record_writer *w, struct mono writer_until)
+void record_writer_write(struct record_writer *w, struct mono writer_until, struct mono hold_most)
 {
     stage.writer_until = writer_until;
+    stage.hold_most = hold_most;
     note("record");
 }
 
@@ -327,7 +329,10 @@ static void refused(void)
 /* The mark that was asked for. */
 static void marked(enum chain_outcome outcome)
 {
-    tell((struct verdict_event){.kind = VERDICT_MARK, .outcome = outcome, .started_at = world.now});
+    tell((struct verdict_event){.kind = VERDICT_MARK,
+                                .source = VERDICT_BY_MARK,
+                                .outcome = outcome,
+                                .started_at = world.now});
 }
 
 /* Ready, with a look at the lease a second before. */
@@ -354,6 +359,7 @@ TEST_WITH(each_verdict_is_in_the_record_before_others_hear_of_it, stage_up, stag
     answered();
     assert_story("record mark"); /* whose lease it is, for a restart; and may we write? */
     marked(CHAIN_TAKEN);
+    assert_story("record"); /* evidence, for a restart */
     world_pass(NS_PER_SEC);
     renew(0);
     assert_story("settled " READY_STORY);
@@ -509,6 +515,11 @@ TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_u
     assert_int_equal(stage.left.reason, REASON_LEASE_RENEWED);
     assert_int_equal(stage.told.transition.ns, carry.verdict.transition.ns);
     assert_story(READY_STORY); /* those who show it have to hear it once */
+    assert_int_equal(stage.hold_most.ns, carry.hold_until.ns); /* it would be a crash loop's, too */
+    refused();
+    world_pass(30 * NS_PER_SEC);
+    monitor_event(stage.monitor, (struct verdict_event){.kind = VERDICT_TICK});
+    assert_true(mono_is_never(stage.hold_most)); /* an outage */
 }
 
 /* ---- counters -------------------------------------------------------------------------------- */

@@ -16,7 +16,9 @@ static struct record sample(void)
              .observed = {512340000000},
              .lease_until = {552340000000},
              .checked = {530000000000},
+             .failing = {531000000000},
              .blind_ns = 7,
+             .has_marked = true,
              .transition = {INT64_C(1795166084) * NS_PER_SEC},
              .lease = {.ns = "ovn-kubernetes",
                        .name = "ovn-dpu-worker-1",
@@ -25,6 +27,7 @@ static struct record sample(void)
                        .resource_version = "123",
                        .duration_s = 40},
              .dpu_boot_id = "0f3c1f00-1111-2222-3333-444455556666",
+             .dpu_boot_before = "00001f00-1111-2222-3333-444455556666",
              .dpu_rebooted = {INT64_C(1795166000) * NS_PER_SEC},
              .host_probes = {.count = 2,
                              .each = {{.probe = "pci:0000:03:00.0", .says = HOST_PROBE_FAILED},
@@ -105,6 +108,8 @@ TEST(a_record_without_evidence_is_read)
     assert_int_equal(back.verdict.lease_until.ns, 0);
     assert_int_equal(back.verdict.checked.ns, 0);
     assert_int_equal(back.verdict.blind_ns, 0);
+    assert_int_equal(back.verdict.failing.ns, 0);
+    assert_false(back.verdict.has_marked);
 }
 
 TEST(what_is_not_known_is_not_written)
@@ -113,6 +118,7 @@ TEST(what_is_not_known_is_not_written)
     struct record r = sample();
     r.verdict.dpu_rebooted = (struct wall){0};
     r.verdict.dpu_boot_id[0] = '\0';
+    r.verdict.dpu_boot_before[0] = '\0';
     r.verdict.host_probes.count = 0;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_null(memmem(page, sizeof(page), "hostProbes", 10));

@@ -168,7 +168,7 @@ static struct record_writer *write_at_our_turn(struct world *w)
     struct record_writer *writer = NULL;
     w->record.verdict.reason = REASON_LEASE_RENEWED;
     assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
-    record_writer_write(writer, clock_mono_now());
+    record_writer_write(writer, clock_mono_now(), MONO_NEVER);
     assert_true(record_writer_stats(writer)->is_current);
     return writer;
 }
@@ -200,7 +200,7 @@ TEST_IN(who_writes_notices_that_another_has_its_lock)
     assert_int_equal(file_lock_take(&w->other, NULL), 0); /* before it was seen */
     write_record(w, READINESS_READY, clock_mono_now());
     wait_for(w, &w->losses, 1);
-    record_writer_write(writer, clock_mono_now());
+    record_writer_write(writer, clock_mono_now(), MONO_NEVER);
     assert_int_equal(record_writer_stats(writer)->writes, 1);
     assert_int_equal(w->losses, 1); /* told once */
     assert_int_equal(w->turns, 0);

@@ -111,7 +111,7 @@ static void write_verdict(const struct world *w, struct mono lease_until, struct
                                             .reason = REASON_LEASE_RENEWED,
                                             .observed = {5000 * NS_PER_SEC},
                                             .lease_until = lease_until};
-    record_writer_write(w->writer, writer_until);
+    record_writer_write(w->writer, writer_until, MONO_NEVER);
 }
 
 /* The one that most cases write. */
@@ -227,6 +227,11 @@ TEST_IN(the_hold_begins_when_both_promises_are_over)
     write_verdict(w, WRITER_UNTIL, VALID_UNTIL); /* Ready for less than the writer's promise */
     read_record(w, &r);
     assert_int_equal(r.hold_until.ns, mono_add(VALID_UNTIL, STALE_HOLD_NS).ns);
+    struct mono predecessors = mono_add(WRITER_UNTIL, -NS_PER_SEC);
+    record_writer_write(w->writer, WRITER_UNTIL, predecessors);
+    read_record(w, &r);
+    assert_int_equal(r.hold_until.ns, predecessors.ns);
+    assert_int_equal(r.writer_until.ns, predecessors.ns);
 }
 
 TEST_IN(directory_and_file_have_their_modes_whatever_the_umask)
@@ -421,10 +426,10 @@ TEST_IN(without_inotify_it_writes_all_the_same)
         .path = w->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS, .record = &record};
     has_inotify = false;
     assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
-    record_writer_write(writer, WRITER_UNTIL);
+    record_writer_write(writer, WRITER_UNTIL, MONO_NEVER);
     assert_true(record_writer_stats(writer)->is_current);
     has_inotify = true;
-    record_writer_write(writer, WRITER_UNTIL); /* and gets one when there is */
+    record_writer_write(writer, WRITER_UNTIL, MONO_NEVER); /* and gets one when there is */
     ev_run(w->loop, EVRUN_NOWAIT);
     append_byte(w);
     ev_run(w->loop, EVRUN_ONCE);
@@ -440,7 +445,7 @@ TEST_IN(all_directories_on_the_way_are_made)
     (void)snprintf(deep, sizeof(deep), "%s/a/w/readiness.json", w->top);
     const struct record_writer_config config = {.path = deep, .node = "w1", .record = &record};
     assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
-    record_writer_write(writer, WRITER_UNTIL);
+    record_writer_write(writer, WRITER_UNTIL, MONO_NEVER);
     record_writer_free(writer);
     assert_int_equal(unlink(deep), 0);
     for (int i = 0; i < 2; i++) {

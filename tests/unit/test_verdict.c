@@ -134,7 +134,7 @@ TEST(a_write_of_the_keepers_leaves_the_first_mark_due)
     struct world w;
     world_init(&w, NULL, SEC(0));
     world_seen(&w, SEC(0.01)); /* it made the lease */
-    world_mark(&w, CHAIN_TAKEN, SEC(0), SEC(0.01));
+    world_write(&w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(0), SEC(0.01));
     assert_true(w.out.mark);
     world_serve(&w, SEC(0.01), CHAIN_TAKEN);
     world_renew(&w, 1);
@@ -181,7 +181,7 @@ TEST(a_write_of_the_keepers_is_a_mark_too)
     struct world w;
     world_ready(&w);
     world_silence_until(&w, 41);
-    world_mark(&w, CHAIN_TAKEN, SEC(41), SEC(41.1)); /* which nobody asked for */
+    world_write(&w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(41), SEC(41.1));
     EXPIRED(&w);
 }
 
@@ -234,10 +234,14 @@ TEST(one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever)
 TEST(where_we_may_not_write_a_read_is_the_proof)
 {
     struct world w;
-    world_ready(&w);
-    world_until(&w, 41, CHAIN_READ_ONLY);
+    world_init(&w, NULL, SEC(0));
+    world_list(&w, SEC(0.01));
+    world_serve(&w, SEC(0.01), CHAIN_DENIED);
+    world_write(&w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(0.1), SEC(0.2)); /* which it may */
+    world_renew(&w, 1);
+    world_until(&w, 41, CHAIN_DENIED);
     READY(&w);
-    world_tick_with(&w, 41, CHAIN_READ_ONLY);
+    world_tick_with(&w, 41, CHAIN_DENIED);
     EXPIRED(&w);
 }
 
@@ -356,7 +360,7 @@ TEST(a_blind_span_does_not_count_against_the_dpu)
             }
             world_mark(&w, CHAIN_TAKEN, SEC(to), SEC(to));
         }
-        world_serve(&w, w.x.evidence, CHAIN_TAKEN);
+        world_serve(&w, w.x.verdict.checked, CHAIN_TAKEN);
         print_message("%s\n", rows[i].why);
         blind = seconds(verdict_readiness(&w.x)->blind_ns);
         assert_true(verdict_readiness(&w.x)->admit);

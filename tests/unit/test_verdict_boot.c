@@ -41,6 +41,39 @@ TEST(boot_that_was_before_is_not_the_present_one)
     assert_string_equal(known(&w), BOOT("b"));
 }
 
+/* A companion's lease is renewed by ovnkube, under the id of before until it is mended. */
+TEST(a_boot_on_an_etcd_that_was_restored_is_news_only_if_it_lasts)
+{
+    struct world w;
+    world_booted(&w);
+    boot(&w, BOOT("b"));
+    world_renew(&w, 11);
+    struct world restarted = w;
+    struct world forgotten = w;
+    const struct verdict_carry carry = world_carry(&w);
+    verdict_init(&restarted.x, &restarted.config, &carry, SEC(12));
+    boot(&restarted, BOOT("a"));
+    world_renew_unseen(&restarted, 12);
+    world_version(&restarted, 1);
+    world_list(&restarted, SEC(12.1)); /* the record knows both */
+    assert_false(restarted.out.rebooted);
+    assert_string_equal(known(&restarted), BOOT("b"));
+
+    forgotten.x.verdict.dpu_boot_before[0] = '\0'; /* the host has rebooted since */
+    boot(&forgotten, BOOT("a"));
+    world_stamp(&forgotten, 5);
+    world_version(&forgotten, 1);
+    world_mark(&forgotten, CHAIN_TAKEN, SEC(12), SEC(12.1));
+    for (int at = 13; at <= 15; at++) {
+        world_renew(&forgotten, at);
+        assert_false(forgotten.out.rebooted);
+        assert_string_equal(known(&forgotten), BOOT("b"));
+    }
+    world_renew(&forgotten, 16); /* nobody mends it: the DPU's clock was behind */
+    assert_true(forgotten.out.rebooted);
+    assert_string_equal(known(&forgotten), BOOT("a"));
+}
+
 TEST(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed)
 {
     struct world w;

@@ -186,6 +186,27 @@ TEST_WITH(an_etcd_that_was_restored_forges_no_renewal_and_hides_none, NULL, NULL
     }
 }
 
+/* Nobody may mark it meanwhile, and somebody else's writes take its version past the one that we
+ * know. */
+TEST(a_restored_state_that_was_seen_is_no_renewal_under_a_newer_version_either)
+{
+    struct world w;
+    world_ready(&w);
+    world_version(&w, 900);
+    world_renew(&w, 11);
+    world_version(&w, 898);
+    world_stamp(&w, -20);
+    world_mark(&w, CHAIN_DENIED, SEC(52), SEC(52.1));
+    world_version(&w, 901);
+    world_mark(&w, CHAIN_DENIED, SEC(53), SEC(53.1));
+    assert_false(w.out.renewed);
+    MUTE(&w);
+    world_stamp(&w, -19); /* it was not seen: a DPU whose clock was set back */
+    world_version(&w, 902);
+    world_read(&w, SEC(54), SEC(54.1));
+    assert_true(w.out.renewed);
+}
+
 /* ---- when it was made ------------------------------------------------------------------------ */
 
 TEST(a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known)

@@ -65,6 +65,44 @@ TEST(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
     }
 }
 
+/* The attempt that failed is one of before, and the pause is no longer than that between two marks.
+ */
+TEST(a_restart_within_an_outage_leaves_a_dpu_its_retry)
+{
+    static const enum chain_outcome outages[] = {CHAIN_LOST, CHAIN_NONSENSE, CHAIN_REFUSED};
+    for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
+        struct world w;
+        world_ready(&w);
+        world_silence_until(&w, 41); /* marked at 26 */
+        world_tick_with(&w, 41, outages[i]);
+        assert_int_equal(verdict_readiness(&w.x)->failing.ns, SEC(41).ns);
+        assert_true(w.out.rewrite);
+        restart(&w, 43);
+        look(&w, 43); /* 2 s were blind */
+        HELD(&w);
+        world_condemns_at(&w, 63);
+    }
+}
+
+/* It may be a decision about everybody's writes. */
+TEST(a_denial_holds_over_a_restart_where_a_mark_was_taken_before)
+{
+    for (int was_taken = 0; was_taken < 2; was_taken++) {
+        struct world w;
+        world_init(&w, NULL, SEC(0));
+        world_list(&w, SEC(0.01));
+        world_serve(&w, SEC(0.01), was_taken ? CHAIN_TAKEN : CHAIN_DENIED);
+        world_renew(&w, 1);
+        world_until(&w, 40, CHAIN_DENIED);
+        restart(&w, 40);
+        world_serve(&w, SEC(40), CHAIN_DENIED);
+        world_until(&w, 80, CHAIN_DENIED);
+        assert_true(verdict_readiness(&w.x)->admit == was_taken);
+        world_until(&w, 95, CHAIN_DENIED);
+        EXPIRED(&w);
+    }
+}
+
 /* While the last mark is under way nothing says that the DPU renews. */
 TEST(a_dpu_that_was_given_a_retry_is_held_until_it_renews_or_is_condemned)
 {

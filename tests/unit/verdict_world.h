@@ -180,9 +180,9 @@ static inline void world_fail(struct world *w, struct mono now)
     world_read_from(w, CHAIN_LOST, now, now);
 }
 
-/* A mark that counts from `started` has ended. */
-static inline void world_mark(struct world *w, enum chain_outcome outcome, struct mono started,
-                              struct mono now)
+/* A write that counts from `started` has ended: a mark, or one of the keeper's. */
+static inline void world_write(struct world *w, enum verdict_source who, enum chain_outcome outcome,
+                               struct mono started, struct mono now)
 {
     w->out = (struct verdict_update){.wake_at = MONO_NEVER};
     if (outcome == CHAIN_TAKEN) {
@@ -193,9 +193,16 @@ static inline void world_mark(struct world *w, enum chain_outcome outcome, struc
     world_also(w, (struct verdict_event){.kind = VERDICT_MARK,
                                          .now = now,
                                          .started_at = started,
+                                         .source = who,
                                          .outcome = outcome,
                                          .lease = outcome == CHAIN_TAKEN ? &w->lease : NULL,
                                          .failure = "the server's own words"});
+}
+
+static inline void world_mark(struct world *w, enum chain_outcome outcome, struct mono started,
+                              struct mono now)
+{
+    world_write(w, VERDICT_BY_MARK, outcome, started, now);
 }
 
 /* Answers what the last step asked for, and what the answers ask for, a millisecond each. */
