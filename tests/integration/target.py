@@ -10,6 +10,7 @@ from dpu_testing.kube import LEASES, ApiError, Kube
 from dpu_testing.standin import NAMESPACE, RULES, Standin
 
 NODES = "/api/v1/nodes"
+HOLDER = "ovnkube-dpu-node"
 
 
 class Target:
@@ -53,14 +54,12 @@ class Target:
                     raise
         raise AssertionError("the lease is written all the time")
 
-    def new_lease(self, owners=(), **spec):
-        """Creates the lease as somebody else would."""
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self.lease_name(), "ownerReferences": list(owners)},
-            "spec": spec,
-        }
+    def new_lease(self, owners=(), node=None, **spec):
+        """Creates the lease as somebody else would: of two seconds, for the holder that is expected."""
+        name = f"ovn-dpu-{node}" if node else self.lease_name()
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        body["metadata"] = {"name": name, "ownerReferences": list(owners)}
+        body["spec"] = {"holderIdentity": HOLDER, "leaseDurationSeconds": 2, **spec}
         return self.admin.create(self.leases_path(), body)
 
 

@@ -2,7 +2,7 @@
 """dpu-agent beside ovn-kubernetes' own health check, which renews: --heartbeat=companion."""
 
 import pytest
-from upstream import HOLDER, UpstreamDpu
+from upstream import UpstreamDpu
 from world import SOON_S
 
 QUICK = {"probe_interval": "100ms", "probe_timeout": "1s", "probe_failure_threshold": 1}
@@ -10,7 +10,7 @@ QUICK = {"probe_interval": "100ms", "probe_timeout": "1s", "probe_failure_thresh
 
 @pytest.fixture
 def upstream(world, target):
-    target.new_lease(holderIdentity=HOLDER, leaseDurationSeconds=world.duration_s)
+    target.new_lease()
     with UpstreamDpu(target, world.interval_ms / 1000, world.duration_s) as running:
         yield running
 

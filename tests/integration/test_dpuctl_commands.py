@@ -203,7 +203,7 @@ def test_every_member_is_documented_and_every_documented_member_exists(binaries,
     seen = check_documented(node.status()[1])
     seen |= check_documented(node.status(*flags)[1])
     node.record()
-    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=40)
+    target.new_lease(leaseDurationSeconds=40)
     name = f"dpu.k8s.ovn.org-{target.node}"
     target.admin.create(SLICES, {
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name},

@@ -10,7 +10,6 @@ import pytest
 from dpu_testing.process import clean_env
 from dpu_testing.wait import until
 from test_http import Page
-from upstream import HOLDER
 from world import SOON_S
 
 pytestmark = pytest.mark.standin_only
@@ -59,11 +58,6 @@ def is_renewed(target, node):
     return lease and lease["spec"].get("renewTime")
 
 
-def make_lease(target, node):
-    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": f"ovn-dpu-{node}"}}
-    target.admin.create(target.leases_path(), {**body, "spec": {"holderIdentity": HOLDER, "leaseDurationSeconds": 2}})
-
-
 def status(program):
     return json.loads(Page(program).request("/statusz")[1])
 
@@ -71,7 +65,7 @@ def status(program):
 def test_without_a_name_it_waits_and_then_serves_the_node_that_ovs_names(
     world, target, tmp_path
 ):
-    target.new_lease(holderIdentity=HOLDER, leaseDurationSeconds=2)
+    target.new_lease()
     dpu = world.dpu(node_name=None, ovs_rundir=str(tmp_path))
     waits = dpu.wait_log(SOON_S, level="warn", msg="waiting for the name of the node")
     assert str(tmp_path) in waits["msg"]
@@ -90,7 +84,7 @@ def test_without_a_name_it_waits_and_then_serves_the_node_that_ovs_names(
 
 def test_a_new_name_is_followed_and_an_ovs_that_is_away_changes_nothing(world, target, tmp_path):
     for node in ("first", "second"):
-        make_lease(target, node)
+        target.new_lease(node=node)
     with Ovsdb(tmp_path) as ovsdb:
         ovsdb.name("first")
         dpu = world.dpu(node_name=None, ovs_rundir=str(tmp_path))

@@ -42,7 +42,7 @@ def beat(ovn):
 
 def start(world, target, ovn, *probes, **options):
     """dpu-agent with these probes, renewing."""
-    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    target.new_lease()
     dpu = world.dpu(probe=list(probes), ovs_rundir=ovn.run_dir, **options)
     until(lambda: target.lease()["spec"].get("renewTime"), SOON_S, "a renewal")
     return dpu
@@ -80,18 +80,13 @@ def test_a_service_that_is_killed_is_named_at_once_and_so_is_its_return(world, t
         wait_renewed(target)
 
 
-@pytest.mark.parametrize("daemon", ["ovsdb", "vswitchd"])  # each asked in a way of its own
-def test_a_service_that_is_frozen_is_silent(world, target, ovn, daemon):
-    start(world, target, ovn, f"{QUICK};{daemon}")
-    ovn.freeze(daemon)
+def test_a_service_that_is_frozen_is_silent_and_one_that_is_stopped_is_missing_after_a_while(world, target, ovn):
+    start(world, target, ovn, f"{QUICK};ovsdb", f"{QUICK};vswitchd")
+    ovn.freeze("ovsdb", "vswitchd")  # each is asked in a way of its own
     never(lambda: message(target), 1.5, "a report before its patience is over")
-    wait_message(target, f"probe '{daemon}'", "no answer to", "within 1s", timeout_s=10)
-    ovn.thaw(daemon)
+    wait_message(target, "probe 'ovsdb'", "no answer to", "within 1s", "'vswitchd'", timeout_s=10)
+    ovn.thaw("ovsdb", "vswitchd")
     wait_renewed(target)
-
-
-def test_a_service_that_is_stopped_is_missing_after_a_while(world, target, ovn):
-    start(world, target, ovn, f"{QUICK};vswitchd")
     ovn.stop("vswitchd")
     never(lambda: message(target), 2, "a report before its patience is over")
     wait_message(target, "probe 'vswitchd'", "No such file", timeout_s=10)
@@ -128,6 +123,14 @@ def test_a_frozen_database_is_seen_although_its_clients_say_connected(world, tar
     wait_renewed(target)
 
 
+def test_a_stuck_northd_stops_the_beat(world, target, ovn, beat):
+    start(world, target, ovn, f"{QUICK};ovnkube")
+    ovn.freeze("ovn-northd")
+    wait_message(target, "probe 'ovnkube'", "has not changed for 4s", timeout_s=15)
+    ovn.thaw("ovn-northd")
+    wait_renewed(target)
+
+
 def test_a_bridge_that_is_gone_is_named(world, target, ovn):
     ovn.vsctl("add-br", "br-ex")
     start(world, target, ovn, f"{QUICK};vswitchd:br-ex", f"{QUICK};vswitchd")
@@ -137,17 +140,9 @@ def test_a_bridge_that_is_gone_is_named(world, target, ovn):
     assert "'vswitchd'" not in seen
 
 
-def test_a_stuck_northd_stops_the_beat(world, target, ovn, beat):
-    start(world, target, ovn, f"{QUICK};ovnkube")
-    ovn.freeze("ovn-northd")
-    wait_message(target, "probe 'ovnkube'", "has not changed for 4s", timeout_s=15)
-    ovn.thaw("ovn-northd")
-    wait_renewed(target)
-
-
 def test_a_first_boot_holds_the_lease_back_until_all_services_answer(world, target, ovn, beat):
     ovn.stop(*DAEMONS[1:])
-    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    target.new_lease()
     world.dpu(probe=[f"{QUICK};ovn-kubernetes"], ovs_rundir=ovn.run_dir)
     never(lambda: target.lease()["spec"].get("renewTime"), 1.5, "a renewal")
     ovn.start(*DAEMONS[1:])
@@ -231,13 +226,13 @@ def test_seconds_of_real_work_are_no_alarm_with_the_patience_that_is_shipped(
         ):
             ovn.ask(daemon, command)
             ovn.ask(daemon, "version")  # it has done that
-        for daemon in ("ovn-controller", "ovn-sb", "vswitchd"):
-            ovn.freeze(daemon)
-            time.sleep(3)
-            ovn.thaw(daemon)
+        ovn.freeze(*frozen)
+        time.sleep(3)
+        ovn.thaw(*frozen)
 
+    frozen = ("ovn-controller", "ovn-sb", "vswitchd")
     assert not reports(target, work)
-    for daemon in ("ovn-controller", "ovn-sb", "vswitchd"):
+    for daemon in frozen:
         unheard = dpu.lines(level="debug", msg=f"probe '{daemon}': silent")
         assert len(unheard) >= 3, f"nobody missed {daemon}: the test proves nothing"
 
@@ -295,7 +290,7 @@ def send_a_byte_at_a_time(client):
 @pytest.mark.parametrize("behave", [send_a_gigabyte, send_a_byte_at_a_time])
 def test_a_hostile_socket_neither_stalls_nor_grows_the_agent(world, target, tmp_path, behave):
     hostile = Hostile(tmp_path, behave)
-    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    target.new_lease()
     settings = "interval=100ms,timeout=300ms,refused=0,silent=0,wrong=0"
     dpu = world.dpu(probe=[f"{settings};ovsdb"], ovs_rundir=tmp_path)
     wait_message(target, "probe 'ovsdb'")
@@ -318,7 +313,7 @@ def test_a_socket_that_may_not_be_opened_is_an_error_with_a_remedy(world, target
     """Root without its capabilities, as in a pod; the socket is somebody else's, as on RHEL."""
     os.chown(ovn.path("db.sock"), 1, 1)
     os.chmod(ovn.path("db.sock"), 0o750)
-    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    target.new_lease()
     words = world.flags("dpu", probe=[f"{QUICK};ovsdb"], ovs_rundir=ovn.run_dir)
     dpu = world.start("dpu-agent", words, wrapper=["setpriv", "--bounding-set=-all"])
     error = dpu.wait_log(SOON_S, level="error", msg="db.sock")

@@ -157,7 +157,7 @@ def test_a_failing_probe_flips_the_node_at_once_and_recovery_flips_it_back(world
 
 def test_a_certificate_of_nobody_we_know_is_no_answer(world, target, tmp_path):
     probe = HttpsProbe(str(tmp_path))
-    target.new_lease(holderIdentity="ovnkube-dpu-node", leaseDurationSeconds=2)
+    target.new_lease()
     world.dpu(probe=[probe.url], **QUICK)
     until(lambda: health(target) == "unhealthy", SOON_S, "the report")
     message = target.lease()["metadata"]["annotations"][HEALTH + "-message"]

@@ -10,7 +10,6 @@ from dpu_testing.kube import micro_time
 from dpu_testing.process import run
 from test_events import events, wait_event
 from test_http import Page
-from upstream import HOLDER
 from world import SOON_S
 
 BOOT_ID = "dpu.k8s.ovn.org/boot-id"
@@ -49,7 +48,7 @@ class Dpu(threading.Thread):
 
 @pytest.fixture
 def dpu(world, target):
-    target.new_lease(holderIdentity=HOLDER, leaseDurationSeconds=world.duration_s)
+    target.new_lease()
     with Dpu(world, target) as running:
         yield running
 

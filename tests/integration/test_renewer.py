@@ -8,7 +8,6 @@ import pytest
 from dpu_testing.wait import never, until
 from world import SOON_S
 
-HOLDER = "ovnkube-dpu-node"
 
 
 def stamp_of(target):
@@ -22,18 +21,13 @@ def wait_renewed(target, times=1, timeout_s=SOON_S):
         until(lambda b=before: stamp_of(target) not in (None, b), timeout_s, "a renewal")
 
 
-def new_lease(world, target, **spec):
-    spec = {"leaseDurationSeconds": world.duration_s, "holderIdentity": HOLDER, **spec}
-    return target.new_lease(**{k: v for k, v in spec.items() if v is not None})
-
-
 def puts(target, since_ns=0):
     return [e for e in target.standin.audit(user="dpu", verb="update") if e["bootNs"] > since_ns]
 
 
 @pytest.mark.standin_only
 def test_the_steady_state_is_one_put_per_interval_and_no_read(world, target):
-    new_lease(world, target)
+    target.new_lease()
     world.dpu()
     wait_renewed(target, 3)
     target.standin.count_anew()
@@ -50,7 +44,7 @@ def test_the_steady_state_is_one_put_per_interval_and_no_read(world, target):
 
 @pytest.mark.parametrize("odd", ["a\0b\x7f\x01\\\"", "\U0001f600" * 50_000], ids=["controls", "200 kB"])
 def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target, odd):
-    made = new_lease(world, target, leaseTransitions=4, strategy="OldestEmulationVersion")
+    made = target.new_lease(leaseTransitions=4, strategy="OldestEmulationVersion")
     notes = {"note": "mine", "example.com/odd": odd}
     old = {"dpu.k8s.ovn.org/health-message": "old"}
     target.put_lease(
@@ -77,7 +71,7 @@ def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target, odd):
 
 @pytest.mark.standin_only
 def test_a_conflict_costs_one_read(world, target):
-    new_lease(world, target)
+    target.new_lease()
     world.dpu()
     wait_renewed(target, 3)
     target.standin.count_anew()
@@ -135,7 +129,7 @@ def grace_s(interval_s):
 def test_after_a_black_hole_it_renews_within_the_grace_of_the_host(world, target):
     """Connections from before its end stay dead, also those made in between."""
     interval_s = 0.5
-    target.new_lease(leaseDurationSeconds=2, holderIdentity=HOLDER)
+    target.new_lease()
     world.dpu(dpu_node_lease_renew_interval="500ms", dpu_node_lease_duration=2)
     wait_renewed(target, 2)
     for outage in (3.1, 4.3, 5.7):
@@ -151,7 +145,7 @@ def test_after_a_black_hole_it_renews_within_the_grace_of_the_host(world, target
 
 
 def test_a_second_agent_on_the_same_lease_is_noticed(world, target):
-    new_lease(world, target)
+    target.new_lease()
     first = world.dpu()
     wait_renewed(target, 2)
     second = world.start("dpu-agent", world.flags("dpu"))

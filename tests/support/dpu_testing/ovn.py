@@ -91,11 +91,13 @@ class Ovn:
         for daemon in daemons:
             self.processes[daemon].kill()
 
-    def freeze(self, daemon):
-        self.processes[daemon].pause()
+    def freeze(self, *daemons):
+        for daemon in daemons:
+            self.processes[daemon].pause()
 
-    def thaw(self, daemon):
-        self.processes[daemon].resume()
+    def thaw(self, *daemons):
+        for daemon in daemons:
+            self.processes[daemon].resume()
 
     # What is asked of them.
 
