@@ -121,9 +121,10 @@ static int conf_check_type(struct cni_call *c, struct json_slice delegate,
         return cni_fail(c, invalid, "the delegate has no type");
     }
     if (type.len - QUOTES_BYTES >= DELEGATE_TYPE_BYTES) {
-        return cni_fail(c, invalid,
-                        "the delegate's type is of %zu bytes, the name of a program has at most %d",
-                        type.len - QUOTES_BYTES, DELEGATE_TYPE_BYTES - 1);
+        return cni_fail(
+            c, invalid,
+            "the delegate's type has %zu bytes, but the name of a program has at most %d",
+            type.len - QUOTES_BYTES, DELEGATE_TYPE_BYTES - 1);
     }
     if (!json_scan_text(type, out_type, DELEGATE_TYPE_BYTES) || strchr(out_type, '/') ||
         text_equal(out_type, ".") || text_equal(out_type, "..")) {
@@ -161,7 +162,7 @@ static int delegate_conf_make(struct cni_call *c, struct json_slice delegate, st
 {
     struct err e = ERR_INIT;
     if (conf_merge(c->object, delegate, out, &e) != 0) {
-        return cni_fail(c, CNI_IO_FAILURE, "making the delegate's configuration: %s", e.msg);
+        return cni_fail(c, CNI_IO_FAILURE, "writing the delegate's configuration: %s", e.msg);
     }
     struct json_slice made = {.at = buf_text(out), .len = out->len};
     return conf_check_type(c, made, out_type);
@@ -185,8 +186,8 @@ static int take_plugins(struct cni_call *c, struct json_slice object, const char
     c->plugin_count = is_list ? json_scan_count(plugins) : plugins.len == 0;
     if (c->plugin_count == 0 || (c->plugin_count > 1 && c->verb != CNI_DEL)) {
         return cni_fail(c, CNI_INVALID_CONFIG,
-                        "%s lists %zu plugins: exactly one can be wrapped, put dpu-gate first in "
-                        "the list instead",
+                        "%s lists %zu plugins, but dpu-gate wraps exactly one: put dpu-gate first "
+                        "in the list instead",
                         name, c->plugin_count);
     }
     for (size_t i = 0; i < c->plugin_count; i++) {
@@ -217,7 +218,7 @@ static int take_file(struct cni_call *c)
     rc = json_scan_check(buf_text(&c->delegate_file), c->delegate_file.len, &object, &e);
     if (rc != 0 || json_scan_kind(object) != JSON_KIND_OBJECT) {
         return cni_fail(c, CNI_DECODING_FAILURE, "%s: %s", name,
-                        rc == 0 ? "it is not an object" : e.msg);
+                        rc == 0 ? "it is not a JSON object" : e.msg);
     }
     return take_plugins(c, object, name);
 }
@@ -584,7 +585,7 @@ static int ask_whole(struct cni_call *c, struct delegate_question *q)
     }
     if (q->len == sizeof(q->text)) {
         return cni_fail(c, CNI_IO_FAILURE,
-                        "the delegate '%s' answered %s with %zu bytes or more: less are taken",
+                        "the delegate '%s' answered %s with %zu bytes or more, which is too long",
                         q->file, q->verb, q->len);
     }
     if (check_end(c, q) != 0) {

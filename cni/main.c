@@ -31,13 +31,13 @@ static int run_by_hand(const char *argument)
     bool is_known = text_equal(argument, "--help");
     if (!is_known) {
         (void)fprintf(stderr,
-                      "dpu-gate: unknown argument '%s': a container runtime runs it, with "
+                      "dpu-gate: unknown argument '%s': container runtimes run dpu-gate, with "
                       "CNI_COMMAND in the environment\n",
                       argument);
     }
     (void)fprintf(stderr,
-                  "dpu-gate %s: lets CNI go on only while the DPU behind this node is ready\n"
-                  "CNI protocol versions supported: " CNI_VERSIONS(", ") "\n",
+                  "dpu-gate %s: runs the CNI plugin only while the DPU of this node is ready\nCNI "
+                  "protocol versions supported: " CNI_VERSIONS(", ") "\n",
                   DPU_VERSION); /* nobody is left to tell if this fails */
     return is_known ? EXIT_SUCCESS : EXIT_USAGE;
 }

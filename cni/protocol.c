@@ -317,7 +317,7 @@ int conf_read(struct cni_call *c, int fd)
     enum json_kind kind = rc == 0 ? json_scan_kind(c->object) : JSON_KIND_ABSENT;
     if (kind != JSON_KIND_OBJECT && kind != JSON_KIND_NULL) {
         return cni_fail(c, CNI_DECODING_FAILURE, "error unmarshall network config: %s",
-                        rc == 0 ? "it is not an object" : e.msg);
+                        rc == 0 ? "it is not a JSON object" : e.msg);
     }
     text_format(c->version, sizeof(c->version), "%s", CNI_VERSION_DEFAULT);
     return check_name(c);
@@ -401,7 +401,7 @@ static int read_path(struct cni_call *c, const char *name, char out[static PATH_
         return 0;
     }
     if (json_scan_kind(value) == JSON_KIND_TEXT && value.len - QUOTES_BYTES >= PATH_MAX) {
-        return cni_fail(c, CNI_INVALID_CONFIG, "%s is of %zu bytes, a path has at most %d", name,
+        return cni_fail(c, CNI_INVALID_CONFIG, "%s has %zu bytes, but a path has at most %d", name,
                         value.len - QUOTES_BYTES, PATH_MAX - 1);
     }
     if (!json_scan_text(value, path, PATH_MAX) || path[0] != '/') {

@@ -59,12 +59,12 @@ static void note_skew(struct lease_writer *w, const struct kube_response *respon
     if (news) {
         text_from_duration(size_ns / NS_PER_SEC * NS_PER_SEC, span, sizeof(span));
         log_warn(MOD,
-                 "our clock is %s %s that of the API server: the heartbeat does not mind, but "
-                 "certificates and tokens may",
+                 "this machine's clock is %s %s the API server's: heartbeats do not depend on it, "
+                 "but certificates and tokens do",
                  span, skew_ns > 0 ? "ahead of" : "behind");
         w->skew_ns = skew_ns;
     } else if (w->skewed && !skewed) {
-        log_info(MOD, "our clock agrees with that of the API server again");
+        log_info(MOD, "this machine's clock agrees with the API server's again");
     }
     w->skewed = skewed;
 }
@@ -86,8 +86,8 @@ static int check_renewed(const struct lease_writer *w, const struct lease_view *
         return 0;
     }
     return err_set(e, ERR_PARSE,
-                   "the API server took '%s' and answers with renewTime '%s' (an admission "
-                   "webhook?)",
+                   "the agent wrote renewTime '%s', but the API server stored '%s': check "
+                   "admission webhooks on leases",
                    w->sent_stamp, view->renew_stamp);
 }
 
@@ -98,7 +98,7 @@ static int adopt_answer(struct lease_writer *w, const struct kube_response *resp
                         struct lease_view *view, struct err *e)
 {
     if (!response->body) {
-        return err_set(e, ERR_PARSE, "the answer holds no lease");
+        return err_set(e, ERR_PARSE, "the answer is not a lease");
     }
     int rc = lease_read(response->body, view, e);
     if (rc != 0) {
@@ -250,7 +250,7 @@ static void on_node(void *user, const struct kube_response *response)
     }
     if (response->code == 0) {
         failed.code = ERR_PARSE;
-        text_format(failed.message, sizeof(failed.message), "the answer shows no Node with a UID");
+        text_format(failed.message, sizeof(failed.message), "the answer is not a Node with a UID");
     }
     on_answer(w, &failed);
 }

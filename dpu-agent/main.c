@@ -121,7 +121,7 @@ static void make_writer(struct agent *a)
     text_format(renewer.holder, sizeof(renewer.holder), "%s", c->holder_identity);
     text_format(renewer.node_name, sizeof(renewer.node_name), "%s", c->node_name);
     if (clock_boot_id(renewer.boot_id, &e) != 0) {
-        log_warn(MOD, "%s, continuing: a reboot of this DPU will not be told as one", e.msg);
+        log_warn(MOD, "%s, continuing: the host will not detect reboots of this DPU", e.msg);
     }
     /* Fails only on kernels before 3.17; any seed does, as long as agents differ. */
     if (getrandom(&renewer.seed, sizeof(renewer.seed), GRND_NONBLOCK) !=
@@ -164,7 +164,7 @@ static void complain_of_name(struct agent *a, const char *why)
         tell_status(a, "waiting for the node's name: %s", why);
     }
     (void)log_limited(&a->complaints, LOG_UNKNOWN_NS, LOG_WARN, "node", "%s: %s",
-                      a->writer ? "the node's name may be old"
+                      a->writer ? "the node's name may be outdated"
                                 : "waiting for the name of the node that this DPU serves",
                       why);
 }
@@ -179,8 +179,8 @@ static void follow_name(struct agent *a, const char *name)
         return;
     }
     if (a->writer) {
-        log_warn(MOD, "the node's name has changed from '%s': leaving lease '%s/%s'", c->node_name,
-                 c->lease_namespace, c->lease_name);
+        log_warn(MOD, "the node's name was '%s' and has changed: no longer renewing lease '%s/%s'",
+                 c->node_name, c->lease_namespace, c->lease_name);
     }
     if (agent_options_set_node(c, name, NODE_NAME_SOURCE, &e) != 0) {
         complain_of_name(a, e.msg);
@@ -219,8 +219,10 @@ static void on_name(void *user, const struct probe_result *result)
 static const char *no_probe(const struct agent *a)
 {
     return a->config.heartbeat == DPU_HEARTBEAT_COMPANION
-               ? "no probe is configured: as a companion this agent proves nothing"
-               : "no probe is configured: this heartbeat proves only that dpu-agent runs";
+               ? "no probe is configured, so this companion reports nothing: set "
+                 "--probe=ovn-kubernetes"
+               : "no probe is configured, so this heartbeat proves only that dpu-agent runs: set "
+                 "--probe=ovn-kubernetes";
 }
 
 static const struct lease_writer_stats *lease_stats(const struct agent *a)
@@ -247,7 +249,8 @@ static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     const struct lease_writer *writer = a->writer;
     bool works = !writer || lease_writer_makes_progress(writer, clock_mono_now());
     return agent_page_answer(words, works, "%s",
-                             works ? "" : "the lease is no longer renewed: a wake-up is overdue");
+                             works ? ""
+                                   : "the agent no longer renews the lease: a wake-up is overdue");
 }
 
 static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
@@ -259,19 +262,21 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
         return agent_page_answer(words, true, "the health check is disabled");
     }
     if (!lease) {
-        return agent_page_answer(words, false, "the node's name is not known: %.300s", a->awaited);
+        return agent_page_answer(words, false, "the agent does not know the node's name: %.300s",
+                                 a->awaited);
     }
     if (v->state == PROBE_UNHEALTHY) {
-        return agent_page_answer(words, true, "the DPU is unhealthy, which its lease says: %.300s",
-                                 v->message);
+        return agent_page_answer(
+            words, true, "the DPU is unhealthy, and the agent reports that on the lease: %.300s",
+            v->message);
     }
     if (lease->renewals == 0) {
         return agent_page_answer(words, false,
-                                 "the lease has not been renewed yet; the log says why");
+                                 "the agent has not renewed the lease yet; its log says why");
     }
     int64_t age_ns = mono_since(clock_mono_now(), lease->renewed_at);
     return agent_page_answer(words, age_ns < a->config.agent.lease_duration_ns,
-                             "the lease was renewed %.1f s ago",
+                             "the agent renewed the lease %.1f s ago",
                              (double)age_ns / (double)NS_PER_SEC);
 }
 
@@ -281,10 +286,10 @@ static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     const struct agent *a = user;
     const struct probe_state *v = probe_set_state(a->probes);
     if (a->config.agent.disabled_by) {
-        return agent_page_answer(words, true, "the health check is disabled: nothing is asked");
+        return agent_page_answer(words, true, "the health check is disabled: no probe runs");
     }
     if (v->state == PROBE_HEALTH_UNKNOWN) {
-        return agent_page_answer(words, false, "not every probe has an answer yet");
+        return agent_page_answer(words, false, "some probes have no result yet");
     }
     if (v->state == PROBE_UNHEALTHY) {
         return agent_page_answer(words, false, "%s", v->message);
@@ -427,9 +432,10 @@ static void begin(struct agent *a)
 {
     agent_options_log(&a->config.agent);
     if (a->config.agent.disabled_by) {
-        log_info(MOD,
-                 "the health check is disabled (%s is 0): no lease is renewed and no probe is run",
-                 a->config.agent.disabled_by);
+        log_info(
+            MOD,
+            "the health check is disabled (%s is 0): the agent renews no lease and runs no probe",
+            a->config.agent.disabled_by);
         tell_status(a, "health check disabled");
         return;
     }

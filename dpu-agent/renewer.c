@@ -66,51 +66,42 @@ static const struct {
     bool repeats; /* then at most once per LOG_AGAIN_NS */
 } note_kinds[RENEWER_NOTE_KINDS] = {
     [RENEWER_NOTE_RENEWING] = {.level = LOG_INFO,
-     .text = "renewing lease {lease} as '{holder}' every {interval}; it lasts {duration}",
-     .as_companion = "lease {lease} is renewed by another as '{holder}', and lasts {duration}: "
-                     "adding what our probes say"},
+     .text = "renewing lease {lease} as '{holder}' every {interval}; a renewal is valid for {duration}",
+     .as_companion = "another program renews lease {lease} as '{holder}', each time for {duration}: this companion adds the probes' results"},
     [RENEWER_NOTE_NOT_RENEWED] = {.level = LOG_WARN, .repeats = true,
-     .text = "nobody renews lease {lease}, for {renewed}: as a companion we do not; is "
-             "ovn-kubernetes' own health check on here, and ovnkube alive? (heartbeat=own renews "
-             "it)"},
+     .text = "nobody has renewed lease {lease} for {renewed}, and a companion does not: check that ovnkube runs with its health check on, or set heartbeat=own"},
     [RENEWER_NOTE_MISSING] = {.level = LOG_WARN, .repeats = true,
-     .text = "lease {lease} does not exist: the host side has not created it; is dpu-host-agent "
-             "running there, with this node name and namespace? waiting for it"},
+     .text = "lease {lease} does not exist, because the host has not created it: check that dpu-host-agent runs there with this node name and namespace; waiting for the lease"},
     [RENEWER_NOTE_CREATED] = {.level = LOG_WARN,
-     .text = "created lease {lease}, which was missing for {missing}: no host side made it"},
+     .text = "created lease {lease}, which was missing for {missing}: no host created it"},
     [RENEWER_NOTE_NOT_CREATED] = {.level = LOG_INFO,
-     .text = "lease {lease} cannot be made by us either: {why}; waiting for the host side "
-             "(rbac/dpu-create gives the right to make it, where that runs no dpu-host-agent)"},
+     .text = "this agent cannot create lease {lease} either: {why}; waiting for the host. If the host runs no dpu-host-agent, apply rbac/dpu-create"},
     [RENEWER_NOTE_FAILED] = {.level = LOG_WARN, .repeats = true,
      .text = "{doing} lease {lease} failed: {why}{hint}, will retry; last renewed {last}{ago}"},
     [RENEWER_NOTE_RECOVERED] = {.level = LOG_INFO,
-     .text = "lease {lease} can be reached again after {failing}"},
+     .text = "requests for lease {lease} succeed again after {failing}"},
     [RENEWER_NOTE_FOREIGN] = {.level = LOG_ERROR, .repeats = true,
-     .text = "lease {lease} is held by '{other}' and not by '{holder}': not renewing it"},
+     .text = "lease {lease} is held by '{other}', not by '{holder}': not renewing it"},
     [RENEWER_NOTE_OURS_AGAIN] = {.level = LOG_INFO,
      .text = "lease {lease} is no longer held by another"},
     [RENEWER_NOTE_SECOND_AGENT] = {.level = LOG_WARN,
-     .text = "somebody else renews lease {lease} as '{holder}', too (renewTime '{stamp}' is not "
-             "ours): right if it is ovn-kubernetes' own health check on this DPU; wrong if it is "
-             "an old agent, or another DPU with the same node name"},
+     .text = "another program also renews lease {lease} as '{holder}' (with renewTime '{stamp}'). That is right if it is ovn-kubernetes' own health check on this DPU, and wrong if it is an old agent or another DPU with the same node name"},
     [RENEWER_NOTE_RECREATED] = {.level = LOG_INFO,
-     .text = "lease {lease} was created anew, uid '{uid}'"},
+     .text = "lease {lease} was recreated, uid '{uid}'"},
     [RENEWER_NOTE_MISMATCH] = {.level = LOG_WARN,
-     .text = "configuration mismatch: lease {lease} lasts {duration}, but this agent renews it "
-             "only every {interval}; compare dpu-node-lease-renew-interval and "
-             "dpu-node-lease-duration of both sides"},
+     .text = "configuration mismatch: a renewal of lease {lease} is valid for {duration}, but this agent renews it only every {interval}: set dpu-node-lease-renew-interval and dpu-node-lease-duration alike on both sides"},
     [RENEWER_NOTE_UNHEALTHY] = {.level = LOG_WARN,
      .text = "DPU is unhealthy, not renewing its lease: {message}",
      .as_companion = "DPU is unhealthy, reporting it on its lease: {message}"},
     [RENEWER_NOTE_HEALTHY] = {.level = LOG_INFO,
      .text = "all probes pass, renewing the lease again",
-     .as_companion = "all probes pass, taking the report back"},
+     .as_companion = "all probes pass, removing the report"},
     [RENEWER_NOTE_LATE] = {.level = LOG_WARN, .repeats = true,
-     .text = "a renewal is {late} late: this machine was suspended, stopped or starved"},
+     .text = "a renewal is {late} late: this machine was suspended, stopped or overloaded"},
     [RENEWER_NOTE_SHUTDOWN] = {.level = LOG_INFO,
      .text = "announced the shutdown on lease {lease}"},
     [RENEWER_NOTE_UNANNOUNCED] = {.level = LOG_WARN,
-     .text = "stopping unannounced: lease {lease} could not be written{: }{said}"},
+     .text = "stopping without announcement: could not write lease {lease}{: }{said}"},
 };
 /* clang-format on */
 
@@ -121,12 +112,12 @@ static const char *refusal_hint(const struct renewer *r, int http_status)
     switch (http_status) {
     case HTTP_BAD_REQUEST:
     case HTTP_UNPROCESSABLE:
-        return ": the API server finds the lease invalid as we write it";
+        return ": the API server rejects the lease as invalid";
     case HTTP_UNAUTHORIZED:
-        return ": it does not know us (token or client certificate expired?)";
+        return ": renew the token or client certificate, which may have expired";
     case HTTP_FORBIDDEN:
-        return is_read ? ": our identity needs the verb 'get' on leases.coordination.k8s.io"
-                       : ": our identity needs the verb 'update' on leases.coordination.k8s.io";
+        return is_read ? ": this identity needs the verb 'get' on leases.coordination.k8s.io"
+                       : ": this identity needs the verb 'update' on leases.coordination.k8s.io";
     default:
         return "";
     }
@@ -762,7 +753,7 @@ static void handle_answer(struct renewer *r, const struct step *s)
     }
     if (created) {
         wrong.code = ERR_CONFLICT;
-        wrong.message = "the lease was gone, and the write created it anew";
+        wrong.message = "the lease was gone, and the write recreated it";
     } else if (s->event->code == 0 && !is_asked_lease(r, s->event->lease)) {
         wrong.code = ERR_PARSE;
         wrong.message = "the answer shows another lease";

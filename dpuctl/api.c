@@ -28,11 +28,11 @@ static int load_kubectls(const char *context, struct kube_conf *out, struct err 
     struct err own = ERR_INIT;
     text_format(path, sizeof(path), "%s/.kube/config", home ? home : "");
     if (access(path, F_OK) != 0) {
-        return err_set(e, ERR_NOTFOUND, "no kubeconfig at hand");
+        return err_set(e, ERR_NOTFOUND, "there is no kubeconfig");
     }
     if (kube_conf_load(path, context, out, &own) != 0) {
-        return err_set(e, ERR_NOTFOUND, "no kubeconfig at hand; kubectl's is of no use here: %s",
-                       own.msg);
+        return err_set(e, ERR_NOTFOUND,
+                       "there is no kubeconfig, and dpuctl cannot use kubectl's: %s", own.msg);
     }
     return 0;
 }
@@ -61,7 +61,7 @@ int api_open(const struct admin_config *config, struct api **out, struct err *e)
     if (rc == 0) {
         api->loop = ev_loop_new(EVFLAG_AUTO);
         rc = api->loop ? kube_client_new(api->loop, &conf, &api->client, e) /* takes it */
-                       : err_set(e, ERR_IO, "making an event loop");
+                       : err_set(e, ERR_IO, "creating an event loop");
     }
     if (rc != 0) {
         api_close(api);
@@ -86,7 +86,7 @@ void api_close(struct api *api)
 const char *api_hint(const struct admin_config *config, int rc)
 {
     bool is_none = rc == ERR_NOTFOUND && text_is_empty(config->agent.kubeconfig);
-    return is_none ? ": give --kubeconfig=FILE" : "";
+    return is_none ? ": set --kubeconfig=FILE" : "";
 }
 
 static void end_request(struct api_request *r, int code, const char *message)

@@ -26,15 +26,16 @@
 #define PAGE "'{record.file}': "
 
 static const struct check_row of_user[] = {
-    {"user", CHECK_SKIP, "!here.isRoot", "not root: some of the files below may not be readable",
-     "run it as root"},
+    {"user", CHECK_SKIP, "!here.isRoot",
+     "dpuctl does not run as root, so it may not be able to read some files below",
+     "run dpuctl as root"},
 };
 
 static const struct check_row of_no_record[] = {
     {"record", CHECK_FAIL, "gate.reason=RecordMissing", PAGE "{record.problem}", "{here.advice}"},
     {"record", CHECK_FAIL, "!gate.reason=RecordMissing", PAGE "{record.problem}",
-     "remove the file: dpu-host-agent writes it again"},
-    {"agent", CHECK_SKIP, "", "without a record nothing shows whether it runs", ""},
+     "remove the file; dpu-host-agent writes a new one"},
+    {"agent", CHECK_SKIP, "", "without a record, dpuctl cannot tell whether it runs", ""},
 };
 
 static const struct check_row of_record[] = {
@@ -45,26 +46,27 @@ static const struct check_row of_record[] = {
      "it says Ready ({gate.reason}): {record.message}", ""},
     {"record", CHECK_WARN, "gate.admitsPods !gate.note !answer=Ready",
      "it says Unknown ({gate.reason}): {record.message}", "{here.reasonAdvice}"},
-    {"record", CHECK_WARN, "here.isOnDisk", PAGE "it is on a disk, and a full disk stops the agent",
+    {"record", CHECK_WARN, "here.isOnDisk",
+     PAGE "it is on a disk; a full disk would stop the agent",
      "put --readiness-file on a tmpfs, such as /run"},
     {"record", CHECK_WARN, "here.isOfOtherNode",
-     "it is of node '{record.node}', but dpuctl looks at '{node}'",
+     "it is about node '{record.node}', but dpuctl looks at '{node}'",
      "give the same --node-name to dpuctl and dpu-host-agent"},
     /* The times of a record of another boot are of another clock. */
     {"agent", CHECK_FAIL, "gate.reason=RecordInvalid",
-     "dpu-host-agent has not written the record since this host started", "{here.advice}"},
+     "dpu-host-agent has not written the record since this host booted", "{here.advice}"},
     {"agent", CHECK_FAIL, "!gate.reason=RecordInvalid !record.writerSeconds>0",
      "dpu-host-agent (pid {record.writerPid}) is overdue for {record.writerSeconds}",
      "{here.advice}"},
     {"agent", CHECK_PASS, "!gate.reason=RecordInvalid record.writerSeconds>0",
-     "dpu-host-agent (pid {record.writerPid}) keeps the record", ""},
+     "dpu-host-agent (pid {record.writerPid}) writes the record", ""},
 };
 
 /* A probe that fails is in the verdict. */
 static const struct check_row of_host_probe[] = {
     {"record", CHECK_WARN, "says=none",
-     "the host's probe '{probe}' has not passed since this host started, so it proves nothing",
-     "check how it is written; dpu-host-agent's log shows its answers"},
+     "the host probe '{probe}' has not passed since this host booted, so its failures do not count",
+     "check the probe's text; dpu-host-agent's log shows its results"},
 };
 
 void check_record(struct doctor *d)
@@ -98,8 +100,8 @@ void check_record(struct doctor *d)
 
 #define INSTALL "dpu-host-agent install-cni"
 #define MULTUS_MEND                                                                                \
-    "put dpu-gate in front of Multus, or give Multus its text as a delegate: docs/cni.md"
-#define LOOK_AT_OVN "look at ovnkube-node's pod"
+    "put dpu-gate before Multus, or copy the conflist's text into Multus's delegates: docs/cni.md"
+#define LOOK_AT_OVN "check ovnkube-node's Pod"
 
 enum { PROGRAM_PATH_BYTES = 2 * PATH_MAX };
 
@@ -121,7 +123,7 @@ static bool check_program(struct doctor *d, const char *type, const char *mend,
     admin_path(&d->config, d->config.cni_bin_dir, dir, sizeof(dir));
     text_format(path, PROGRAM_PATH_BYTES, "%s/%s", dir, type);
     if (strchr(type, '/') || !is_program(path)) {
-        check_add(d, CHECK_FAIL, "CNI", mend, "'%s' is no program", path);
+        check_add(d, CHECK_FAIL, "CNI", mend, "'%s' is not an executable program", path);
         return false;
     }
     return true;
@@ -170,10 +172,10 @@ static const struct check_row of_source[] = {
     {"CNI", CHECK_FAIL, "problem", "'{path}': {problem}", WRITES_IT},
     {"CNI", CHECK_FAIL, "!problem isGated", "'{path}', behind dpu-gate, is dpu-gate itself",
      INSTALL " with the --cni-source of the node's own plugin"},
-    {"CNI", CHECK_FAIL, "!problem count>1", "'{path}' lists {count} plugins: dpu-gate calls one",
-     INSTALL ": it chains a list"},
+    {"CNI", CHECK_FAIL, "!problem count>1",
+     "'{path}' lists {count} plugins, but dpu-gate calls one", INSTALL ", which chains the list"},
     {"CNI", CHECK_FAIL, "!problem isOfOtherNetwork",
-     "'{path}' is of network '{network}', but dpu-gate of '{gateNetwork}'", INSTALL},
+     "'{path}' names network '{network}', but dpu-gate's file names '{gateNetwork}'", INSTALL},
 };
 
 static void check_source(struct doctor *d, const json_t *gate)
@@ -203,8 +205,10 @@ static void check_source(struct doctor *d, const json_t *gate)
 
 static const struct check_row of_gate[] = {
     {"CNI", CHECK_WARN, "!speaksStatus",
-     "{file} declares no cniVersion 1.1.0: no runtime calls STATUS, so only ADD is gated", INSTALL},
-    {"CNI", CHECK_FAIL, "readsOther", "dpu-gate reads '{readsOther}', the agent writes '{record}'",
+     "{file} does not declare cniVersion 1.1.0, so no runtime calls STATUS, and only ADD is gated",
+     INSTALL},
+    {"CNI", CHECK_FAIL, "readsOther",
+     "dpu-gate reads '{readsOther}', but the agent writes '{record}'",
      INSTALL " with the agent's --readiness-file"},
     {"CNI", CHECK_FAIL, "!delegateConf !delegateType", "{file}: dpu-gate has no plugin to call",
      INSTALL},
@@ -235,17 +239,17 @@ static void check_gate(struct doctor *d, json_t *gate)
 /* ---- CNI: which comes first ------------------------------------------------------------------ */
 
 static const struct check_row of_multus[] = {
-    {"CNI", CHECK_FAIL, "other", "Multus ({file}) comes first and calls {other}, past dpu-gate",
-     MULTUS_MEND},
+    {"CNI", CHECK_FAIL, "other",
+     "Multus ({file}) comes first and calls {other} instead of dpu-gate", MULTUS_MEND},
     {"CNI", CHECK_FAIL, "!other isListNamed",
      "Multus ({file}) names the list '{clusterNetwork}', so dpu-gate gets no plugin to call",
      MULTUS_MEND},
     {"CNI", CHECK_WARN, "!other !isListNamed !speaksStatus",
-     "Multus ({file}) comes first without cniVersion 1.1.0: STATUS does not get through it",
+     "Multus ({file}) comes first without cniVersion 1.1.0, so it does not pass STATUS on",
      "set \"cniVersion\": \"1.1.0\" in Multus's configuration"},
     {"CNI", CHECK_WARN, "!other !isListNamed speaksStatus",
      "Multus ({file}) comes first and calls {calls}",
-     "run Multus 4.2.4 (thin), 4.3.0 (thick) or newer: older ones do not pass STATUS on"},
+     "use Multus 4.2.4 (thin), 4.3.0 (thick) or newer: older versions do not pass STATUS on"},
 };
 
 /* By its text, or by its name where the text says nothing. */
@@ -286,7 +290,7 @@ static void check_multus(struct doctor *d, json_t *multus)
                    network ? json_sprintf("its cluster network %s", network)
                    : print_holds(multus, "firstDelegate")
                        ? json_incref(json_object_get(multus, "firstDelegate"))
-                       : json_string("what its file does not say"));
+                       : json_string("a plugin that its file does not name"));
     check_rows(d, multus, of_multus, ARRAY_LEN(of_multus));
 }
 
@@ -295,8 +299,8 @@ static void check_multus(struct doctor *d, json_t *multus)
 static bool check_files(struct doctor *d)
 {
     static const struct check_row of_more[] = {{"CNI", CHECK_WARN, "more",
-                                                "{more} more files were not looked at",
-                                                "remove what is not in use"}};
+                                                "{more} more files were not checked",
+                                                "remove the files that are not in use"}};
     const json_t *first = json_object_get(d->cni, "first");
     bool stops = strncmp(d->runtime_version, "containerd:", 11) == 0; /* before the first */
     bool may_read = true;
@@ -309,12 +313,13 @@ static bool check_files(struct doctor *d)
         stops = stops && entry != first;
         if (print_holds(entry, "isForbidden")) {
             may_read = false;
-            check_add(d, CHECK_SKIP, "CNI", "run it as root", "%s: %s", file, problem);
+            check_add(d, CHECK_SKIP, "CNI", "run dpuctl as root", "%s: %s", file, problem);
         } else if (problem) {
-            check_add(d, stops || is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
-                      is_ours(entry) ? INSTALL : "mend or remove that file", "%s: %s%s", file,
-                      problem,
-                      stops ? "; containerd takes no later one, so there is no network" : "");
+            check_add(
+                d, stops || is_ours(entry) ? CHECK_FAIL : CHECK_WARN, "CNI",
+                is_ours(entry) ? INSTALL : "repair or remove that file", "%s: %s%s", file, problem,
+                stops ? "; containerd uses none of the later files, so the node has no network"
+                      : "");
         }
     }
     check_rows(d, d->cni, of_more, ARRAY_LEN(of_more));
@@ -324,10 +329,11 @@ static bool check_files(struct doctor *d)
 static const struct check_row of_cni[] = {
     {"CNI", CHECK_WARN, "!gate first",
      "{first.file} comes first: dpu-gate is not installed, so Pods are always admitted", INSTALL},
-    {"CNI", CHECK_WARN, "!gate !first", "no runtime can use any configuration here", INSTALL},
+    {"CNI", CHECK_WARN, "!gate !first", "no file here is a configuration that a runtime can use",
+     INSTALL},
     {"CNI", CHECK_FAIL, "gate isGateBehind !first.isMultus",
-     "{first.file} sorts before {gate.file}: the runtime takes it, past dpu-gate",
-     "rename it, so that it sorts behind dpu-gate's"},
+     "{first.file} sorts before {gate.file}, so the runtime uses it and bypasses dpu-gate",
+     "rename it so that it sorts after dpu-gate's file"},
 };
 
 static const struct check_row of_whole_cni[] = {
@@ -343,8 +349,9 @@ void check_cni(struct doctor *d)
     json_t *gate = json_object_get(d->cni, "gate");
     size_t before = json_array_size(d->checks);
     if (print_holds(d->cni, "problem")) {
-        check_add(d, CHECK_FAIL, "CNI", "give --cni-conf-dir, or --root where the node is mounted",
-                  "%s", json_text_get(d->cni, "problem"));
+        check_add(d, CHECK_FAIL, "CNI",
+                  "set --cni-conf-dir, or --root to where the node's files are mounted", "%s",
+                  json_text_get(d->cni, "problem"));
         return;
     }
     if (!check_files(d)) {
@@ -372,25 +379,26 @@ void check_cni(struct doctor *d)
 static const struct check_row of_network[] = {
     {"network", CHECK_WARN, "network.problem",
      "the container runtime does not answer: {network.problem}",
-     "start it; if its socket is elsewhere, give --cri-socket=FILE"},
+     "start it; if its socket is elsewhere, set --cri-socket=FILE"},
     {"network", CHECK_FAIL, "!network.problem !network.isReady network.isByGate",
      "the container runtime reports no network: {network.message}",
-     "dpu-gate answers that: see the record and the lease above"},
+     "dpu-gate answers so: see the record and the lease above"},
     {"network", CHECK_FAIL, "!network.problem !network.isReady !network.isByGate",
      "the container runtime reports no network: {network.message}",
-     "another plugin answers that: see the CNI links above"},
+     "another plugin answers so: see the CNI links above"},
     {"network", CHECK_WARN, "network.isReady !gate.admitsPods",
      "the container runtime reports that the network is ready, although dpu-gate rejects Pods",
-     "see the runtime below: without STATUS the scheduler still sends Pods here"},
+     "see the runtime below: without STATUS, the scheduler still places Pods here"},
     {"network", CHECK_PASS, "network.isReady gate.admitsPods",
      "the container runtime reports that the network is ready", ""},
     {"pods", CHECK_SKIP, "pods.problem", "{pods.problem}", ""},
-    {"pods", CHECK_FAIL, "pods.lost", "{pods.lost} of {pods.count} pods have lost their network",
-     "run 'dpuctl pods'; delete them, or give dpu-host-agent --on-lost-network=restart"},
+    {"pods", CHECK_FAIL, "pods.lost", "{pods.lost} of {pods.count} Pods have lost their network",
+     "run 'dpuctl pods'; delete the Pods that it lists, or set --on-lost-network=restart of "
+     "dpu-host-agent"},
     {"pods", CHECK_WARN, "pods.unseen !pods.lost",
-     "{pods.unseen} of {pods.count} pods could not be inspected", "run 'dpuctl pods'"},
+     "{pods.unseen} of {pods.count} Pods could not be inspected", "run 'dpuctl pods'"},
     {"pods", CHECK_PASS, "pods !pods.problem !pods.unseen !pods.lost",
-     "none of {pods.count} pods has lost its network", ""},
+     "none of {pods.count} Pods has lost its network", ""},
 };
 
 /* In the words of the Node, which has it from the same call. */
@@ -467,11 +475,11 @@ static const struct habit of_kubelets[] = {
 enum { GRACE_UNSEEN, GRACE_UNSET, GRACE_SET };
 
 static const struct habit of_crio[] = {
-    [GRACE_UNSEEN] = {"1.36.3", CHECK_SKIP,
-                      "polls STATUS only with cni_status_grace_period, which is seen on the node",
-                      ""},
-    [GRACE_UNSET] = {"1.36.3", CHECK_WARN, "calls STATUS until it has once been ready" ADD_ALONE,
-                     "set cni_status_grace_period = \"5s\" in [crio.network], and restart it"},
+    [GRACE_UNSEEN] =
+        {"1.36.3", CHECK_SKIP,
+         "polls STATUS only with cni_status_grace_period: run dpuctl on the node to see that", ""},
+    [GRACE_UNSET] = {"1.36.3", CHECK_WARN, "calls STATUS only until it first succeeds" ADD_ALONE,
+                     "set cni_status_grace_period = \"5s\" in [crio.network], and restart CRI-O"},
     [GRACE_SET] = {"1.36.0", CHECK_PASS, "polls STATUS, and holds new Pods while it fails", ""},
     {"", CHECK_WARN, "calls STATUS only at its start" ADD_ALONE,
      "update CRI-O to 1.36.3 or newer and set cni_status_grace_period"},
@@ -585,8 +593,8 @@ static void check_directories(struct doctor *d)
             (strncmp(theirs, ours, len) == 0 && strspn(ours + len, "/") == strlen(ours + len))) {
             continue;
         }
-        text_format(mend, sizeof(mend), "give --%s=%s, here and to install-cni", places[i].option,
-                    theirs);
+        text_format(mend, sizeof(mend), "set --%s=%s for dpuctl and for install-cni",
+                    places[i].option, theirs);
         check_add(d, CHECK_WARN, "runtime", mend, "%s says %s = '%s', but dpuctl looked in '%s'",
                   places[i].file, places[i].key, theirs, ours);
     }
@@ -596,8 +604,8 @@ void check_runtime(struct doctor *d)
 {
     char grace[64];
     if (d->runtime_version[0] == '\0') {
-        check_add(d, CHECK_SKIP, "runtime", "give --kubeconfig: the Node's status names it",
-                  "nothing says which one runs here");
+        check_add(d, CHECK_SKIP, "runtime", "set --kubeconfig: the Node's status names the runtime",
+                  "dpuctl does not know which runtime runs here");
         return;
     }
     find_setting(&d->config, "/etc/crio/crio.conf", "cni_status_grace_period", grace,
@@ -608,11 +616,11 @@ void check_runtime(struct doctor *d)
 
 /* ---- the kubelet ----------------------------------------------------------------------------- */
 
-#define NEW_SOCKET "see dpu-host-agent's log: it makes a missing socket within 10 s"
+#define NEW_SOCKET "dpu-host-agent recreates a missing socket within 10 s, or its log says why not"
 
 static const struct check_row of_kubelet[] = {
     {"kubelet", CHECK_SKIP, "!kubelet.isThere", "there is no '{kubelet.directory}'",
-     "give --kubelet-root-dir if it is elsewhere"},
+     "set --kubelet-root-dir if it is elsewhere"},
     {"kubelet", CHECK_PASS, "kubelet.isThere !kubelet.sockets",
      "the DPU is not offered as a DRA device", ""},
     {"kubelet", CHECK_WARN, "kubelet.sockets kubelet.unheard",

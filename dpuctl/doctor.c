@@ -57,8 +57,8 @@ void check_rows(struct doctor *d, const json_t *doc, const struct check_row *row
 /* ---- the lease, and the DPU that renews it --------------------------------------------------- */
 
 #define LEASE    "{lease.namespace}/{lease.name}"
-#define REPAIRED "the host agent repairs that if it may update the lease"
-#define ALIKE    "give dpu-agent, dpu-host-agent and dpuctl the same --dpu-node-lease-"
+#define REPAIRED "dpu-host-agent repairs that if it may patch the lease"
+#define ALIKE    "set alike for dpu-agent, dpu-host-agent and dpuctl: --dpu-node-lease-"
 
 static const struct check_row of_lease[] = {
     {"lease", CHECK_SKIP, "lease.isForbidden", LEASE ": {lease.problem}", ""},
@@ -68,13 +68,13 @@ static const struct check_row of_lease[] = {
      LEASE ": {lease.problem}", ""},
     {"lease", CHECK_FAIL, "lease.found !lease.holderExpected",
      LEASE " is held by '{lease.holder}', not by '{here.holder}'",
-     "find out who that is: only renewals of --holder-identity count"},
+     "find out who that is: only renewals by --holder-identity count"},
     {"lease", CHECK_PASS, "lease.holderExpected",
-     LEASE " is held by {lease.holder}, for {lease.durationSeconds} s", ""},
+     LEASE " is held by {lease.holder}, each renewal for {lease.durationSeconds} s", ""},
     {"lease", CHECK_WARN, "lease.owner=other",
-     "it belongs to an earlier Node of that name, and is deleted with it", REPAIRED},
-    {"lease", CHECK_WARN, "lease.owner=none", "it does not belong to its Node, and outlives it",
-     REPAIRED},
+     "it belongs to an earlier Node of that name, so the API server deletes it", REPAIRED},
+    {"lease", CHECK_WARN, "lease.owner=none",
+     "its Node does not own it, so it stays when the Node is deleted", REPAIRED},
     {"lease", CHECK_FAIL, "lease.found !lease.durationSeconds", "it has no duration", REPAIRED},
     {"lease", CHECK_WARN, "lease.isTooShort",
      "it lasts {lease.durationSeconds} s, but dpuctl expects a renewal each {here.interval}",
@@ -84,30 +84,31 @@ static const struct check_row of_lease[] = {
      ALIKE "duration"},
     /* As ovn-kubernetes' own check does on the host at each of its starts. */
     {"lease", CHECK_WARN, "lease.isRenewedByHost",
-     "this host ('{here.host}') wrote its renewTime last: that is no sign of life of the DPU",
-     "turn off ovn-kubernetes' own health check on the host, or give the DPU a name of its own"},
+     "this host ('{here.host}') wrote its renewTime last, which is no renewal by the DPU",
+     "turn off ovn-kubernetes' own health check on the host, or give the DPU its own host name"},
     {"DPU", CHECK_FAIL, "lease.health=" NAMES_HEALTH_SHUTDOWN,
-     "it says on the lease that it shuts down: {lease.healthMessage}", "start the DPU again"},
+     "it announced its shutdown on the lease: {lease.healthMessage}", "start the DPU again"},
     {"DPU", CHECK_FAIL, "lease.health=" NAMES_HEALTH_UNHEALTHY,
-     "it says on the lease that it is unhealthy: {lease.healthMessage}",
-     "repair what its probes found: run 'journalctl -u dpu-agent' there"},
+     "it reports on the lease that it is unhealthy: {lease.healthMessage}",
+     "repair the service that the probe names; run 'journalctl -u dpu-agent' on the DPU"},
     {"DPU", CHECK_FAIL, "lease.found !lease.renewTime", "it has never renewed the lease",
-     "start dpu-agent there with this node's name and its kubeconfig (deploy/dpu-kubeconfig)"},
+     "start dpu-agent on the DPU with this node's name and the DPU's kubeconfig "
+     "(deploy/dpu-kubeconfig)"},
     {"DPU", CHECK_FAIL, "lease.age lease.isLate",
      "it renewed the lease {lease.age} ago; the lease lasts {lease.durationSeconds} s",
-     "look at the DPU: power, network, 'systemctl status dpu-agent' there"},
+     "check the DPU's power and network, and run 'systemctl status dpu-agent' there"},
     {"DPU", CHECK_PASS, "lease.age !lease.isLate",
      "it renewed the lease {lease.age} ago; the lease lasts {lease.durationSeconds} s", ""},
     {"DPU", CHECK_WARN, "lease.age !lease.isLate lease.isSlow",
      "it renewed the lease {lease.age} ago, but dpuctl expects a renewal each {here.interval}",
-     ALIKE "renew-interval; then look for retries in dpu-agent's log"},
+     ALIKE "renew-interval; then check dpu-agent's log for retries"},
     {"clocks", CHECK_WARN, "lease.clockSkew>5",
      "the DPU's clock is {lease.clockSkew} ahead of this host's", SET_CLOCK("DPU's")},
     {"clocks", CHECK_WARN, "lease.clockSkew<-5",
      "the DPU's clock is {lease.clockSkew} behind this host's", SET_CLOCK("DPU's")},
     {"DPU", CHECK_WARN, "lease.hasNoProbe",
-     "dpu-agent probes no service there: a renewal proves only that dpu-agent runs",
-     "set --probe=ovn-kubernetes there, or probes of your own"},
+     "dpu-agent has no probes, so a renewal proves only that dpu-agent runs",
+     "set --probe=ovn-kubernetes on the DPU, or your own probes"},
 };
 
 /* "other": the first Node among the owners is not this one; "none": there is none. */
@@ -219,26 +220,29 @@ static const struct right {
     const char *option; /* that needs it; "": the agent itself */
     const char *effect;
 } rights[] = {
-    {"get", LEASES, CHECK_FAIL, HOST_AGENT, "", "nothing can prove that the DPU is dead"},
-    {"create", LEASES, CHECK_FAIL, HOST_AGENT, "", "the lease cannot be created"},
+    {"get", LEASES, CHECK_FAIL, HOST_AGENT, "", "the host can never prove that the DPU is dead"},
+    {"create", LEASES, CHECK_FAIL, HOST_AGENT, "", "the host cannot create the lease"},
     {"list", LEASES, CHECK_WARN, HOST_AGENT, "",
-     "the lease is polled, later and at a higher price"},
+     "the host polls the lease: it sees changes later, with more requests"},
     {"watch", LEASES, CHECK_WARN, HOST_AGENT, "",
-     "the lease is polled, later and at a higher price"},
+     "the host polls the lease: it sees changes later, with more requests"},
     {"patch", LEASES, CHECK_WARN, HOST_AGENT, "",
-     "a changed lease is not repaired, and a DPU counts as dead while writes fail"},
-    {"get", "", "nodes", "", CHECK_FAIL, HOST_AGENT, "", "the lease cannot be tied to its Node"},
-    {"create", SLICES, CHECK_WARN, DRA, DRA_ON, "the DPU is no DRA device"},
-    {"get", SLICES, CHECK_WARN, DRA, DRA_ON, "a changed slice is not noticed"},
-    {"list", SLICES, CHECK_WARN, DRA, DRA_ON, "the DPU is no DRA device"},
-    {"watch", SLICES, CHECK_WARN, DRA, DRA_ON, "a removed slice is back a minute later"},
+     "the host cannot repair the lease, and reports a living DPU as dead while the API server "
+     "takes no writes"},
+    {"get", "", "nodes", "", CHECK_FAIL, HOST_AGENT, "",
+     "the host cannot make the Node the lease's owner"},
+    {"create", SLICES, CHECK_WARN, DRA, DRA_ON, "the DPU is not a DRA device"},
+    {"get", SLICES, CHECK_WARN, DRA, DRA_ON, "the host does not notice a changed slice"},
+    {"list", SLICES, CHECK_WARN, DRA, DRA_ON, "the DPU is not a DRA device"},
+    {"watch", SLICES, CHECK_WARN, DRA, DRA_ON,
+     "the host restores a removed slice only a minute later"},
     {"update", SLICES, CHECK_WARN, DRA, DRA_ON, "the scheduler does not learn that the DPU fails"},
-    {"get", CLAIMS, CHECK_WARN, DRA, DRA_ON, "claims of the DPU cannot be prepared"},
+    {"get", CLAIMS, CHECK_WARN, DRA, DRA_ON, "the host cannot prepare claims of the DPU"},
     {"create", EVENTS, "", CHECK_WARN, DRA, DRA_ON, "Pods that claim the DPU get no Events"},
     {"create", EVENTS, "default", CHECK_WARN, "host-agent-events", "events=on",
      "the Node gets no Events"},
-    {"create", EVENTS, "", CHECK_WARN, PODS, "cri-socket", "pods get no Events"},
-    {"list", "", "pods", "", CHECK_WARN, PODS, RESTART, "no pod is restarted"},
+    {"create", EVENTS, "", CHECK_WARN, PODS, "cri-socket", "Pods get no Events"},
+    {"list", "", "pods", "", CHECK_WARN, PODS, RESTART, "no Pod gets a new sandbox"},
     {"create", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver are never tainted"},
     {"get", RULES, CHECK_WARN, TAINTS, TAINT, "a changed DeviceTaintRule is not noticed"},
     {"list", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver are never tainted"},
@@ -319,8 +323,8 @@ static void ask_questions(struct doctor *d, struct api *api, struct questions *q
     api_wait(api);
 }
 
-#define GIVE_KUBECONFIG "give --kubeconfig: the agent's own shows its rights, too"
-#define RENEW           "renew the token or certificate; in a pod, the kubelet does"
+#define GIVE_KUBECONFIG "set --kubeconfig; with the agent's own, dpuctl also checks its rights"
+#define RENEW           "renew the token or certificate; the kubelet renews a Pod's token"
 
 static const struct check_row of_api[] = {
     {"API", CHECK_SKIP, "api.isNone", "{api.problem}", GIVE_KUBECONFIG},
@@ -332,14 +336,14 @@ static const struct check_row of_api[] = {
     {"API", CHECK_FAIL, "api.server !api.reached", "{api.server}: {api.problem}",
      "check the kubeconfig's address and CA; the route must not lead through the DPU's network"},
     {"API", CHECK_FAIL, "api.refusal", "{api.server} rejects dpuctl: {api.refusal}",
-     "renew the credential: it has expired or is revoked"},
+     "renew the credential: it has expired, or somebody revoked it"},
     {"API", CHECK_PASS, "api.isOpen api.user", "{api.server} answers user {api.user}", ""},
     {"API", CHECK_PASS, "api.isOpen !api.user", "{api.server} answers", ""},
     {"clocks", CHECK_WARN, "api.isOpen api.clockSkewSeconds>5",
      "the API server's clock is {api.clockSkewSeconds} ahead of this host's", SET_CLOCK("wrong")},
     {"clocks", CHECK_WARN, "api.isOpen api.clockSkewSeconds<-5",
      "the API server's clock is {api.clockSkewSeconds} behind this host's", SET_CLOCK("wrong")},
-    {"lease", CHECK_SKIP, "!api.isOpen", "it cannot be read without the API server", ""},
+    {"lease", CHECK_SKIP, "!api.isOpen", "dpuctl cannot read it without the API server", ""},
 };
 
 /* Returns whether the API server lets us in. */
@@ -369,8 +373,8 @@ static void check_right(struct doctor *d, const struct right *r)
     const char *ns = r->ns ? r->ns : d->config.agent.lease_namespace;
     char mend[128];
     text_format(mend, sizeof(mend), "kubectl apply -f rbac/%s.yaml", r->file);
-    check_add(d, r->without, "rights", mend, "we may not %s %s%s%s%s%s: %s%s%s%s", r->verb,
-              r->resource, r->group[0] ? "." : "", r->group, ns[0] ? " in " : "", ns,
+    check_add(d, r->without, "rights", mend, "dpu-host-agent may not %s %s%s%s%s%s: %s%s%s%s",
+              r->verb, r->resource, r->group[0] ? "." : "", r->group, ns[0] ? " in " : "", ns,
               r->option[0] ? "with --" : "", r->option, r->option[0] ? ", " : "", r->effect);
 }
 
@@ -394,13 +398,14 @@ static void check_rights(struct doctor *d, const struct questions *q)
     if (unanswered) {
         check_add(d, CHECK_SKIP, "rights", "", "%s", unanswered->message);
     } else if (allowed == asked) {
-        check_add(d, CHECK_PASS, "rights", "", "dpu-host-agent has all %zu that it needs", allowed);
+        check_add(d, CHECK_PASS, "rights", "", "dpu-host-agent has all %zu rights that it needs",
+                  allowed);
     }
 }
 
 static const struct check_row of_node[] = {
     {"node", CHECK_FAIL, "kube.isMissing", "Node '{node}' does not exist",
-     "give --node-name, to dpuctl and to both agents"},
+     "set --node-name for dpuctl and both agents"},
     {"node", CHECK_SKIP, "!kube.found !kube.isMissing", "Node '{node}': {kube.problem}", ""},
     {"node", CHECK_WARN, "kube.found !kube.isMarked", "the Node has no label k8s.ovn.org/dpu-host",
      "kubectl label node {node} k8s.ovn.org/dpu-host= (the DaemonSet selects it)"},
@@ -410,7 +415,7 @@ static const struct check_row of_node[] = {
     {"node", CHECK_WARN, "kube.ready !kube.ready=True kube.isByGate",
      "the Node is not Ready: {kube.message}", "repair the DPU: see the links above"},
     {"node", CHECK_FAIL, "kube.ready !kube.ready=True !kube.isByGate",
-     "the Node is not Ready, and not because of the DPU: {kube.message}",
+     "the Node is not Ready for another reason than the DPU: {kube.message}",
      "run 'kubectl describe node {node}'"},
 };
 
@@ -431,7 +436,7 @@ static void check_node(struct doctor *d, const struct api_answer *answer)
                              fleet_node_is_marked(answer->body), "ready",
                              print_json_text(json_text_get(ready, "status")), "isByGate",
                              message && strstr(message, NAMES_NOT_READY_PREFIX), "message",
-                             print_json_text(message ? message : "it does not say why")));
+                             print_json_text(message ? message : "its condition has no message")));
     check_rows(d, d->doc, of_node, ARRAY_LEN(of_node));
 }
 
@@ -451,13 +456,12 @@ static void check_binding(struct doctor *d, const json_t *binding)
         const char *ns = json_text_get(subject, "namespace");
         bool is_account = text_equal(json_text_get(subject, "kind"), "ServiceAccount");
         if (is_dpus && is_account && name && strncmp(name, "dpu-agent-", 10) != 0) {
-            check_add(
-                d, CHECK_WARN, "rights",
-                "give each DPU its own (deploy/dpu-kubeconfig), or trust all alike "
-                "(docs/security.md)",
-                "DPUs share the account '%s/%s': no policy keeps one from renewing the lease of "
-                "another",
-                ns ? ns : "", name);
+            check_add(d, CHECK_WARN, "rights",
+                      "give each DPU its own account (deploy/dpu-kubeconfig), or trust all DPUs "
+                      "alike (docs/security.md)",
+                      "DPUs share the account '%s/%s': no policy keeps one DPU from renewing "
+                      "another's lease",
+                      ns ? ns : "", name);
             return;
         }
     }
@@ -480,8 +484,8 @@ static void check_api(struct doctor *d, struct api *api, int rc, const struct er
     ask_questions(d, api, &q);
     if (check_reach(d, api, &q)) {
         if (!d->config.node && api->is_kubectls) {
-            check_add(d, CHECK_SKIP, "rights", "give --kubeconfig=FILE, the agent's own",
-                      "not asked: this is kubectl's kubeconfig, not the agent's");
+            check_add(d, CHECK_SKIP, "rights", "set --kubeconfig=FILE to the agent's own",
+                      "not checked: this is kubectl's kubeconfig, not the agent's");
         } else if (!d->config.node) {
             check_rights(d, &q);
         }
@@ -499,7 +503,7 @@ static void check_api(struct doctor *d, struct api *api, int rc, const struct er
 static const struct check_row of_verdict[] = {
     {"verdict", CHECK_SKIP, "problem", "{problem}", ""},
     {"verdict", CHECK_FAIL, "isNone",
-     "Node '{node}' has neither a lease nor the label of a DPU's host",
+     "Node '{node}' has neither a lease nor the label of a host with a DPU",
      "kubectl label node NODE k8s.ovn.org/dpu-host= and start dpu-host-agent there"},
     {"verdict", CHECK_PASS, "state=Ready", "{state} ({reason}): {message}", ""},
     {"verdict", CHECK_FAIL, "state=NotReady", "{state} ({reason}): {message}", "{advice}"},
@@ -526,7 +530,7 @@ static void examine_from_afar(struct doctor *d)
 {
     static const struct check_row of_host[] = {
         {"host", CHECK_SKIP, "",
-         "record, agent, CNI, runtime and kubelet are seen on the node only",
+         "dpuctl can check record, agent, CNI, runtime and kubelet only on the node",
          "kubectl debug node/{node} -it --image=dpu-heartbeat-host:" DPU_VERSION
          " --profile=sysadmin -- dpuctl doctor --root=/host"}};
     struct api *api = NULL;

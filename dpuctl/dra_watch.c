@@ -174,7 +174,7 @@ static void on_report(void *user, const uint8_t *message, size_t len)
         }
     }
     if (left_out > 0) {
-        (void)fprintf(stderr, "dpuctl: %zu devices do not fit and are left out\n", left_out);
+        (void)fprintf(stderr, "dpuctl: %zu devices do not fit and are not shown\n", left_out);
     }
     w->has_report = true;
     show(w, true);
@@ -258,8 +258,8 @@ static int find_plugin(struct watch *w, struct err *e)
         return rc == ERR_GONE ? err_set(e, rc, "interrupted") : 0;
     }
     return err_set(e, ERR_NOTFOUND,
-                   "no socket in '%s', such as %s-reg.sock, is of DRA plugin '%s' with a health "
-                   "service%s%s",
+                   "no socket in '%s', such as %s-reg.sock, belongs to DRA plugin '%s' with a "
+                   "health service%s%s",
                    dir, driver, driver, why.code != 0 ? "; " : "", why.msg);
 }
 
@@ -350,7 +350,7 @@ static void forget_devices(struct watch *w)
     if (w->count > 0) {
         w->count = 0;
         if (!w->is_terminal) {
-            (void)printf("%-9s  %s: its stream ended, everything it said is void\n", "Unknown",
+            (void)printf("%-9s  %s: its stream ended, so its reports no longer count\n", "Unknown",
                          w->options->driver);
         }
         show(w, true);

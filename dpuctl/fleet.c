@@ -277,12 +277,12 @@ static void judge_silence(json_t *row, bool host_says_ready)
         judge(row, READINESS_READY, REASON_LEASE_RENEWED, "the DPU renews its lease");
     } else if (host_says_ready) { /* which sees renewals with a clock that is behind, or is dead */
         judge(row, READINESS_UNKNOWN, REASON_LEASE_EXPIRED,
-              "the last renewal is stamped {renewTime} and lasts {durationSeconds} s, but the host "
-              "says Ready: a clock is wrong, or dpu-host-agent is dead");
+              "the last renewal is stamped {renewTime} and valid for {durationSeconds} s, but the "
+              "host reports Ready: a clock is wrong, or dpu-host-agent is dead");
         print_json_put(row, "since", json_null());
     } else {
         judge(row, READINESS_NOT_READY, REASON_LEASE_EXPIRED,
-              "the last renewal is stamped {renewTime} and lasts {durationSeconds} s");
+              "the last renewal is stamped {renewTime} and valid for {durationSeconds} s");
         print_json_put(row, "since",
                        print_json_stamp((struct wall){
                            mono_ns_add(renewed.ns, mono_ns_mul(lasts_s, NS_PER_SEC))}));
@@ -321,7 +321,7 @@ void fleet_judge(json_t *row, const char *holder, struct wall now)
             judge_lease(row, holder, is_told);
         } else {
             judge(row, READINESS_UNKNOWN, REASON_LEASE_NOT_FOUND,
-                  "the Node has the label of a DPU's host, but no lease");
+                  "the Node has the label of a host with a DPU, but no lease");
             print_json_put(row, "since", json_null());
         }
     }
@@ -420,7 +420,7 @@ static void take_items(struct reader *r, struct list *l, const json_t *items)
         }
         json_t *row = row_of(r, node);
         if (!row) {
-            end_list(l, ERR_LIMIT, "there are too many nodes: give --selector");
+            end_list(l, ERR_LIMIT, "there are too many nodes: set --selector");
             return;
         }
         l->kind->take(row, item, r->now);
@@ -687,7 +687,7 @@ static const struct print_row page[] = {
     {"\n  agent    ", "hostAgentPod", "pod {hostAgentPod}, image {hostAgentVersion}"},
     {", ", "hostAgentPod !hostAgentReady", "not ready"},
     {"\n  gate     ", "gateIn", "in"},
-    {"\n  gate     ", "!gateIn", "not seen from here"},
+    {"\n  gate     ", "!gateIn", "not visible from here"},
     {"\n\n", "", "For the rest, run on the node:\n"},
     {"  kubectl ", "hostAgentPod", "-n {namespace} exec {hostAgentPod} -- dpuctl status\n"},
     {"  kubectl ", "hostAgentPod", "-n {namespace} exec {hostAgentPod} -- dpuctl doctor\n"},
@@ -756,7 +756,8 @@ static bool print_node(const struct admin_config *config, json_t *fleet)
     json_t *row = json_array_get(json_object_get(fleet, "nodes"), 0);
     if (!row) {
         (void)fprintf(
-            stderr, "dpuctl status: Node '%s' has neither a lease nor the label of a DPU's host\n",
+            stderr,
+            "dpuctl status: Node '%s' has neither a lease nor the label of a host with a DPU\n",
             config->node);
         return false;
     }
@@ -776,7 +777,7 @@ static void tell_notes(const char *name, const json_t *fleet)
     const json_t *note;
     json_array_foreach(json_object_get(fleet, "notes"), i, note)
     {
-        (void)fprintf(stderr, "%s: not looked at: %s\n", name, json_string_value(note));
+        (void)fprintf(stderr, "%s: not checked: %s\n", name, json_string_value(note));
     }
 }
 

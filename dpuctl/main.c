@@ -21,11 +21,11 @@ static const struct command {
     const char *help;
     const char *summary;
 } commands[] = {
-    {{"nodes", NULL}, ADMIN_CLUSTER, nodes_run, "every DPU of the cluster, what is broken first",
-     "Lists every DPU of the cluster, what is broken first. Asks the API server only: leases, Nodes, "
-     "ResourceSlices and Pods. Counts ages from the DPU's own stamps, by the API server's clock. Exit "
-     "status: 0 all shown are Ready, 1 one is NotReady, 2 one is Unknown or the list failed, 64 wrong "
-     "usage."},
+    {{"nodes", NULL}, ADMIN_CLUSTER, nodes_run, "all DPUs of the cluster, broken ones first",
+     "Lists all DPUs of the cluster, broken ones first. Asks the API server only: leases, Nodes, "
+     "ResourceSlices and Pods. Computes ages from the DPU's time stamps, by the API server's clock. "
+     "Exit status: 0 all shown are Ready, 1 one is NotReady, 2 one is Unknown or the list failed, 64 "
+     "wrong usage."},
     {{"status", NULL}, ADMIN_THIS_NODE, status_run, "whether the DPU of this node is ready, and why",
      "Shows whether the DPU of this node is ready, and why. Reads the readiness record and the CNI "
      "configuration and, with a kubeconfig, the lease. Needs no running agent. 'dpuctl status NODE' "
@@ -34,15 +34,16 @@ static const struct command {
     {{"watch", NULL}, ADMIN_THIS_NODE, watch_run, "each change of the readiness, live",
      "Prints a line for each change of this node's readiness, as dpu-gate sees it. Needs no running "
      "agent."},
-    {{"doctor", NULL}, ADMIN_THIS_NODE, doctor_run, "which link is broken, and how to repair it",
+    {{"doctor", NULL}, ADMIN_THIS_NODE, doctor_run, "which link is broken, and how to fix it",
      "Checks each link from the DPU to a Pod, and says how to repair what is broken. Changes nothing, "
      "and needs no running agent. Run it as root on the node, with the agent's own kubeconfig. "
      "'dpuctl doctor NODE' checks what the API server knows of another node. Exit status: 0 whole "
      "(with or without warnings), 1 broken, 2 not everything could be checked, 64 wrong usage."},
     {{"pods", NULL}, ADMIN_THIS_NODE, pods_run, "which Pods of this node have lost their network",
-     "Lists the Pods of this node, oldest first, and whether each has its network. Says what follows "
-     "by --on-lost-network. Asks the container runtime and the kernel; run it as root on the node. "
-     "Exit status: 0 no Pod has lost it, 1 some have, 2 unknown for one or all, 64 wrong usage."},
+     "Lists the Pods of this node, oldest first, and whether each has its network. Shows what "
+     "happens next by --on-lost-network. Asks the container runtime and the kernel; run it as root "
+     "on the node. Exit status: 0 no Pod has lost its network, 1 some have, 2 unknown for one or "
+     "all, 64 wrong usage."},
     {{"dra", "watch"}, ADMIN_DRA, dra_watch_run, "what a kubelet sees of a DRA driver's devices",
      "Shows what a kubelet sees of a DRA driver's devices: lines, or on a terminal a table."},
 };
@@ -70,10 +71,9 @@ static void print_usage(const char *name, FILE *out)
                            c->words[1] ? c->words[1] : "");
         (void)fprintf(out, "%*s%s\n", 14 - used, "", c->help);
     }
-    (void)fputs(
-        "\nWith a NODE, status and doctor ask the API server; without, they check this node.\n"
-        "Each command has --help.\n",
-        out);
+    (void)fputs("\nWith NODE, status and doctor ask the API server about that node. Without NODE, "
+                "they check this node.\nEach command has --help.\n",
+                out);
 }
 
 static int run_command(const struct command *c, int argc, char **argv)

@@ -132,13 +132,13 @@ static const char *find_version(const json_t *conf, const json_t *versions, cons
     size_t i;
     const json_t *item;
     if (versions && !json_is_array(versions)) {
-        *problem = "its cniVersions is no list";
+        *problem = "its cniVersions is not a list";
     }
     json_array_foreach(versions, i, item)
     {
         const char *version = json_string_value(item);
         if (!version) {
-            *problem = "its cniVersions holds more than texts";
+            *problem = "its cniVersions contains a value that is not a string";
         }
         best = version_reaches(version, version_reaches(best, "") ? best : "") ? version : best;
     }
@@ -246,8 +246,8 @@ static json_t *cni_file_json(const char *dir, const char *name)
     bool has_list_name = text_equal(strrchr(name, '.'), ".conflist");
     if (!print_holds(entry, "problem") && has_list_name != print_holds(entry, "isList")) {
         print_json_put(entry, "problem",
-                       json_string(has_list_name ? "a .conflist has to have a list of plugins"
-                                                 : "a list of plugins has to be in a .conflist"));
+                       json_string(has_list_name ? "a .conflist must have a list of plugins"
+                                                 : "a list of plugins must be in a .conflist"));
     }
     print_json_put(entry, "file", print_json_text(name));
     return entry;
@@ -635,9 +635,9 @@ static const struct print_row head[] = {
     {"", "record.lastRenewalAgeSeconds", "last renewal {record.lastRenewalAgeSeconds} ago"},
     {"", "record.state !record.lastRenewalAgeSeconds", "no renewal was observed yet"},
     {", ", "record.validSeconds>0", "valid for {record.validSeconds}"},
-    {", ", "record.validSeconds !record.validSeconds>0", "over for {record.validSeconds}"},
+    {", ", "record.validSeconds !record.validSeconds>0", "expired {record.validSeconds} ago"},
     {"\n  agent   ", "record.state", "pid {record.writerPid}"},
-    {" ", "record.state !record.writerAlive !record.writerPid>1", "of its pod"},
+    {" ", "record.state !record.writerAlive !record.writerPid>1", "of its Pod"},
     {" ", "!record.writerAlive record.writerPid>1", "(no such dpu-host-agent is visible here)"},
     {", ", "record.writerSeconds>0", "writes again within {record.writerSeconds}"},
     {", ", "record.state !record.writerSeconds>0", "overdue for {record.writerSeconds}"},
@@ -648,7 +648,7 @@ static const struct print_row head[] = {
 
 static const struct print_row host_probe[] = {
     {"\n  probe   ", "", "{probe}: "},
-    {"", "says=none", "has not passed since this host started, so it proves nothing"},
+    {"", "says=none", "has not passed since this host booted, so its failures do not count"},
     {"", "says=well", "well"},
     {"", "says=failed", "failed"},
 };
@@ -657,11 +657,11 @@ static const struct print_row rest[] = {
     {"\n  lease   ", "lease", "{lease.namespace}/{lease.name}: {lease.problem}"},
     {"", "lease.holder", "held by {lease.holder}"},
     {"", "lease.found !lease.holder", "it has no holder"},
-    {"", "lease.found !lease.holderExpected", " (not the one expected)"},
+    {"", "lease.found !lease.holderExpected", " (not the expected holder)"},
     {", ", "lease.found", "{lease.durationSeconds} s\n          "},
     {"", "lease.renewTime", "renewed {lease.renewTime}"},
     {"", "lease.found !lease.renewTime", "never renewed"},
-    {", ", "lease.found !lease.uidOfRecord", "not the one of the record"},
+    {", ", "lease.found !lease.uidOfRecord", "its UID differs from the record's"},
     {"\n          ", "lease.health", "the DPU says: {lease.health}"},
     {", ", "lease.healthMessage", "{lease.healthMessage}"},
     {"\n  clocks  ", "record.dpuClockSkewSeconds",
@@ -676,7 +676,7 @@ static const struct print_row rest[] = {
     {"", "cni.first", "{cni.first} comes first ({cni.plugins})"},
     {", ", "cni.gated !cni.statusSupported",
      "without cniVersion 1.1.0, so no runtime calls STATUS"},
-    {"; ", "cni.first !cni.gated cni.gate", "the gate is in {cni.gate}, run dpuctl doctor"},
+    {"; ", "cni.first !cni.gated cni.gate", "dpu-gate is in {cni.gate}: run dpuctl doctor"},
     {", ", "cni.first !cni.gate", "without dpu-gate"},
     {"\n  DRA     ", "dra.registrationSocket", "{dra.driver}: offered to the kubelet"},
     {"\n  DRA     ", "!dra.registrationSocket dra.slice.found",
@@ -686,7 +686,7 @@ static const struct print_row rest[] = {
     {", ", "dra.registrationSocket dra.slice.problem", "slice: {dra.slice.problem}"},
     {"\n  network ", "pods.problem", "{pods.problem}"},
     {"\n  network ", "pods !pods.problem",
-     "{pods.lost} of {pods.count} pods have lost their network"},
+     "{pods.lost} of {pods.count} Pods have lost their network"},
     {": ", "pods.lost", "run dpuctl pods"},
     {"; ", "pods.unseen", "{pods.unseen} could not be inspected"},
     {"\n", "", ""},

@@ -20,7 +20,7 @@
 
 #define ROW(option, kind, member)                                                                  \
     .name = (option), .type = (kind), .offset = offsetof(struct admin_config, member)
-#define OF_AGENT "The option of dpu-host-agent. doctor checks the rights that it needs."
+#define OF_AGENT "The same option of dpu-host-agent. doctor checks the rights that it needs."
 
 /* clang-format off */
 #define COLOR_ROW \
@@ -117,7 +117,7 @@ static void adopt_name(char **field, const char *name)
 }
 
 /* Which node and lease it is about is in the record, where nothing else says it: the agent may
- * have been told in a way that we cannot see, such as the environment of its pod. */
+ * have been told in a way that we cannot see, such as the environment of its Pod. */
 static void adopt_names(struct admin_config *admin, const struct option_origins *origins)
 {
     char path[PATH_MAX];
@@ -265,9 +265,11 @@ static const char *find_misuse(const char *name, const struct admin_config *c)
     bool is_watch = c->watch || text_equal(name, "dpuctl watch");
     if (c->scope == ADMIN_THIS_NODE && c->output == ADMIN_NAME &&
         !text_equal(name, "dpuctl pods")) {
-        return "--output=name: only 'dpuctl pods' has names";
+        return "--output=name: only 'dpuctl pods' prints names";
     }
-    return is_watch && c->output == ADMIN_YAML ? "--output=yaml prints no lines: use json" : NULL;
+    return is_watch && c->output == ADMIN_YAML
+               ? "--output=yaml cannot print one line per change: use json"
+               : NULL;
 }
 
 /* "doctor NODE ..." is "doctor --node-name=NODE ..." of another node; status and nodes take it as

@@ -50,7 +50,7 @@ int pods_ask_runtime(const struct admin_config *config, const char *socket, enum
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
     int64_t left_ns = config->api_timeout_ns - mono_since(clock_mono_now(), config->started_at);
     if (!loop) {
-        return err_set(e, ERR_IO, "making an event loop");
+        return err_set(e, ERR_IO, "creating an event loop");
     }
     cri_ask(call, id, &request);
     const struct grpc_unary_plan plan = {.path = socket,
@@ -96,7 +96,7 @@ static const char *what_follows(const struct admin_config *config,
                                 const struct pod_net_finding *net)
 {
     static const char *const by_mode[] = {
-        "reported", "new Pods are rejected meanwhile",
+        "reported", "new Pods are rejected until it is gone",
         "gets a new sandbox, unless its restartPolicy is Never, or OnFailure in a Job"};
     if (net->evidence != POD_NET_LOST) {
         return NULL;
@@ -273,7 +273,7 @@ int pods_run(struct admin_config *config)
     char socket[PATH_MAX];
     struct err e = ERR_INIT;
     if (!pods_find_runtime(config, socket)) {
-        (void)fputs("dpuctl pods: no container runtime's socket found: give --cri-socket=FILE\n",
+        (void)fputs("dpuctl pods: found no socket of a container runtime: set --cri-socket=FILE\n",
                     stderr);
         return PODS_UNCLEAR;
     }

@@ -90,7 +90,7 @@ static bool is_further_dpu(const struct agent_config *agent)
     return agent->lease_name && strncmp(agent->lease_name, first, strlen(first)) == 0;
 }
 
-/* What one agent of the node does for all of its pods. */
+/* What one agent of the node does for all of its Pods. */
 static int check_further_dpu(const struct host_config *host, const struct option_origins *origins,
                              struct err *e)
 {
@@ -99,11 +99,12 @@ static int check_further_dpu(const struct host_config *host, const struct option
         return 0;
     }
     const char *from = option_origin(origins, host->cni_sync ? "cni-sync" : "on-lost-network");
-    return err_set(e, ERR_PARSE, "%s: not for a further DPU of the node (lease '%.120s'): %s", from,
-                   host->agent.lease_name,
-                   host->cni_sync
-                       ? "dpu-gate asks for the first one's record, whose agent keeps the conflist"
-                       : "its agent cannot tell which pods are its DPU's; allowed: report");
+    return err_set(
+        e, ERR_PARSE, "%s: not allowed for a further DPU of the node (lease '%.120s'): %s", from,
+        host->agent.lease_name,
+        host->cni_sync
+            ? "dpu-gate reads the first DPU's record, and only that DPU's agent keeps the conflist"
+            : "the agent cannot tell which Pods use its DPU; allowed: report");
 }
 
 static int check_pods(const struct host_config *host, const struct option_origins *origins,
@@ -120,7 +121,7 @@ static int check_pods(const struct host_config *host, const struct option_origin
     if (host->on_lost_network == PODNET_MODE_REPORT) {
         return 0;
     }
-    return err_set(e, ERR_PARSE, "%s: without --cri-socket nobody looks at pods",
+    return err_set(e, ERR_PARSE, "%s: needs --cri-socket, or the agent cannot check Pods",
                    option_origin(origins, "on-lost-network"));
 }
 

@@ -239,7 +239,7 @@ static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     bool works = monitor_makes_progress(p->monitor, clock_mono_now());
     return agent_page_answer(
         words, works, "%s",
-        works ? "" : "the readiness is no longer judged: a wake-up or an answer is overdue");
+        works ? "" : "the agent no longer judges the readiness: a wake-up or an answer is overdue");
 }
 
 static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
@@ -248,7 +248,7 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
     const struct readiness *v = monitor_verdict(p->monitor);
     if (!record_writer_stats(monitor_parts(p->monitor)->record)->is_current) {
         return agent_page_answer(words, false,
-                                 "the readiness record cannot be written; the log says why");
+                                 "the agent cannot write the readiness record; its log says why");
     }
     return agent_page_answer(words, true, "the DPU is %s (%s): %.300s",
                              readiness_state_name(v->state), readiness_reason_name(v->reason),

@@ -54,20 +54,22 @@ static int name_host_probe(struct readiness_host_probes *all, const char *text, 
         return rc;
     }
     if (spec.kind == PROBE_SERVICE) {
-        return err_set(e, ERR_PARSE, "probe '%s': that is a service of the DPU, for dpu-agent",
+        return err_set(e, ERR_PARSE, "probe '%s': only dpu-agent can probe that service of the DPU",
                        shown);
     }
     if (all->count == HOST_PROBES_MAX) {
-        return err_set(e, ERR_LIMIT, "probe '%s': a host has at most %d", shown, HOST_PROBES_MAX);
+        return err_set(e, ERR_LIMIT, "probe '%s': a host has at most %d probes", shown,
+                       HOST_PROBES_MAX);
     }
     if (strlen(text) >= sizeof(name)) {
-        return err_set(e, ERR_LIMIT,
-                       "probe '%s': a host's has at most %d bytes; a long command goes into a file",
-                       shown, HOST_PROBE_BYTES - 1);
+        return err_set(
+            e, ERR_LIMIT,
+            "probe '%s': a host probe has at most %d bytes; put a long command into a file", shown,
+            HOST_PROBE_BYTES - 1);
     }
     text_sanitize(name, sizeof(name), text, strlen(text));
     if (find(all, name) < all->count) {
-        return err_set(e, ERR_PARSE, "probe '%s': it is there twice", shown);
+        return err_set(e, ERR_PARSE, "probe '%s': it is configured twice", shown);
     }
     text_format(all->each[all->count++].probe, sizeof(name), "%s", name);
     return 0;

@@ -34,7 +34,7 @@ static void report_duration(struct lease_keeper *k, const struct lease_view *vie
         return;
     }
     if (log_limited(&k->other_duration, LOG_AGAIN_NS, LOG_WARN, "keeper",
-                    "lease %s/%s says that it lasts %u s, but here it is %u s: set "
+                    "the duration on lease %s/%s is %u s, but this agent's is %u s: set "
                     "dpu-node-lease-duration alike on both sides",
                     k->config.ns, k->config.name, (unsigned)view->duration_s,
                     (unsigned)k->config.duration_s)) {
@@ -56,10 +56,11 @@ static void desired_lease(void *user, const json_t *existing, const char *uid,
     struct lease_drift drift = lease_check(existing, c->holder, c->duration_s, owner);
     bool is_lease = lease_read(existing, &view, NULL) == 0;
     if (is_lease && drift.holder_foreign) {
-        log_limited(&k->foreign, LOG_AGAIN_NS, LOG_ERROR, "keeper",
-                    "lease %s/%s is held by '%s', not by '%s': its renewals do not count. Two "
-                    "clusters or DPUs with one lease name? Delete the lease if it is a leftover",
-                    c->ns, c->name, view.holder, c->holder);
+        log_limited(
+            &k->foreign, LOG_AGAIN_NS, LOG_ERROR, "keeper",
+            "lease %s/%s is held by '%s', not by '%s': its renewals do not count. Check whether "
+            "two clusters or DPUs share this lease name; delete the lease if it is a leftover",
+            c->ns, c->name, view.holder, c->holder);
     } else if (is_lease && drift.duration) {
         report_duration(k, &view);
     }

@@ -73,19 +73,17 @@ static void tell_unreadable(struct lease_watch *w, struct verdict_event how, con
 static void leave_out_the_host(struct lease_watch *w, const json_t *object, struct lease_view *view)
 {
     if (renewal_origin_tell(&w->origin, view, lease_renewed_by(object))) {
-        log_limited(
-            &w->bumped, LOG_AGAIN_NS, LOG_WARN, "lease",
-            "this host wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health check "
-            "does at each of its starts: it is no sign of life of the DPU and does not count. "
-            "Turn that check off on the host (dpu-node-lease-renew-interval=0)",
-            w->ns, w->name);
+        log_limited(&w->bumped, LOG_AGAIN_NS, LOG_WARN, "lease",
+                    "this host wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health "
+                    "check does at each start. It is no renewal by the DPU and does not count. "
+                    "Turn that check off on the host (dpu-node-lease-renew-interval=0)",
+                    w->ns, w->name);
     }
     if (w->origin.is_same_name) {
         log_limited(
             &w->same_name, SAME_NAME_LOG_AGAIN_NS, LOG_WARN, "lease",
-            "the DPU renews lease %s/%s in the name of this host, '%s': a start of ovn-kubernetes' "
-            "own health check on the host cannot be told from that. Give the DPU a host name of "
-            "its own",
+            "the DPU renews lease %s/%s under the name of this host, '%s', as ovn-kubernetes' own "
+            "health check on the host would at its start: give the DPU its own host name",
             w->ns, w->name, w->origin.host);
     }
 }
@@ -211,8 +209,8 @@ static void note_denial(struct lease_watch *w, const struct kube_response *r)
         char period[32];
         text_from_duration(w->config.renew_interval_ns, period, sizeof(period));
         log_warn("lease",
-                 "%s: polling each %s instead of watching; grant list and watch on "
-                 "leases.coordination.k8s.io for detection without delay",
+                 "%s: polling every %s instead of watching; to detect changes without delay, grant "
+                 "list and watch on leases.coordination.k8s.io",
                  r->message, period);
         w->stats.is_polling = true;
         w->has_complained = true;
@@ -319,11 +317,11 @@ static void log_mark(struct lease_watch *w)
     w->stats.marks[w->chain.outcome]++;
     if (is_denied) {
         log_limited(&w->no_mark, LOG_DENIED_AGAIN_NS, LOG_WARN, "lease",
-                    "marking lease %s/%s: %s: grant patch on leases.coordination.k8s.io; "
-                    "until then a read alone is the proof that the DPU is silent",
+                    "marking lease %s/%s: %s: grant patch on leases.coordination.k8s.io; until "
+                    "then the host decides by reads alone",
                     w->ns, w->name, w->mark_failure);
     } else if (w->chain.outcome == CHAIN_TAKEN && w->stats.may_not_write) {
-        log_info("lease", "lease %s/%s can be marked again", w->ns, w->name);
+        log_info("lease", "the API server takes marks on lease %s/%s again", w->ns, w->name);
         log_repeat_reset(&w->no_mark);
     }
     w->stats.may_not_write =
@@ -454,7 +452,7 @@ void lease_watch_restart(struct lease_watch *w)
 {
     if (!w->failing) {
         log_limited(&w->mistrust, LOG_AGAIN_NS, LOG_INFO, "lease",
-                    "a read showed what the watch had not: watching anew");
+                    "a read showed a change that the watch had missed: opening a new watch");
         kube_watch_restart(w->watch);
     }
 }

@@ -84,7 +84,7 @@ static int start_monitor(struct host_agent *host, struct err *e)
     bool carried = record_carry_read(c->readiness_file, c->agent.node_name, &config.verdict, &carry,
                                      &why) == 0;
     if (!carried && why.code != ERR_NOTFOUND) {
-        log_info("main", "the old readiness record is of no use: %s", why.msg);
+        log_info("main", "starting without the old readiness record: %s", why.msg);
     }
     if (carried && host->host_probes) {
         host_probes_recall(host->host_probes, &carry.verdict.host_probes);
@@ -136,7 +136,7 @@ static void on_pods_changed(void *user, size_t lost, const char *words)
     if (!host->monitor || !pods_count(&host->config)) {
         return;
     }
-    text_format(sentence, sizeof(sentence), "pods of this node have lost their network: %s", words);
+    text_format(sentence, sizeof(sentence), "Pods of this node have lost their network: %s", words);
     monitor_event(host->monitor,
                   (struct verdict_event){.kind = VERDICT_PODS, .pods = lost > 0 ? sentence : NULL});
 }
@@ -199,8 +199,7 @@ static void log_start(const struct host_agent *host)
     agent_options_log(a);
     if (a->disabled_by) {
         log_info("main",
-                 "the health check is disabled (%s is 0): the node counts as ready whatever the "
-                 "DPU does",
+                 "the health check is disabled (%s is 0): the node is ready whatever the DPU does",
                  a->disabled_by);
     }
     log_info("main", "dpu-host-agent %s: lease %s/%s, interval %s, duration %s, record '%s', %s",
@@ -262,7 +261,7 @@ static void on_turn(void *user)
     struct host_agent *host = user;
     struct err e = ERR_INIT;
     if (begin_work(host, &e) != 0) {
-        log_error("main", "cannot take over: %s", e.msg);
+        log_error("main", "cannot take over from the other dpu-host-agent: %s", e.msg);
         daemon_quit(host->daemon, EXIT_FAILURE);
     }
 }

@@ -67,7 +67,7 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
         rfc3339_format(v->transition, true, stamp);
         text_format(since, sizeof(since), " (since %s)", stamp);
     }
-    const char *held = v->admit ? ", pods are admitted" : ", pods are held";
+    const char *held = v->admit ? ", Pods are admitted" : ", Pods are rejected";
     if (log_limited(&m->words, LOG_AGAIN_NS, LOG_INFO, "readiness", "%s (%s%s): %s%s",
                     readiness_state_name(v->state), readiness_reason_name(v->reason),
                     v->state == READINESS_UNKNOWN ? held : "", v->message, since)) {
@@ -113,7 +113,7 @@ static void note_reboot(struct monitor *m)
 {
     m->stats.reboots++;
     m->record.verdict.dpu_rebooted = clock_wall_now();
-    log_warn("readiness", "the DPU has rebooted: '%s' is another boot than the one before",
+    log_warn("readiness", "the DPU has rebooted: its boot ID is now '%s'",
              verdict_readiness(&m->fsm)->dpu_boot_id);
     if (m->parts.events) {
         events_tell_reboot(m->parts.events, m->record.verdict.dpu_rebooted);

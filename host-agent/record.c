@@ -82,8 +82,8 @@ static bool turn_take(struct record_turn *t)
         log_repeat_reset(&t->unlocked);
     } else if (rc != ERR_CONFLICT) {
         log_limited(&t->unlocked, UNLOCKED_LOG_NS, LOG_WARN, "record",
-                    "%s: writing the record without this lock; a second dpu-host-agent on this "
-                    "node would write it, too",
+                    "%s: writing the record without a lock; a second dpu-host-agent on this node "
+                    "would write it too",
                     e.msg);
     }
     return rc != ERR_CONFLICT;
@@ -97,7 +97,9 @@ static bool turn_lasts(struct record_turn *t)
     }
     if (!t->is_lost) {
         t->is_lost = true;
-        log_error("record", "'%s' was removed and another dpu-host-agent has taken it: yielding",
+        log_error("record",
+                  "somebody removed '%s', and another dpu-host-agent now holds it: this one stops "
+                  "writing the record",
                   t->lock.path);
         t->config.on_lost(t->config.user);
     }
@@ -115,8 +117,8 @@ static int follow_writer(struct record_turn *t, struct err *e)
     }
     if (!text_equal(lease->ns, c->lease_ns) || !text_equal(lease->name, c->lease_name)) {
         return err_set(e, ERR_CONFLICT,
-                       "'%.64s' is written by the dpu-host-agent of lease '%.40s/%.64s': each DPU "
-                       "of a node needs a --readiness-file of its own",
+                       "'%.64s' belongs to the dpu-host-agent of lease '%.40s/%.64s': each DPU of "
+                       "a node needs its own --readiness-file",
                        c->path, lease->ns, lease->name);
     }
     bool is_news = !t->has_others || !readiness_same_verdict(&found.verdict, &t->others.verdict);
@@ -171,8 +173,8 @@ static void turn_await(void *user)
         /* A lock on a removed file keeps nobody out: if the other one ever wakes it sees that, and
          * yields. */
         log_warn("record",
-                 "the other dpu-host-agent (pid %d) holds '%s' and has stopped writing: is it "
-                 "frozen? Taking its place",
+                 "the other dpu-host-agent (pid %d) holds '%s' and has stopped writing, so it may "
+                 "be frozen: taking over",
                  (int)t->others.pid, t->lock.path);
         (void)unlink(t->lock.path); /* if that fails there is nothing else to try */
         t->overdue_since = MONO_NEVER;
@@ -274,7 +276,7 @@ int record_carry_read(const char *path, const char *node, const struct verdict_c
         return err_set(e, ERR_LIMIT, "'%s' is too long for a path", path);
     }
     if (unlink(mark) == 0) {
-        return err_set(e, ERR_GONE, "the agent that read '%s' last crashed: not believed again",
+        return err_set(e, ERR_GONE, "the agent that last read '%s' crashed, so this one ignores it",
                        path);
     }
     int rc = record_file_read(path, &record, e);
@@ -374,7 +376,7 @@ static int create_page(struct record_writer *w, const char *page, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    return adopt_page(w) ? 0 : err_set(e, ERR_IO, "'%s' was replaced at once", w->config.path);
+    return adopt_page(w) ? 0 : err_set(e, ERR_IO, "somebody replaced '%s' at once", w->config.path);
 }
 
 static void watch_directory(struct record_writer *w)
@@ -391,8 +393,7 @@ static bool is_lost(struct record_writer *w, struct mono now)
         return false;
     }
     log_limited(&w->lost, LOG_AGAIN_NS, LOG_WARN, "record",
-                "'%s' was removed, replaced or changed by somebody, making it anew",
-                w->config.path);
+                "somebody removed, replaced or changed '%s': writing a new one", w->config.path);
     w->made_at = now;
     return true;
 }
@@ -416,12 +417,12 @@ static void write_now(struct record_writer *w)
     w->stats.failures += rc != 0;
     if (rc != 0) {
         log_limited(&w->complaint, LOG_AGAIN_NS, LOG_ERROR, "record",
-                    "%s: CNI cannot see the readiness, will retry each second", e.msg);
+                    "%s: CNI uses the old verdict; will retry every second", e.msg);
         ev_timer_again(w->loop, &w->retry);
         return;
     }
     if (w->complaint.next.ns != 0) {
-        log_info("record", "'%s' is written again", w->config.path);
+        log_info("record", "writing '%s' works again", w->config.path);
         log_repeat_reset(&w->complaint);
     }
     ev_timer_stop(w->loop, &w->retry);

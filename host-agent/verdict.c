@@ -649,17 +649,18 @@ static void say(struct readiness *out, enum readiness_reason reason, const char 
 static void say_awaiting(const struct verdict *x, struct readiness *out)
 {
     bool is_lost = !x->has_contact && x->failure[0] != '\0';
-    say(out, REASON_AWAITING_FIRST_RENEWAL, "no renewal of lease %s/%s has been seen yet: %s%s",
-        x->config->lease_ns, x->config->lease_name,
-        is_lost ? "the API server cannot be read: " : "is dpu-agent running on the DPU?",
+    say(out, REASON_AWAITING_FIRST_RENEWAL,
+        "the host has not seen a renewal of lease %s/%s yet: %s%s", x->config->lease_ns,
+        x->config->lease_name,
+        is_lost ? "the API server cannot be read: " : "dpu-agent may not run on the DPU",
         is_lost ? x->failure : "");
 }
 
 static void say_held(const struct verdict *x, struct readiness *out)
 {
     static const char *const causes[CHAIN_OUTCOMES] = {
-        [CHAIN_CONFLICT] = ("dpu-host-agent was stopped, restarted, met conflicts alone, or the "
-                            "duration on the lease became shorter"),
+        [CHAIN_CONFLICT] = ("dpu-host-agent was stopped or restarted, met only conflicts, or the "
+                            "lease's duration was shortened"),
         [CHAIN_LOST] = "the API server does not answer",
         [CHAIN_NONSENSE] = "the API server's answers cannot be read",
         [CHAIN_REFUSED] = "the API server takes no writes",
@@ -675,16 +676,18 @@ static void say_held(const struct verdict *x, struct readiness *out)
     if (x->hold_is_over) {
         text_from_duration(x->config->api_outage_hold_ns, hold, sizeof(hold));
         say(out, reason,
-            "nobody could tell whether the DPU lives for longer than --api-outage-hold (%s): %s",
+            "for longer than --api-outage-hold (%s), the host could not tell whether the DPU is "
+            "alive: %s",
             hold, cause);
     } else if (is_failing(x)) {
         bool has_detail = x->failure[0] != '\0';
         say(out, reason,
-            "the lease ran out while nobody could tell whether the DPU lives: %s%s%s%s; the last "
-            "state, ready, is held",
+            "the lease expired while the host could not tell whether the DPU is alive: %s%s%s%s; "
+            "the host keeps the last state, Ready",
             cause, has_detail ? " (" : "", x->failure, has_detail ? ")" : "");
     } else {
-        say(out, reason, "the DPU has time for one retry, because until now: %s", cause);
+        say(out, reason, "the DPU has time for one retry, after a time without evidence: %s",
+            cause);
     }
 }
 
@@ -699,8 +702,8 @@ static void say_silent(const struct verdict *x, struct readiness *out)
     text_from_duration(x->duration_ns, duration, sizeof(duration));
     if (x->sight <= VERDICT_SEES_GONE) {
         say(out, REASON_LEASE_NOT_FOUND,
-            "no renewal for %s, and lease %s does not exist: see dpu-host-agent's log for why it "
-            "cannot be created",
+            "no renewal for %s, and lease %s does not exist: dpu-host-agent's log says why it "
+            "cannot create it",
             duration, name);
     } else if (x->sight == VERDICT_SEES_GARBLED) {
         say(out, REASON_LEASE_INVALID, "no renewal for %s, and lease %s cannot be read: %s",
@@ -712,12 +715,12 @@ static void say_silent(const struct verdict *x, struct readiness *out)
             lease->holder, x->config->holder);
     } else if (lease->renew_stamp[0] == '\0') {
         say(out, REASON_LEASE_INVALID,
-            "lease %s has never been renewed: is dpu-agent running on the DPU? If its health "
-            "check is disabled there but not here, this is a configuration mismatch",
+            "lease %s has never been renewed: dpu-agent may not run on the DPU. If the health "
+            "check is off there but on here, this is a configuration mismatch",
             name);
     } else if (lease->duration_s == 0) {
-        say(out, REASON_LEASE_INVALID, "lease %s has no leaseDurationSeconds, and was not renewed",
-            name);
+        say(out, REASON_LEASE_INVALID,
+            "lease %s has no leaseDurationSeconds, and the DPU has not renewed it", name);
     } else if (x->last_gap_ns > x->duration_ns) {
         text_from_duration(x->last_gap_ns / NS_PER_SEC * NS_PER_SEC, gap, sizeof(gap));
         say(out, REASON_LEASE_EXPIRED,
@@ -780,7 +783,7 @@ static void judge(const struct verdict *x, struct readiness *out, struct mono no
     bool is_fresh = x->phase == VERDICT_FRESH && !x->hold_is_over;
     bool admits = is_fresh || x->phase == VERDICT_DISABLED;
     if (is_fresh && readiness_is_accused(out)) {
-        say(out, REASON_HOST_PROBE_FAILED, "seen from the host: %s", x->accusation);
+        say(out, REASON_HOST_PROBE_FAILED, "a host probe fails: %s", x->accusation);
     } else if (admits && x->pods[0] != '\0') {
         say(out, REASON_POD_NETWORK_LOST, "%s", x->pods);
     } else {

@@ -29,7 +29,7 @@ static int too_large(int fd, const char *path, size_t seen, size_t max_bytes, st
 {
     struct stat found; /* of a pipe, or in /proc, the size is said to be 0 */
     bool is_known = fstat(fd, &found) == 0 && (size_t)found.st_size > seen;
-    return err_set(e, ERR_LIMIT, "'%s' (%zu bytes) is larger than the allowed %zu", path,
+    return err_set(e, ERR_LIMIT, "'%s' has %zu bytes, more than the allowed %zu", path,
                    is_known ? (size_t)found.st_size : seen, max_bytes);
 }
 
@@ -128,7 +128,7 @@ int file_replace(const char *path, const void *bytes, size_t len, mode_t mode, s
     int size = snprintf(temporary, sizeof(temporary), "%.*s/.%s" MARK RANDOM, (int)(slash - path),
                         path, slash + 1);
     if (size >= (int)sizeof(temporary)) {
-        return err_set(e, ERR_IO, "too long a path: '%s'", path);
+        return err_set(e, ERR_IO, "the path is too long: '%s'", path);
     }
     file_sweep(path);
     CLEANUP(fd) int fd = mkostemp(temporary, O_CLOEXEC);
@@ -190,7 +190,7 @@ int file_lock_take(struct file_lock *l, struct err *e)
                              l->path);
     }
     if (!file_is_at(fd, l->path)) {
-        return err_set(e, ERR_IO, "'%s' was replaced while it was locked", l->path);
+        return err_set(e, ERR_IO, "somebody replaced '%s' while it was locked", l->path);
     }
     file_lock_release(l);
     l->fd = fd;

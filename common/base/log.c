@@ -104,7 +104,7 @@ void log_tell_dropped(void)
         return;
     }
     text_format(words, sizeof(words),
-                "%u lines are missing here: who reads this log did not take them in time",
+                "%u lines are missing here: the log's reader did not take them in time",
                 sink.dropped);
     if (put_line(LOG_WARN, "log", words)) {
         sink.dropped = 0;

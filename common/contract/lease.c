@@ -185,9 +185,10 @@ int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
     if (!text_is_dns1123_subdomain(name)) {
         char shown[100];
         text_sanitize(shown, sizeof(shown), name, strlen(name));
-        return err_set(e, ERR_LIMIT,
-                       "'%s' is no valid lease name: lower-case letters, digits, '-' and '.' only",
-                       shown);
+        return err_set(
+            e, ERR_LIMIT,
+            "'%s' is not a valid lease name: use only lower-case letters, digits, '-' and '.'",
+            shown);
     }
     memcpy(out, name, (size_t)len + 1);
     return 0;

@@ -12,44 +12,42 @@ static const char *const state_names[] = {
 };
 
 #define LOOK_AT_DPU                                                                                \
-    "look at the DPU: power, network, 'systemctl status dpu-agent' there; docs/reasons.md has "    \
-    "the "                                                                                         \
-    "causes of each reason"
+    "check the DPU's power and network, and run 'systemctl status dpu-agent' there; "              \
+    "docs/reasons.md has the causes of each reason"
 #define START_HOST_AGENT                                                                           \
-    "start the agent: 'systemctl enable --now dpu-host-agent', or look at its pod: "               \
+    "start dpu-host-agent ('systemctl enable --now dpu-host-agent'), or check its Pod: "           \
     "'kubectl get pods -A -l app.kubernetes.io/name=dpu-host-agent -o wide'"
 
 static const struct reason_traits traits[REASON_COUNT] = {
     [REASON_AWAITING_FIRST_RENEWAL] =
         {"AwaitingFirstRenewal", READINESS_UNKNOWN, 50,
-         "start dpu-agent on the DPU, with this node's name and its credential"},
+         "check that dpu-agent runs on the DPU, with this node's name and its credential"},
     [REASON_LEASE_RENEWED] = {"LeaseRenewed", READINESS_READY, 50, LOOK_AT_DPU},
     [REASON_HEALTH_CHECK_DISABLED] = {"HealthCheckDisabled", READINESS_READY, 50, LOOK_AT_DPU},
     [REASON_LEASE_EXPIRED] = {"LeaseExpired", READINESS_NOT_READY, 50, LOOK_AT_DPU},
-    [REASON_LEASE_NOT_FOUND] =
-        {"LeaseNotFound", READINESS_NOT_READY, 50,
-         "the host's agent makes the lease: is dpu-host-agent running there, with this namespace?"},
-    [REASON_LEASE_INVALID] = {"LeaseInvalid", READINESS_NOT_READY, 50,
-                              "find out who holds the lease (--holder-identity alike everywhere)"},
+    [REASON_LEASE_NOT_FOUND] = {"LeaseNotFound", READINESS_NOT_READY, 50,
+                                "check that dpu-host-agent, which creates the lease, runs on the "
+                                "host with this namespace"},
+    [REASON_LEASE_INVALID] =
+        {"LeaseInvalid", READINESS_NOT_READY, 50,
+         "find out who holds and who renews the lease; set --holder-identity alike on both sides"},
     [REASON_DPU_REPORTED_UNHEALTHY] =
         {"DPUReportedUnhealthy", READINESS_NOT_READY, 50,
-         "mend what the DPU's probes found; 'journalctl -u dpu-agent' there"},
+         "repair the service that the probe names; run 'journalctl -u dpu-agent' on the DPU"},
     [REASON_DPU_SHUTDOWN] = {"DPUShutdown", READINESS_NOT_READY, 50,
-                             "it was stopped on purpose: start dpu-agent on the DPU"},
+                             "start dpu-agent on the DPU: it was stopped on purpose"},
     [REASON_API_SERVER_UNREACHABLE] = {"ApiServerUnreachable", READINESS_UNKNOWN, 50,
-                                       "mend the host's way to the API server"},
+                                       "repair the host's connection to the API server"},
     [REASON_API_SERVER_NOT_WRITING] =
         {"ApiServerNotWriting", READINESS_UNKNOWN, 50,
-         "look at the API server's writes to this lease: room in etcd, webhooks and policies on "
-         "leases, the host's right to patch it (rbac/host-agent.yaml)"},
-    [REASON_POD_NETWORK_LOST] =
-        {"PodNetworkLost", READINESS_NOT_READY, 51,
-         "the DPU serves, pods do not: 'dpuctl pods' on the host names them; delete them, or give "
-         "dpu-host-agent --on-lost-network=restart"},
-    [REASON_HOST_PROBE_FAILED] =
-        {"HostProbeFailed", READINESS_NOT_READY, 50,
-         "look at the DPU as its host sees it: 'lspci', 'ip link', the link to it; 'dpuctl status' "
-         "there lists the host probes"},
+         "check what rejects the host's writes to the lease: etcd's space and quorum, webhooks and "
+         "policies on leases, the right to patch leases (rbac/host-agent.yaml)"},
+    [REASON_POD_NETWORK_LOST] = {"PodNetworkLost", READINESS_NOT_READY, 51,
+                                 "run 'dpuctl pods' on the host; delete the Pods that it lists, or "
+                                 "set --on-lost-network=restart of dpu-host-agent"},
+    [REASON_HOST_PROBE_FAILED] = {"HostProbeFailed", READINESS_NOT_READY, 50,
+                                  "check the DPU from its host: 'lspci', 'ip link', the cable; "
+                                  "'dpuctl status' there lists the host probes"},
     [REASON_RECORD_MISSING] = {"RecordMissing", READINESS_UNKNOWN, 50, START_HOST_AGENT},
     [REASON_RECORD_STALE] = {"RecordStale", READINESS_UNKNOWN, 50, START_HOST_AGENT},
     [REASON_RECORD_INVALID] = {"RecordInvalid", READINESS_UNKNOWN, 50, START_HOST_AGENT},

@@ -171,7 +171,8 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
     /* Names may be long and a message may consist of quotes: shorten it until the page holds. */
     for (; w.overflow; keep /= 2) {
         if (keep == 0) {
-            return err_set(e, ERR_LIMIT, "the record does not fit %d bytes", RECORD_PAGE_BYTES);
+            return err_set(e, ERR_LIMIT, "the record does not fit into %d bytes",
+                           RECORD_PAGE_BYTES);
         }
         w = (struct json_writer){.out = out_page,
                                  .max_bytes = RECORD_PAGE_BYTES - CRC_TAIL_BYTES + 1};
@@ -311,8 +312,8 @@ int record_decode(const char *page, size_t len, struct record *out, struct err *
         return rc;
     }
     if (!take_members(object, record_members, &r, &bad)) {
-        return bad ? err_set(e, ERR_PARSE, "the record's %s is not what it should be", bad)
-                   : err_set(e, ERR_PARSE, "the record is not complete");
+        return bad ? err_set(e, ERR_PARSE, "the record's %s is missing or invalid", bad)
+                   : err_set(e, ERR_PARSE, "the record is incomplete");
     }
     *out = r;
     return 0;
@@ -325,7 +326,8 @@ int record_decode(const char *page, size_t len, struct record *out, struct err *
 
 /* The part of the chain that is missing, and how to look. */
 #define HOST_AGENT_CURE                                                                            \
-    "is it running on this node? (systemctl status dpu-host-agent, or kubectl logs of its pod)"
+    "check that it runs on this node (systemctl status dpu-host-agent, or kubectl logs of its "    \
+    "Pod)"
 
 enum { SHOWN_PATH_BYTES = 200, TIME_WORDS_BYTES = 24 + RFC3339_BYTES };
 
@@ -345,12 +347,14 @@ static const char *time_words(const char *before, struct wall time,
     return out;
 }
 
-/* `since` is the record's; what its reader found is of no time that it could name. */
+/* `since` is the record's; what its reader found is of no time that it could name. A refusal ends
+ * with what to do next: an admin reads it where the kubelet shows it. */
 static void describe(struct gate_decision *out, struct wall since, const char *path)
 {
     char when[TIME_WORDS_BYTES];
-    text_format(out->details, sizeof(out->details), "reason %s%s, record %s",
-                readiness_reason_name(out->reason), time_words(", since ", since, when), path);
+    text_format(out->details, sizeof(out->details), "reason %s%s, record %s%s",
+                readiness_reason_name(out->reason), time_words(", since ", since, when), path,
+                out->admit ? "" : "; run 'dpuctl doctor' on this node or in dpu-host-agent's Pod");
 }
 
 static void judge_admitting(const struct record *r, struct mono now, struct gate_decision *out)
@@ -359,7 +363,7 @@ static void judge_admitting(const struct record *r, struct mono now, struct gate
     if (!mono_before(now, r->hold_until)) {
         out->reason = REASON_RECORD_STALE;
         text_format(out->message, sizeof(out->message),
-                    "dpu-host-agent %s, too long ago for its last word to count: " HOST_AGENT_CURE,
+                    "dpu-host-agent %s, so its record no longer counts: " HOST_AGENT_CURE,
                     r->written.ns != 0 ? time_words("last wrote at ", r->written, when)
                                        : "has stopped writing");
         return;
@@ -367,7 +371,7 @@ static void judge_admitting(const struct record *r, struct mono now, struct gate
     out->admit = true;
     if (!mono_before(now, r->writer_until)) {
         text_format(out->note, sizeof(out->note),
-                    "dpu-host-agent (pid %d) is overdue%s; its last word, %s, still counts",
+                    "dpu-host-agent (pid %d) is overdue%s; its last verdict, %s, still counts",
                     (int)r->pid, time_words(", it last wrote at ", r->written, when),
                     readiness_state_name(r->verdict.state));
     }
@@ -378,9 +382,9 @@ void gate_judge(const struct record *record, const char *boot_id, struct mono no
 {
     const char *why = NULL;
     if (!text_equal(record->boot_id, boot_id)) {
-        why = "it was written before this boot, and not by dpu-host-agent since: " HOST_AGENT_CURE;
+        why = "dpu-host-agent has not written it since this host booted: " HOST_AGENT_CURE;
     } else if (mono_before(mono_add(now, FUTURE_TOLERANCE_NS), record->verdict.observed)) {
-        why = "it speaks of a time yet to come: remove it and restart dpu-host-agent";
+        why = "its time is in the future: remove it and restart dpu-host-agent";
     }
     if (why) {
         gate_refuse(REASON_RECORD_INVALID, why, path, out);

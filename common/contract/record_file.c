@@ -13,7 +13,7 @@
  * pause is four times the one before: 17 ms in all. */
 #define TORN_PAUSE_NS (NS_PER_MS / 5)
 
-#define REMOVE_IT "remove it, dpu-host-agent makes a new one"
+#define REMOVE_IT "remove it; dpu-host-agent writes a new one"
 
 static int open_safely(const char *path, struct err *e)
 {
@@ -32,7 +32,7 @@ static int open_safely(const char *path, struct err *e)
                        (unsigned)found.st_uid, (unsigned)(found.st_mode & 07777));
     }
     if (found.st_size > RECORD_FILE_MAX_BYTES) {
-        return err_set(e, ERR_LIMIT, "it is of %lld bytes, at most %d are read: " REMOVE_IT,
+        return err_set(e, ERR_LIMIT, "it has %lld bytes, and dpu-gate reads at most %d: " REMOVE_IT,
                        (long long)found.st_size, (int)RECORD_FILE_MAX_BYTES);
     }
     int opened = fd;

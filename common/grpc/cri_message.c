@@ -42,7 +42,7 @@ void cri_ask(enum cri_call call, const char *id, struct cri_request *out)
 
 static int unreadable(const char *what, struct err *e)
 {
-    return err_set(e, ERR_PARSE, "the runtime's answer to %s is not one", what);
+    return err_set(e, ERR_PARSE, "the runtime's answer to %s cannot be read", what);
 }
 
 int cri_read_version(const uint8_t *message, size_t len, struct cri_version *out, struct err *e)

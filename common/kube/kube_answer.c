@@ -88,7 +88,7 @@ enum kube_transport_error kube_status_transport_error(int curl_code)
 const char *kube_status_failure(const char *said, int curl_code)
 {
     if (strstr(said, "Unsupported proxy")) {
-        return "the proxy's URL is not supported (not shown: it may hold a password)";
+        return "the proxy's URL is not supported (not logged, because it may contain a password)";
     }
     return said[0] == '\0' || strchr(said, '@') ? curl_easy_strerror((CURLcode)curl_code) : said;
 }

@@ -135,7 +135,8 @@ static void locate_server(struct kube_client *client)
                        ? mem_format("%.*s", (int)(end - host), host)
                        : NULL;
     if (conf->insecure_skip_tls_verify) {
-        log_warn("kube", "%s: insecure-skip-tls-verify is set: anybody may pose as the API server",
+        log_warn("kube",
+                 "%s: insecure-skip-tls-verify is set: anyone can impersonate the API server",
                  client->description);
     }
 }
@@ -541,7 +542,7 @@ static void start_try(struct kube_call *call)
     bool is_by_address = is_address_free(call);
     if (left_ms > 0) {
         struct try *t = &call->tries[call->count++];
-        log_debug("kube", "no answer yet: trying %s beside",
+        log_debug("kube", "no answer yet: also trying %s",
                   is_by_address ? call->client->last_good : "another connection");
         call->has_tried_address = call->has_tried_address || is_by_address;
         t->is_by_address = is_by_address;

@@ -71,8 +71,8 @@ int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out, st
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
     if (!host || !host[0] || !port || !port[0]) {
         return err_set(e, ERR_NOTFOUND,
-                       "no --kubeconfig is given, and this is not a pod: KUBERNETES_SERVICE_HOST "
-                       "and KUBERNETES_SERVICE_PORT are not set");
+                       "--kubeconfig is not set, and this is not a Pod (no KUBERNETES_SERVICE_HOST "
+                       "and KUBERNETES_SERVICE_PORT)");
     }
     bool ipv6 = strchr(host, ':') && host[0] != '[';
     *out = (struct kube_conf){
@@ -203,7 +203,7 @@ static void check_server(struct reader *r)
     const char *host = strstr(server, "://");
     bool is_known = strncmp(server, "https://", 8) == 0 || strncmp(server, "http://", 7) == 0;
     if (strchr(server, '@')) { /* not shown: it may hold a password */
-        refuse(r, ERR_PARSE, "'server' names a user: credentials belong below 'users'");
+        refuse(r, ERR_PARSE, "'server' contains a user name: put credentials below 'users'");
     } else if (!is_known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?# ") ||
                strlen(server) > SERVER_MAX_BYTES) {
         char shown[80];
@@ -251,8 +251,8 @@ static void add_name(struct reader *r, const char *name, const char *key, const 
         }
     }
     if (r->names++ >= KUBE_IMPERSONATION_MAX || strlen(name) + len > KUBE_IMPERSONATION_MAX_BYTES) {
-        refuse(r, ERR_LIMIT, "'%s': more than %d names to act as, or one longer than %d bytes", key,
-               (int)KUBE_IMPERSONATION_MAX, (int)KUBE_IMPERSONATION_MAX_BYTES);
+        refuse(r, ERR_LIMIT, "'%s': more than %d names to impersonate, or one longer than %d bytes",
+               key, (int)KUBE_IMPERSONATION_MAX, (int)KUBE_IMPERSONATION_MAX_BYTES);
     }
     if (r->e->code == 0) {
         CLEANUP(free) char *others = r->conf.impersonate;
@@ -306,7 +306,7 @@ static void read_impersonation(struct reader *r, const json_t *user)
         const char *key = rows[i].key;
         json_t *value = value_of(user, key);
         if (value && !value_of(user, "as")) {
-            refuse(r, ERR_PARSE, "'as' is missing: whose '%s' is this?", key);
+            refuse(r, ERR_PARSE, "'%s' needs 'as', which is missing", key);
         } else if (value && rows[i].is_list) {
             add_names(r, rows[i].header, key, value);
         } else if (value && rows[i].header) {
@@ -383,7 +383,7 @@ static json_t *read_kubeconfig(const char *path, struct buf *text, struct err *e
     }
     json_t *root = json_text_parse_yaml(path, buf_text(text), text->len, e);
     if (root && !json_is_object(root)) {
-        (void)err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it holds no mapping", path);
+        (void)err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it is not a mapping", path);
         json_decref(TAKE(root));
     }
     return root;
@@ -603,11 +603,11 @@ static bool refresh_conf(struct kube_conf *conf, struct mono now, bool all)
     if (reload_conf(conf, now, &changed, &e) == 0) {
         if (changed || conf->is_broken) {
             log_info("kube", "%s was read again%s", conf->origin,
-                     changed ? "" : ": it says what it said before");
+                     changed ? "" : ": its content is unchanged");
         }
         conf->is_broken = false;
     } else if (all && !conf->is_broken) {
-        log_warn("kube", "%s, continuing with what was read before", e.msg);
+        log_warn("kube", "%s, continuing with the last good credential", e.msg);
         conf->is_broken = true;
     }
     return changed;
@@ -623,7 +623,7 @@ bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force)
         bool differs = false;
         if (is_to_be_read(s->file, &s->identity, all) && load_secret(s, &differs, &e) != 0 && all) {
             log_limited(&s->complaint, REREAD_NS, LOG_WARN, "kube",
-                        "%s, continuing with what was read before", e.msg);
+                        "%s, continuing with the last good credential", e.msg);
         }
         conf->tls_changed |= differs && i != KUBE_SECRET_TOKEN;
         changed |= differs;

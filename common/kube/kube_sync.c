@@ -193,7 +193,7 @@ static void on_owner(void *user, const struct kube_response *r)
         uid = "";
     } else if (r->code != 0 || !uid) {
         sync_fail(s, "reading the Node that owns",
-                  r->code == ERR_NOTFOUND ? "it does not exist yet (is --node-name right?)"
+                  r->code == ERR_NOTFOUND ? "it does not exist yet: check --node-name"
                   : r->code != 0          ? r->message
                                           : "it has no usable uid",
                   r);
@@ -291,10 +291,11 @@ static void sync_note_write(struct kube_sync *s, struct mono now)
     text_format(s->wrote_uid, sizeof(s->wrote_uid), "%s", uid_of(s->existing));
     if (r->undone > 1) {
         log_limited(&s->fight, LASTING_LOG_NS, LOG_WARN, c->mod,
-                    "%s: %s; it is repaired at most every %d s while that lasts", s->what,
-                    is_altered ? "the API server stores something else than we write (an "
-                                 "admission webhook?)"
-                               : "somebody takes our repairs back (an agent with other options?)",
+                    "%s: %s; the agent repairs it at most every %d s until that ends", s->what,
+                    is_altered ? "the API server stores something else than the agent writes: "
+                                 "check admission webhooks"
+                               : "another writer undoes the agent's repairs: check for an agent "
+                                 "with other options",
                     (int)(c->repair.max_ns / NS_PER_SEC));
     }
 }
@@ -368,7 +369,8 @@ static void sync_write(struct kube_sync *s, const struct kube_sync_want *want, s
                 part ? part : "");
     if (is_new || s->progress == SYNC_STANDS) {
         log_limited(&s->undone[is_new], LOG_AGAIN_NS, LOG_INFO, s->config.mod, "%s %s", s->what,
-                    is_new ? "is missing, creating it" : "was changed by somebody, repairing it");
+                    is_new ? "is missing, creating it"
+                           : "was changed by another writer, repairing it");
     }
     if (s->progress == SYNC_CHANGED) {
         s->changed_at = now;
@@ -400,7 +402,7 @@ static void sync_rest(struct kube_sync *s, struct mono now)
     sync_works(s);
     if (s->has_complained) {
         s->has_complained = false;
-        log_info(s->config.mod, "%s is in shape again", s->what);
+        log_info(s->config.mod, "%s is as it should be again", s->what);
     }
     sync_arm_check(s, now);
     if (s->look_again) {

@@ -114,10 +114,10 @@ static void on_gone(struct kube_watch *w)
     w->gone_at = now;
     w->version[0] = '\0';
     if (is_first) {
-        log_debug("kube", "watching %s: the history is gone, listing anew", w->name);
+        log_debug("kube", "watching %s: its history is gone, listing again", w->name);
         start_over(w);
     } else {
-        break_stream(w, ERR_GONE, "the history is gone again, right after a list");
+        break_stream(w, ERR_GONE, "its history is gone again, right after a list");
     }
 }
 
@@ -245,7 +245,7 @@ static void on_stream_done(void *user, const struct kube_response *r)
         drop_call(w);
         arm_watch(w, backoff_next_ns(&w->backoff, 0));
     } else {
-        break_stream(w, ERR_RETRY, "the server ends it again and again");
+        break_stream(w, ERR_RETRY, "the API server keeps ending it");
     }
 }
 
@@ -321,7 +321,7 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     } else if (left_ns > 0) {
         arm_watch(w, left_ns);
     } else {
-        break_stream(w, ERR_RETRY, "silent for too long, not even a bookmark");
+        break_stream(w, ERR_RETRY, "no event and no bookmark for too long");
     }
 }
 

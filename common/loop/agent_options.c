@@ -152,8 +152,8 @@ void agent_options_log(const struct agent_config *config)
     text_from_duration(config->lease_duration_ns, duration, sizeof(duration));
     log_info("options", "node %s (%s), namespace %s (%s), renew interval %s (%s), duration %s (%s)",
              has_node ? config->node_name : "unknown",
-             has_node ? config->sources[AGENT_SOURCE_NODE] : "nothing says it",
-             config->lease_namespace, config->sources[AGENT_SOURCE_NAMESPACE], interval,
+             has_node ? config->sources[AGENT_SOURCE_NODE] : "not set", config->lease_namespace,
+             config->sources[AGENT_SOURCE_NAMESPACE], interval,
              config->sources[AGENT_SOURCE_INTERVAL], duration,
              config->sources[AGENT_SOURCE_DURATION]);
 }

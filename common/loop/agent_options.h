@@ -30,7 +30,7 @@ enum agent_source {
 /* Texts are owned by the config: free with option_fini. */
 struct agent_config {
     char *kubeconfig; /* NULL or "": in-cluster */
-    char *node_name;  /* a DNS-1123 subdomain; NULL or "": nothing says it */
+    char *node_name;  /* a DNS-1123 subdomain; NULL or "": not set */
     char *lease_namespace;
     char *lease_name; /* made of the node's name unless it is given; NULL or "" without either */
     bool is_lease_given;

@@ -92,12 +92,10 @@ static void serve_status(const struct agent_page *page, struct answer *out)
 static void serve_index(const struct agent_page *page, const char *path, struct answer *out)
 {
     out->status = text_equal(path, "/") ? MHD_HTTP_OK : MHD_HTTP_NOT_FOUND;
-    out->body =
-        mem_format("/metrics  for Prometheus\n"
-                   "/livez    does this agent work?\n"
-                   "/readyz   has it done its first work?\n"
-                   "/statusz  what it knows, as JSON\n%s",
-                   page->config.is_serving ? "/servingz do the services work that it asks?\n" : "");
+    out->body = mem_format("/metrics  for Prometheus\n"
+                           "/livez    whether this agent works\n/readyz   whether it does its "
+                           "task\n/statusz  its state, as JSON\n%s",
+                           page->config.is_serving ? "/servingz whether the probes pass\n" : "");
 }
 
 /* "/livez", or "/livez/PROGRAM": on a port that somebody else has got hold of, only the latter is
@@ -307,7 +305,7 @@ static int try_to_serve(struct agent_page *page, struct err *e)
     int rc = page_listen(page, &why);
     if (rc == ERR_IO) {
         log_limited(&page->no_address, LOG_AGAIN_NS, LOG_WARN, "http",
-                    "%s: no /metrics and /livez until then, will retry each second; see "
+                    "%s: no /metrics and /livez until then, will retry every second; see "
                     "--http-bind-address",
                     why.msg);
         ev_timer_again(page->loop, &page->retry);

@@ -129,8 +129,8 @@ static void on_watchdog(struct ev_loop *loop, ev_timer *w, int revents)
         notify_send(d, "WATCHDOG=1");
     } else {
         log_limited(&d->hungry, LOG_AGAIN_NS, LOG_ERROR, "daemon",
-                    "a wake-up or an answer is overdue: the service manager's watchdog is "
-                    "not fed, which ends this process unless the work goes on");
+                    "a wake-up or an answer is overdue, so this process does not notify systemd's "
+                    "watchdog, which will end it unless the work continues");
     }
 }
 
@@ -183,7 +183,7 @@ struct daemon *daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user
     struct daemon *d = MEM_NEW(struct daemon);
     d->loop = ev_loop_new(EVFLAG_NOENV);
     if (!d->loop) {
-        log_error("daemon", "no event loop (epoll, poll or select) is usable here; exiting");
+        log_error("daemon", "cannot create an event loop (epoll, poll or select); exiting");
         exit(EXIT_FAILURE);
     }
     d->on_stop = on_stop;

@@ -183,7 +183,7 @@ static int set_field(void *field, const struct option_row *row, const char *text
     case OPTION_BOOL:
         index = choice_index("false|true|off|on", text);
         if (index < 0) {
-            return err_set(e, ERR_PARSE, "is not a truth value");
+            return err_set(e, ERR_PARSE, "is not true or false");
         }
         *(bool *)field = index % 2 == 1;
         break;
@@ -419,8 +419,8 @@ static int apply_env(struct option_origins *run, char **env, const struct option
     }
     if (row->type == OPTION_LIST) { /* passed over, it would be missed by whoever set it */
         return err_set(e, ERR_PARSE,
-                       "environment variable %s: a list is not read from there; give --%s once for "
-                       "each item, or '%s:' in the file of --config",
+                       "environment variable %s: a list cannot come from the environment; set --%s "
+                       "once for each item, or '%s:' in the file of --config",
                        name, row->name, row->name);
     }
     text_format(given.from, sizeof(given.from), "environment variable %s", name);

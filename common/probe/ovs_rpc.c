@@ -159,12 +159,12 @@ static enum probe_outcome judge_value(const struct service_question *q, const js
     const json_t *rows = json_object_get(json_array_get(result, 0), "rows");
     const json_t *map = json_object_get(json_array_get(rows, 0), q->wanted);
     if (!text_equal(json_string_value(json_array_get(map, 0)), "map")) {
-        return wrong(words, result, "the database answers without the row that was asked for");
+        return wrong(words, result, "the database's answer does not contain the requested row");
     }
     const json_t *value = find_in_map(map, q->key);
     const char *text = value ? json_string_value(value) : "";
     if (!text || !text_copy(words, PROBE_WORDS_BYTES, text)) {
-        return wrong(words, value, "the database holds a value that cannot be used");
+        return wrong(words, value, "the database contains an invalid value");
     }
     return PROBE_PASSED;
 }
@@ -199,7 +199,7 @@ static enum probe_outcome service_judge(const struct service_question *q, const 
     const json_t *error = find_member(reply, "error");
     const json_t *result = json_object_get(reply, "result");
     if (error) {
-        return wrong(words, error, "'%s' is answered with an error", q->method);
+        return wrong(words, error, "the answer to '%s' is an error", q->method);
     }
     if (q->expected == ANSWER_VALUE || q->expected == ANSWER_BEAT) {
         return judge_value(q, result, words);
@@ -207,11 +207,11 @@ static enum probe_outcome service_judge(const struct service_question *q, const 
     if (q->expected == ANSWER_LISTS) {
         return lists(result, q->wanted)
                    ? PROBE_PASSED
-                   : wrong(words, result, "database '%s' is not among those served", q->wanted);
+                   : wrong(words, result, "the server does not serve database '%s'", q->wanted);
     }
     return json_is_string(result)
                ? judge_text(q, bridge, json_string_value(result), words)
-               : wrong(words, result, "'%s' is answered without a text", q->method);
+               : wrong(words, result, "the answer to '%s' is not a text", q->method);
 }
 
 /* ---- the beat -------------------------------------------------------------------------------- */
@@ -267,7 +267,7 @@ static enum probe_outcome service_beat_step(struct service_beat *beat,
     }
     text_from_duration(beat->limit_ns, span, sizeof(span)); /* a growing age is news each time */
     return wrong(words, NULL, "%s of the southbound database %s %s", question->key,
-                 value[0] ? "has not changed for" : "has not been there for", span);
+                 value[0] ? "has not changed for" : "has been missing for", span);
 }
 
 /* ---- a connection ---------------------------------------------------------------------------- */
@@ -333,7 +333,7 @@ static bool take_reply(struct service_probe *p, const json_t *reply)
     const struct service_question *q = asked(p);
     const json_t *id = json_object_get(reply, "id");
     if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)p->question) {
-        return end_run(p, PROBE_WRONG, "what answers", " was asked by somebody else");
+        return end_run(p, PROBE_WRONG, "what answers", " answers another request");
     }
     enum probe_outcome outcome =
         q->expected == ANSWER_BEAT
@@ -383,7 +383,7 @@ static void on_ready(struct ev_loop *loop, ev_io *w, int revents)
     if (got <= 0) {
         (void)end_closed(p);
     } else if (p->inbox_len == sizeof(p->inbox) || p->received > RPC_TOTAL_BYTES) {
-        (void)end_run(p, PROBE_WRONG, "what answers", " sends more than is asked for");
+        (void)end_run(p, PROBE_WRONG, "what answers", " sends more than the probe asked for");
     }
 }
 
@@ -417,7 +417,7 @@ static enum probe_outcome find_unixctl(const char *dir, const char *daemon,
         return PROBE_MISSING;
     }
     if (text_to_u64(buf_text(&file), len, &pid, NULL) != 0) {
-        text_format(words, PROBE_WORDS_BYTES, "'%s' holds no process id", path);
+        text_format(words, PROBE_WORDS_BYTES, "'%s' does not contain a process ID", path);
         return PROBE_WRONG;
     }
     text_format(out, UNIX_PATH_BYTES, "%s/%s.%.*s.ctl", dir, daemon, (int)len, buf_text(&file));

@@ -365,7 +365,7 @@ static void look_for_end(const struct pod_net *p, const char *root, struct pod_n
         if (is_end(root, p->ends.each[i])) {
             out->evidence = POD_NET_AWAY;
             text_format(out->words, sizeof(out->words),
-                        POD_NET_INTERFACE " is not where it was, but its other end %s is there",
+                        POD_NET_INTERFACE " has moved, but its other end %s is there",
                         p->ends.each[i]);
             return;
         }
@@ -389,7 +389,7 @@ static void look_for_device(const struct pod_net *p, const char *root, struct po
         bool is_same = read_index(root, netdev, "ifindex", &index) && index == p->index;
         out->is_by_device = !is_same; /* moved, as by the end of a namespace that the pod made */
         text_format(out->words, sizeof(out->words),
-                    POD_NET_INTERFACE " is gone, its device %s is back on the host as %s",
+                    POD_NET_INTERFACE " is gone, and its device %s is back on the host as %s",
                     p->device, netdev);
     } else if (access(all, R_OK) == 0 && access(device, F_OK) != 0 && errno == ENOENT) {
         text_format(out->words, sizeof(out->words),
@@ -398,7 +398,7 @@ static void look_for_device(const struct pod_net *p, const char *root, struct po
         out->evidence = POD_NET_AWAY;
         out->is_by_device = false;
         text_format(out->words, sizeof(out->words),
-                    POD_NET_INTERFACE " is gone, its device %s has no netdev in sight", p->device);
+                    POD_NET_INTERFACE " is gone, and its device %s has no netdev", p->device);
     }
 }
 

@@ -35,14 +35,14 @@ void unix_connect_denied(const char *path, char words[static PROBE_WORDS_BYTES])
     struct stat found;
     if (stat(path, &found) != 0) {
         text_format(words, PROBE_WORDS_BYTES,
-                    "user %u may not look for '%s': it needs CAP_DAC_OVERRIDE, or to be the owner "
-                    "of its directory",
+                    "user %u may not search the directory of '%s': give it CAP_DAC_OVERRIDE, or "
+                    "make it the directory's owner",
                     (unsigned)geteuid(), path);
         return;
     }
     text_format(words, PROBE_WORDS_BYTES,
-                "user %u may not open '%s' (of user %u, group %u, mode %04o): it needs "
-                "CAP_DAC_OVERRIDE, or to be its owner",
+                "user %u may not open '%s' (of user %u, group %u, mode %04o): give it "
+                "CAP_DAC_OVERRIDE, or make it the owner",
                 (unsigned)geteuid(), path, (unsigned)found.st_uid, (unsigned)found.st_gid,
                 (unsigned)found.st_mode & 07777u);
 }
@@ -88,7 +88,7 @@ enum probe_outcome unix_connect(const char *path, int *out_fd, char words[static
 static int unix_init(struct probe *probe, struct err *e)
 {
     if (probe->spec.target[0] != '/') {
-        return err_set(e, ERR_PARSE, "the path of a socket has to begin with '/'");
+        return err_set(e, ERR_PARSE, "the path of a socket must begin with '/'");
     }
     if (strlen(probe->spec.target) >= UNIX_PATH_BYTES) {
         return err_set(e, ERR_PARSE, "the path of a socket has at most %d bytes",
@@ -142,8 +142,7 @@ static enum probe_outcome explain_absence(const struct probe_spec *spec, int err
                     spec->target);
         return PROBE_MISSING;
     }
-    text_format(words, PROBE_WORDS_BYTES, "'%s' cannot be looked at: %s", list,
-                strerrordesc_np(error));
+    text_format(words, PROBE_WORDS_BYTES, "cannot check '%s': %s", list, strerrordesc_np(error));
     return probe_outcome_is_our_lack(error) ? PROBE_UNABLE : PROBE_DENIED;
 }
 
@@ -188,11 +187,11 @@ static int sysfs_init(struct probe *probe, struct err *e)
         return text_is_pci_address(name)
                    ? 0
                    : err_set(e, ERR_PARSE,
-                             "it is no address as in /sys/bus/pci/devices, 0000:03:00.0");
+                             "it is not an address as in /sys/bus/pci/devices (0000:03:00.0)");
     }
     bool is_name = len < IFNAMSIZ && strcspn(name, "/: \t\n") == len && !text_equal(name, ".") &&
                    !text_equal(name, "..");
-    return is_name ? 0 : err_set(e, ERR_PARSE, "it is no name of a network interface");
+    return is_name ? 0 : err_set(e, ERR_PARSE, "it is not a valid name of a network interface");
 }
 
 const struct probe_method probe_method_sysfs = {
@@ -305,7 +304,7 @@ static void after_curl(void *user)
         bool is_well = wanted ? p->answer == wanted : p->answer < 300;
         probe_end(&p->probe, is_well ? PROBE_PASSED : PROBE_WRONG, "HTTP status %ld", p->answer);
     } else if (p->lack != 0) {
-        probe_end(&p->probe, PROBE_UNABLE, "cannot make a socket: %s", strerrordesc_np(p->lack));
+        probe_end(&p->probe, PROBE_UNABLE, "cannot create a socket: %s", strerrordesc_np(p->lack));
     } else {
         probe_end(&p->probe, outcome_of_transfer(p), "%s",
                   p->error[0] ? p->error : curl_easy_strerror(p->code));
@@ -547,11 +546,11 @@ static void exec_start(struct probe *probe)
     struct exec_probe *p = (struct exec_probe *)probe;
     int ends[2];
     if (p->pid != 0) {
-        probe_end(probe, PROBE_SILENT, "its former run cannot be killed");
+        probe_end(probe, PROBE_SILENT, "cannot kill its previous run");
         return;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        end_unstarted(probe, "cannot make a pipe", errno);
+        end_unstarted(probe, "cannot create a pipe", errno);
         return;
     }
     CLEANUP(fd) int out = ends[0];

@@ -131,7 +131,7 @@ static void watch_changes(struct probe *probe)
     }
     int fd = open_netlink(probe->spec.kind == PROBE_NETDEV, &e);
     if (fd < 0) {
-        log_info("probe", "probe '%s' looks from time to time only: %s", probe->spec.name, e.msg);
+        log_info("probe", "probe '%s' checks only periodically: %s", probe->spec.name, e.msg);
         return;
     }
     ev_io_set(&probe->changes, fd, EV_READ);
@@ -219,17 +219,17 @@ static void log_failure(struct probe_set *set, const struct probe_result *result
     bool is_unheard = set->state.is_of_host && !probe->passed_once && !probe->ran;
     if (result->outcome == PROBE_UNABLE) {
         log_limited(&set->unable, LOG_AGAIN_NS, LOG_WARN, "probe",
-                    "probe '%s' could not be run, which says nothing of the DPU: %s", probe->name,
+                    "cannot run probe '%s', which proves nothing about the DPU: %s", probe->name,
                     result->reason);
         return;
     }
     if (is_denied && probe->outcome != PROBE_DENIED) {
         log_error("probe", "probe '%s': %s", probe->name, result->reason);
     } else if (result->outcome != PROBE_PASSED && is_unheard && !is_denied) {
-        log_warn("probe",
-                 "probe '%s' has not been well since this host was started, so its failures prove "
-                 "nothing: %s",
-                 probe->name, result->reason);
+        log_warn(
+            "probe",
+            "probe '%s' has not passed since this host booted, so its failures do not count: %s",
+            probe->name, result->reason);
     } else if (result->outcome != PROBE_PASSED) {
         log_debug("probe", "probe '%s': %s: %s", probe->name, probe_outcome_name(result->outcome),
                   result->reason);

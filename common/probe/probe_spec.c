@@ -170,7 +170,7 @@ static int parse_amount(const struct setting *setting, struct span value, int64_
 static int parse_ca(struct span value, struct probe_spec *spec, struct err *e)
 {
     if (value.len == 0) { /* and not: the system's authorities */
-        return err_set(e, ERR_PARSE, "'ca=' names no file");
+        return err_set(e, ERR_PARSE, "'ca=' needs a file");
     }
     if (value.len >= sizeof(spec->ca_file)) {
         return err_set(e, ERR_LIMIT, "the name of a file has at most %zu bytes",
@@ -194,7 +194,7 @@ static int parse_setting(struct span key, struct span value, struct probe_spec *
                        (int)key.len, key.at);
     }
     if (setting->is_of_url && spec->kind != PROBE_HTTP) {
-        return err_set(e, ERR_PARSE, "'%s' is for http:// and https://", setting->key);
+        return err_set(e, ERR_PARSE, "'%s' works only with http:// and https://", setting->key);
     }
     if (setting->type == SETTING_TIME || setting->type == SETTING_NUMBER) {
         return parse_amount(setting, value, (void *)((char *)spec + setting->offset), e);
@@ -203,7 +203,8 @@ static int parse_setting(struct span key, struct span value, struct probe_spec *
         return parse_ca(value, spec, e);
     }
     if (spec->kind != PROBE_NETDEV || !span_is(value, "up")) {
-        return err_set(e, ERR_PARSE, "'carrier=up' is for netdev, and has no other value");
+        return err_set(e, ERR_PARSE,
+                       "'carrier' works only with netdev:, and its only value is 'up'");
     }
     spec->wants_carrier = true;
     return 0;
@@ -217,7 +218,7 @@ static int parse_settings(struct span all, struct probe_spec *spec, struct err *
         size_t len = comma ? (size_t)(comma - all.at) : all.len;
         const char *equals = memchr(all.at, '=', len);
         if (!equals) {
-            return err_set(e, ERR_PARSE, "'%.*s' is no setting (KEY=VALUE)", (int)len, all.at);
+            return err_set(e, ERR_PARSE, "'%.*s' is not a setting (KEY=VALUE)", (int)len, all.at);
         }
         struct span key = {.at = all.at, .len = (size_t)(equals - all.at)};
         struct span value = {.at = equals + 1, .len = len - key.len - 1};
@@ -269,7 +270,7 @@ static int take_service(const char *text, const struct service *service, struct 
     bool has_bridge = text_equal(service->daemon, "ovs-vswitchd");
     if (colon && (!has_bridge || !colon[1])) {
         return err_set(e, ERR_PARSE, "%s",
-                       has_bridge ? "nothing follows 'vswitchd:'" : "nothing may follow its name");
+                       has_bridge ? "'vswitchd:' needs a bridge" : "its name must stand alone");
     }
     spec->kind = PROBE_SERVICE;
     spec->service = service;
@@ -279,7 +280,7 @@ static int take_service(const char *text, const struct service *service, struct 
     memcpy(spec->thresholds.patience_ns, service->patience_ns,
            sizeof(spec->thresholds.patience_ns));
     if (!text_copy(spec->target, BRIDGE_BYTES, colon ? colon + 1 : "br-int")) {
-        return err_set(e, ERR_LIMIT, "a bridge has at most %d bytes", BRIDGE_BYTES - 1);
+        return err_set(e, ERR_LIMIT, "a bridge's name has at most %d bytes", BRIDGE_BYTES - 1);
     }
     text_format(spec->name, sizeof(spec->name), "%s", colon ? text : service->name);
     return 0;
@@ -306,8 +307,8 @@ static int take_what(const char *text, size_t index, struct probe_spec *spec, st
     }
     if (!kind) {
         return err_set(e, ERR_PARSE,
-                       "no service is called so, and it begins with none of 'exec:', 'unix:', "
-                       "'http://', 'https://', 'netdev:' and 'pci:'");
+                       "it is not a known service, and does not begin with 'exec:', 'unix:', "
+                       "'http://', 'https://', 'netdev:' or 'pci:'");
     }
     const char *target = text + strlen(kind->prefix);
     spec->kind = kind->kind;
@@ -315,7 +316,7 @@ static int take_what(const char *text, size_t index, struct probe_spec *spec, st
         return err_set(e, ERR_PARSE, "nothing follows '%s'", kind->prefix);
     }
     if (!text_copy(spec->target, sizeof(spec->target), target)) {
-        return err_set(e, ERR_LIMIT, "it is longer than %d bytes", PROBE_TARGET_BYTES - 1);
+        return err_set(e, ERR_LIMIT, "it has more than %d bytes", PROBE_TARGET_BYTES - 1);
     }
     text_format(spec->name, sizeof(spec->name), "%s", text);
     if (kind->is_of_sysfs) {

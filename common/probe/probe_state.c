@@ -140,7 +140,7 @@ void probe_state_restore(struct probe_state *v, size_t probe, bool failing)
     p->passed_once = true;
     p->failing = failing;
     if (failing) {
-        text_format(p->reason, sizeof(p->reason), "it failed before this agent was started");
+        text_format(p->reason, sizeof(p->reason), "it failed before this agent started");
     }
 }
 

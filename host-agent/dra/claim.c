@@ -32,7 +32,7 @@ int claim_ask(struct kube_client *client, enum kube_priority priority, const str
                                          .path = path,
                                          .deadline_ms = CLAIM_LOOKUP_DEADLINE_MS};
     if (!text_is_dns1123_subdomain(ref->ns) || !text_is_dns1123_subdomain(ref->name)) {
-        return err_set(e, ERR_PARSE, "not the name of a claim");
+        return err_set(e, ERR_PARSE, "not a valid name of a claim");
     }
     if (text_is_empty(ref->uid) || strlen(ref->uid) >= NAMES_UID_BYTES) {
         return err_set(e, ERR_PARSE, "claim '%s/%s' is asked for without a UID", ref->ns,
@@ -100,7 +100,7 @@ static int read_claim(const json_t *claim, const struct claim_ref *ref,
     size_t index;
     const json_t *result;
     if (!text_equal(json_text_get(claim, "kind"), "ResourceClaim") || !uid) {
-        return err_set(e, ERR_PARSE, "the answer is no ResourceClaim");
+        return err_set(e, ERR_PARSE, "the answer is not a ResourceClaim");
     }
     if (!text_equal(uid, ref->uid)) {
         return err_set(e, ERR_GONE, "it was replaced: it has UID '%s', not '%s'", uid, ref->uid);
@@ -116,7 +116,7 @@ static int read_claim(const json_t *claim, const struct claim_ref *ref,
         }
     }
     if (a.count == 0) {
-        return err_set(e, ERR_NOTFOUND, "it has nothing allocated from driver '%s'",
+        return err_set(e, ERR_NOTFOUND, "nothing of driver '%s' is allocated to it",
                        device->driver);
     }
     *out = a;
@@ -230,8 +230,8 @@ int claim_store_take(const char *plugin_dir, const struct claim_ref *ref, enum c
     if (find_stored(plugin_dir, "", ref, use, out_other)) {
         return err_set(e, ERR_CONFLICT, "the device is prepared for claim '%s/%s', %s",
                        out_other->ns, out_other->name,
-                       out_other->use == CLAIM_USE_ALONE ? "which has it alone"
-                                                         : "and this one wants it alone");
+                       out_other->use == CLAIM_USE_ALONE ? "which does not share it"
+                                                         : "and this claim does not share it");
     }
     if (!claim_path(plugin_dir, ref->uid, path)) {
         return err_set(e, ERR_PARSE, "claim '%s/%s' has a UID that names no file", ref->ns,
@@ -283,7 +283,7 @@ static const json_t *pods_of(const struct claim_events *t, const struct kube_res
         return json_object_get(json_object_get(answer->body, "status"), "reservedFor");
     }
     if (rc == ERR_NOTFOUND || rc == ERR_GONE || rc == ERR_CONFLICT) {
-        log_debug("dra", "claim '%s/%s' is prepared no longer: %s", c->ns, c->name, e.msg);
+        log_debug("dra", "claim '%s/%s' is no longer prepared: %s", c->ns, c->name, e.msg);
         claim_store_drop(t->config->options->names.plugin_dir, c->uid);
     }
     return NULL;

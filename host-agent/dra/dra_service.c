@@ -249,12 +249,11 @@ static int take_driver(struct dra_service *s, struct err *e)
         return err_set_errno(e, ERR_IO, errno, "making directory '%s'", dir);
     }
     int rc = s->config.is_second ? 0 : file_lock_take(&s->driver_lock, e);
-    return rc != ERR_CONFLICT
-               ? rc
-               : err_set(e, rc,
-                         "driver '%s' is another dpu-host-agent's: each DPU of a node needs a "
-                         "--dra-driver-name of its own (lock '%s')",
-                         s->device.driver, s->driver_lock.path);
+    return rc != ERR_CONFLICT ? rc
+                              : err_set(e, rc,
+                                        "another dpu-host-agent uses driver '%s': each DPU of a "
+                                        "node needs its own --dra-driver-name (lock '%s')",
+                                        s->device.driver, s->driver_lock.path);
 }
 
 static int open_sockets(struct dra_service *s, struct err *e)
@@ -302,7 +301,7 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
         return 0;
     }
     if (s->servers[SOCKET_DRA]) {
-        log_warn("dra", "our sockets were removed: opening them again");
+        log_warn("dra", "somebody removed the agent's sockets: opening them again");
     }
     close_sockets(s);
     int rc = take_driver(s, &why);
@@ -315,7 +314,7 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
         log_repeat_reset(&s->socket_warnings);
     } else {
         (void)log_limited(&s->socket_warnings, 60 * DRA_CHECK_NS, LOG_WARN, "dra",
-                          "%s (no kubelet here yet?), will retry", why.msg);
+                          "%s (the kubelet may not have started yet), will retry", why.msg);
     }
     return 0;
 }

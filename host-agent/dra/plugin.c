@@ -64,11 +64,10 @@ static void take_status(struct plugin *p, const Registration__Status *status)
         return;
     }
     p->stats.rejections++;
-    (void)log_limited(
-        &p->rejections, REJECTION_LOG_NS, LOG_WARN, "dra",
-        "the kubelet refused driver '%s': '%s' (\"no handler registered\" means that its feature "
-        "gate DynamicResourceAllocation is off), continuing",
-        p->device->driver, p->refusal);
+    (void)log_limited(&p->rejections, REJECTION_LOG_NS, LOG_WARN, "dra",
+                      "the kubelet rejected driver '%s': '%s' (\"no handler registered\": enable "
+                      "its feature gate DynamicResourceAllocation), continuing",
+                      p->device->driver, p->refusal);
 }
 
 static void notify_status(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
@@ -130,7 +129,7 @@ static bool plugin_lock(const struct plugin *p, struct grpc_call *call)
         return true;
     }
     grpc_call_end(call, GRPC_UNAVAILABLE,
-                  "another instance of this driver is at work, try again: %s", e.msg);
+                  "another instance of this driver is working, try again: %s", e.msg);
     return false;
 }
 
@@ -360,9 +359,10 @@ static void send_report(struct plugin *p, const struct grpc_call *only)
     Health__Device device = HEALTH__DEVICE__INIT;
     Health__Device *devices[] = {&device};
     Health__WatchResponse response = HEALTH__WATCH_RESPONSE__INIT;
-    const char *text = p->is_stopped   ? "the agent that watches the DPU on this node is stopping"
-                       : p->is_stalled ? "the lease watcher on this node makes no progress"
-                                       : p->report.message;
+    const char *text = p->is_stopped ? "the agent that watches the DPU on this node is stopping"
+                       : p->is_stalled
+                           ? "the agent that watches the DPU on this node makes no progress"
+                           : p->report.message;
     /* Go refuses a message with invalid UTF-8 and ends the stream, every five seconds anew. */
     text_sanitize(message, sizeof(message), text, strlen(text));
     id.pool_name = mutable(p->device->pool);
@@ -446,9 +446,9 @@ void plugin_tick(struct plugin *p, struct mono now, struct wall wall)
     p->is_stalled = !is_alive;
     set_next_beat(p, now, wall);
     if (is_news && !is_alive) {
-        log_error("dra", "the lease watcher makes no progress: health heartbeats stop");
+        log_error("dra", "the agent makes no progress: it sends no more health reports");
     } else if (is_news) {
-        log_info("dra", "the lease watcher works again: health heartbeats go on");
+        log_info("dra", "the agent makes progress again: it sends health reports");
     }
     if (is_alive || is_news) {
         send_report(p, NULL);

@@ -69,8 +69,8 @@ int attribute_add(json_t *attributes, const char *text, struct err *e)
     text_sanitize(shown, sizeof(shown), text, strlen(text));
     if (!equals || !is_name(name)) {
         return err_set(e, ERR_PARSE,
-                       "attribute '%s': it is not NAME=VALUE with an identifier of at most %d "
-                       "bytes for a name, or a domain, '/' and such an identifier",
+                       "attribute '%s': must be NAME=VALUE; NAME is an identifier of at most %d "
+                       "bytes, optionally after a domain and '/'",
                        shown, IDENTIFIER_MAX);
     }
     json_t *value = json_pack("{s:s}", "string", equals + 1);
@@ -82,13 +82,13 @@ int attribute_add(json_t *attributes, const char *text, struct err *e)
     (void)json_object_set_new(attributes, name, value);
     return json_object_size(attributes) <= ATTRIBUTES_MAX
                ? 0
-               : err_set(e, ERR_LIMIT, "attribute '%s': there are %d already", shown,
+               : err_set(e, ERR_LIMIT, "attribute '%s': there are already %d, the limit", shown,
                          ATTRIBUTES_MAX);
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-/* Borrowed from `parent`; made if it is not an object yet. */
+/* Borrowed from `parent`; made if it is not a JSON object yet. */
 static json_t *object_at(json_t *parent, const char *key)
 {
     json_t *object = json_object_get(parent, key);
@@ -297,8 +297,8 @@ static void on_watch_failure(void *user, const struct kube_response *response)
     }
     if (p->is_polling) { /* once may be an API server that has just started */
         log_limited(&p->denied, SELDOM_WARN_NS, LOG_WARN, "dra",
-                    "watching ResourceSlices is forbidden (%s): a slice that the kubelet removed "
-                    "is back only after %d s",
+                    "watching ResourceSlices is forbidden (%s): the agent restores a slice that "
+                    "the kubelet removed only after %d s",
                     response->message, (int)(SLICE_POLL_NS / NS_PER_SEC));
     }
     p->is_polling = true;
@@ -323,9 +323,10 @@ static json_t *pick_slice(void *user, json_t *answer)
 {
     struct slice_publisher *p = user;
     if (!answer) {
-        log_limited(&p->unserved, SELDOM_WARN_NS, LOG_WARN, "dra",
-                    "the API server serves no resource.k8s.io/v1 (feature gate "
-                    "DynamicResourceAllocation and its API group are off): no ResourceSlice");
+        log_limited(
+            &p->unserved, SELDOM_WARN_NS, LOG_WARN, "dra",
+            "the API server serves no resource.k8s.io/v1 : enable the feature gate "
+            "DynamicResourceAllocation and the API group. Until then there is no ResourceSlice");
         return NULL;
     }
     if (!json_object_get(answer, "items")) {
@@ -353,8 +354,8 @@ static bool is_anothers(struct slice_publisher *p, const json_t *existing)
     slice_set_check(p);
     if (p->is_name_taken) {
         log_limited(&p->taken, SELDOM_WARN_NS, LOG_WARN, "dra",
-                    "ResourceSlice '%s' is of another driver or node, leaving it: there is no "
-                    "slice of ours until it is gone",
+                    "ResourceSlice '%s' belongs to another driver or node. The agent publishes no "
+                    "slice until you delete it",
                     p->name);
     }
     return p->is_name_taken;
@@ -383,14 +384,15 @@ static bool tell_dropped(struct slice_publisher *p, struct slice_dropped dropped
     bool has_taints = dropped.taints && !p->dropped.taints;
     bool has_sharing = dropped.multiple_allocations && !p->dropped.multiple_allocations;
     if (has_taints) {
-        log_limited(&p->dropped_taints, SELDOM_WARN_NS, LOG_WARN, "dra",
-                    "the API server drops device taints: enable its feature gate "
-                    "DRADeviceTaints. Until then an unhealthy DPU is taken out of the slice");
+        log_limited(
+            &p->dropped_taints, SELDOM_WARN_NS, LOG_WARN, "dra",
+            "the API server drops device taints: enable its feature gate "
+            "DRADeviceTaints. Until then the agent removes an unhealthy DPU from the slice");
     }
     if (has_sharing) {
         log_limited(&p->dropped_sharing, SELDOM_WARN_NS, LOG_WARN, "dra",
                     "the API server drops allowMultipleAllocations: enable its feature gate "
-                    "DRAConsumableCapacity. Until then one claim at a time can hold the DPU");
+                    "DRAConsumableCapacity. Until then only one claim at a time can use the DPU");
     }
     if (has_taints || has_sharing) {
         p->dropped_again = mono_add(now, SLICE_DROPPED_AGAIN_NS);
@@ -439,7 +441,7 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
         .retry_ns = SLICE_RETRY_MIN_NS,
         .retry_max_ns = SLICE_RETRY_MAX_NS,
         .denied_retry_ns = SLICE_RETRY_MAX_NS,
-        .denied_advice = "; rbac/host-agent-dra.yaml gives that right",
+        .denied_advice = "; apply rbac/host-agent-dra.yaml",
         .advice = "",
         .repair = repair,
         .create = create,

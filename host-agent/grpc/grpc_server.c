@@ -680,7 +680,8 @@ static int check_peer(int fd, struct err *e)
     }
     return peer.uid == 0 || peer.uid == geteuid()
                ? 0
-               : err_set(e, ERR_AUTH, "user %u is neither root nor ours", (unsigned)peer.uid);
+               : err_set(e, ERR_AUTH, "user %u is neither root nor the agent's user",
+                         (unsigned)peer.uid);
 }
 
 static bool is_more_idle(const struct grpc_conn *a, const struct grpc_conn *b)
@@ -704,7 +705,7 @@ static void make_room(struct grpc_server *s)
     }
     (void)log_limited(
         &s->evictions, LOG_AGAIN_NS, LOG_WARN, MOD,
-        "%s: %d connections are open, closing the one that has been silent for longest",
+        "%s: all %d connections are in use, closing the one that has been idle longest",
         s->config.name, GRPC_CONNECTIONS_MAX);
     conn_free(idlest);
 }
@@ -729,7 +730,7 @@ static void on_acceptable(struct ev_loop *loop, ev_io *watcher, int events)
         ev_timer_set(&s->accept_again, ACCEPT_PAUSE_S, 0.0);
         ev_timer_start(loop, &s->accept_again);
     }
-    (void)log_limited(&s->refusals, LOG_AGAIN_NS, LOG_WARN, MOD, "%s: turned a connection away: %s",
+    (void)log_limited(&s->refusals, LOG_AGAIN_NS, LOG_WARN, MOD, "%s: rejected a connection: %s",
                       s->config.name, e.msg);
 }
 
@@ -789,7 +790,7 @@ static int server_bind(struct grpc_server *s, struct err *e)
     s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     /* The mode of the socket becomes that of the name, so it is never wider than asked for. */
     if (s->fd < 0 || fchmod(s->fd, s->config.mode) != 0) {
-        return err_set_errno(e, ERR_IO, errno, "making a socket for '%s'", path);
+        return err_set_errno(e, ERR_IO, errno, "creating a socket for '%s'", path);
     }
     int rc = bind_hidden(s->fd, s->path, &hidden, e);
     return rc == 0 ? server_publish(s, hidden.sun_path, e) : rc;

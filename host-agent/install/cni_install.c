@@ -76,14 +76,14 @@ static int check_plugins(struct json_slice plugins, struct err *e)
 {
     struct json_walk w = json_walk_start(plugins);
     if (json_scan_kind(plugins) != JSON_KIND_ARRAY || json_scan_count(plugins) == 0) {
-        return err_set(e, ERR_PARSE, "its 'plugins' is not a list of plugins");
+        return err_set(e, ERR_PARSE, "its 'plugins' is not a list");
     }
     for (size_t i = 0; json_walk_next(&w); i++) {
         if (json_scan_kind(type_of(w.value)) == JSON_KIND_ABSENT) {
             return err_set(e, ERR_PARSE, "its plugin %zu has no type", i);
         }
         if (is_gate(w.value)) {
-            return err_set(e, ERR_PARSE, "it goes through dpu-gate already");
+            return err_set(e, ERR_PARSE, "it already calls dpu-gate");
         }
     }
     return 0;
@@ -132,7 +132,7 @@ static int check_source(struct json_slice source, struct err *e)
     if (json_scan_kind(type_of(source)) == JSON_KIND_ABSENT) {
         return err_set(e, ERR_PARSE, "it has neither type nor plugins");
     }
-    return is_gate(source) ? err_set(e, ERR_PARSE, "it goes through dpu-gate already") : 0;
+    return is_gate(source) ? err_set(e, ERR_PARSE, "it already calls dpu-gate") : 0;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -322,7 +322,7 @@ int cni_options_check(const struct cni_options *o, const struct option_origins *
     }
     if (strcmp(o->source, conflist_name(o)) <= 0) {
         return option_refuse(origins, "cni-source", o->source,
-                             "a name that sorts behind 00-dpu-gate.conflist", e);
+                             "a name that sorts after 00-dpu-gate.conflist", e);
     }
     return 0;
 }
@@ -461,13 +461,13 @@ static void warn_of_bypass(const struct cni_options *o, const char *bypass)
 {
     if (strstr(bypass, "multus")) {
         log_info(MOD,
-                 "'%s/%s' comes first: Multus has to call '%s' as its cluster network, and to be "
-                 "of a version that passes STATUS on; 'dpuctl doctor' looks",
+                 "'%s/%s' comes first: Multus must call '%s' as its cluster network, in a version "
+                 "that passes STATUS on; 'dpuctl doctor' checks both",
                  o->conf_dir, bypass, conflist_name(o));
     } else if (bypass[0] != '\0') {
         log_warn(MOD,
-                 "'%s/%s' sorts before '%s': the container runtime takes it, past dpu-gate; rename "
-                 "one of them",
+                 "'%s/%s' sorts before '%s', so the container runtime uses it and bypasses "
+                 "dpu-gate; rename one of them",
                  o->conf_dir, bypass, conflist_name(o));
     }
 }
@@ -544,7 +544,7 @@ static int put_gate(const struct command_config *c, struct err *e)
         return rc;
     }
     if (program.len < 4 || memcmp(program.data, "\177ELF", 4) != 0) {
-        return err_set(e, ERR_PARSE, "'%s' is no program", c->gate);
+        return err_set(e, ERR_PARSE, "'%s' is not an executable program", c->gate);
     }
     join(c->bin_dir, "dpu-gate", path);
     rc = put_file(path, &program, GATE_MODE, &changed, e);
@@ -565,8 +565,8 @@ static int install(const struct command_config *c, struct err *e)
              wiring.changed ? "was written" : "is up to date");
     if (!wiring.has_source) {
         log_warn(MOD,
-                 "there is no '%s/%s' yet: the node's network counts as not ready until it is "
-                 "written",
+                 "'%s/%s' does not exist yet: the node's network is not ready until another "
+                 "program writes it",
                  c->cni.conf_dir, c->cni.source);
     }
     warn_of_bypass(&c->cni, wiring.bypass);
@@ -584,7 +584,7 @@ static int remove_conflist(const struct cni_options *o, struct err *e)
         return rc;
     }
     if (rc == 0 && !conflist_is_gated(buf_text(&text), text.len)) {
-        return err_set(e, ERR_PARSE, "'%s' has not dpu-gate as its first plugin: it stays",
+        return err_set(e, ERR_PARSE, "dpu-gate is not the first plugin of '%s': keeping that file",
                        conflist);
     }
     return remove_file(conflist, e);
@@ -601,7 +601,7 @@ static int uninstall(const struct command_config *c, struct err *e)
     /* Installed in front of another source, or put back by an agent with --cni-sync. */
     find_first(&c->cni, true, other);
     if (other[0] != '\0') {
-        return err_set(e, ERR_CONFLICT, "'%s/%s' still calls dpu-gate: remove it, too",
+        return err_set(e, ERR_CONFLICT, "'%s/%s' still calls dpu-gate: remove that file first",
                        c->cni.conf_dir, other);
     }
     join(c->bin_dir, "dpu-gate", program);
@@ -609,8 +609,8 @@ static int uninstall(const struct command_config *c, struct err *e)
         return remove_file(program, e);
     }
     log_info(MOD,
-             "'%s' stays for pods that were added through it; remove it with --remove-binary once "
-             "they are gone",
+             "keeping '%s' for Pods that were added through it; once they are gone, remove it with "
+             "--remove-binary",
              program);
     return 0;
 }
@@ -726,11 +726,11 @@ static void sync_report(struct cni_sync *s, const struct wiring *now)
     const struct cni_options *o = s->options;
     bool is_first = s->written_at.ns == 0;
     if (now->changed) {
-        log_limited(&s->repaired, LOG_AGAIN_NS, LOG_INFO, MOD, "'%s/%s' was written anew",
-                    o->conf_dir, conflist_name(o));
+        log_limited(&s->repaired, LOG_AGAIN_NS, LOG_INFO, MOD, "wrote '%s/%s' anew", o->conf_dir,
+                    conflist_name(o));
     }
     if (!now->has_source && (s->last.has_source || is_first)) {
-        log_warn(MOD, "'%s/%s' is gone: the node's network counts as not ready until it is back",
+        log_warn(MOD, "'%s/%s' is gone: the node's network is not ready until it is back",
                  o->conf_dir, o->source);
     } else if (now->has_source && !s->last.has_source && !is_first) {
         log_info(MOD, "'%s/%s' is there", o->conf_dir, o->source);
@@ -749,8 +749,8 @@ static void on_look(void *user)
     s->look_at = MONO_NEVER;
     if (!lock_directory(s)) {
         log_limited(&s->kept_by_another, LOG_AGAIN_NS, LOG_WARN, MOD,
-                    "another dpu-host-agent keeps '%s/%s' in step, so this one waits until that "
-                    "ends; set cni-sync for the agent of one DPU only",
+                    "another dpu-host-agent keeps '%s/%s' in sync, so this one waits until that "
+                    "agent ends; set cni-sync for only one agent of a node",
                     o->conf_dir, conflist_name(o));
         look_in(s, AGAIN_NS);
         return;
@@ -761,7 +761,7 @@ static void on_look(void *user)
                       DIR_WATCH_NAMES | IN_CREATE /* a link */ | IN_CLOSE_WRITE | IN_ONLYDIR);
     if (put_conflist(o, s->readiness_file, &now, &e) != 0) {
         log_limited(&s->complaint, LOG_AGAIN_NS, LOG_WARN, MOD,
-                    "%s; what dpu-gate has stays as it is, will look again", e.msg);
+                    "%s; keeping dpu-gate's configuration as it is, will check again", e.msg);
         look_in(s, RETRY_NS);
         return;
     }

@@ -23,9 +23,9 @@
 enum {
     PATH_BYTES = 512,
     NAME_BYTES = NAMES_K8S_NAME_BYTES,
-    SUFFIX_BYTES = 17,    /* of a name: 16 hexadecimal digits and the terminator */
-    INSTANCE_BYTES = 129, /* reportingInstance: 128 and the terminator */
-    NOTE_BYTES = EVENT_NOTE_BYTES + 128,
+    SUFFIX_BYTES = 17,                   /* of a name: 16 hexadecimal digits and the terminator */
+    INSTANCE_BYTES = 129,                /* reportingInstance: 128 and the terminator */
+    NOTE_BYTES = EVENT_NOTE_BYTES + 384, /* the API server takes 1024 */
 };
 
 struct events {
@@ -175,8 +175,8 @@ void events_tell_reboot(struct events *x, struct wall at)
         .action = "RebootNoticed",
         .reason = "DPURebooted",
         .is_warning = true,
-        .note = "the DPU has rebooted: another boot of it renews the lease; pods that had its "
-                "functions may have lost them"};
+        .note = "the DPU has rebooted: another boot of it renews the lease; Pods with its "
+                "functions may have lost their network, check those older than the reboot"};
     queue_node_event(x, &e);
     events_pump(x, clock_mono_now());
 }
@@ -204,19 +204,25 @@ static json_t *lease_reference(const struct readiness_lease *lease)
                            lease->uid[0] ? lease->uid : NULL);
 }
 
-/* The message; for a state that can be either way, which of both it is; and what went before. */
+/* The message; for a state that can be either way, which of both it is; what to do; and what went
+ * before. */
 static void event_note(const struct event *event, char out[static NOTE_BYTES])
 {
     char before[80] = "";
     const char *more = "";
+    const char *cure = "";
+    if (event->change && event->change->state != READINESS_READY) {
+        cure = readiness_reason_traits(event->change->reason)->fix;
+    }
     if (event->change && event->change->state == READINESS_UNKNOWN) {
-        more = event->change->admit ? "; new pods are let in" : "; new pods are held back";
+        more = event->change->admit ? "; new Pods are admitted" : "; new Pods are rejected";
     }
     if (event->left_out > 0) {
-        text_format(before, sizeof(before), "; changes before this one without an Event: %" PRIu64,
+        text_format(before, sizeof(before), "; earlier changes without an Event: %" PRIu64,
                     event->left_out);
     }
-    text_format(out, NOTE_BYTES, "%s%s%s", event->note, more, before);
+    text_format(out, NOTE_BYTES, "%s%s%s%s%s", event->note, more, cure[0] ? ". Next step: " : "",
+                cure, before);
 }
 
 /* As in a kubelet's Events the Node's name stands in for its UID: kubectl looks for either. An
@@ -258,13 +264,13 @@ static void try_later(struct events *x, const struct kube_response *r)
 /* A right that is missing (403), or an API (404): it stays so until somebody acts. */
 static void wait_for_admin(struct events *x, const struct kube_response *r)
 {
-    log_limited(&x->lasting, LASTING_LOG_NS, LOG_WARN, MOD,
-                "writing an Event about node '%s': %s; %s, --events=off does without, will retry "
-                "every %d s",
-                x->node, r->message,
-                r->http_status == 403 ? "rbac/host-agent-events.yaml gives that right"
-                                      : "does the server have events.k8s.io/v1?",
-                (int)(LASTING_RETRY_NS / NS_PER_SEC));
+    log_limited(
+        &x->lasting, LASTING_LOG_NS, LOG_WARN, MOD,
+        "writing an Event about node '%s': %s; %s, or set --events=off; will retry every %d s",
+        x->node, r->message,
+        r->http_status == 403 ? "apply rbac/host-agent-events.yaml"
+                              : "check that the API server serves events.k8s.io/v1",
+        (int)(LASTING_RETRY_NS / NS_PER_SEC));
     x->try_at = mono_add(r->received_at, LASTING_RETRY_NS);
 }
 
@@ -296,8 +302,8 @@ static void end_node_event(struct events *x, const struct kube_response *r)
     if (r->http_status == 403 || r->http_status == 404) {
         wait_for_admin(x, r);
     } else if (r->http_status == 400 || r->http_status == 422) {
-        log_warn(MOD, "an Event about node '%s' was refused: %s, continuing without it", x->node,
-                 r->message);
+        log_warn(MOD, "the API server rejected an Event about node '%s': %s, continuing without it",
+                 x->node, r->message);
         leave_out(x, end_begun(x));
     } else {
         try_later(x, r);
@@ -308,10 +314,9 @@ static void end_pod_event(struct events *x, struct event *event, const struct ku
 {
     if (!is_written(r)) {
         log_limited(&x->pod_trouble, LOG_AGAIN_NS, LOG_WARN, MOD,
-                    "writing an Event about pod '%s/%s': %s%s%s%s", event->ns, event->pod,
-                    r->message, r->http_status == 403 ? "; rbac/" : "",
-                    r->http_status == 403 ? event->rights : "",
-                    r->http_status == 403 ? " gives that right" : "");
+                    "writing an Event about Pod '%s/%s': %s%s%s", event->ns, event->pod, r->message,
+                    r->http_status == 403 ? "; apply rbac/" : "",
+                    r->http_status == 403 ? event->rights : "");
     }
     event_free(event);
 }

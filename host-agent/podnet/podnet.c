@@ -105,13 +105,13 @@ static void tell_lost(struct podnet *p, const struct sandbox *lost)
     const struct cri_sandbox *s = &lost->cri;
     const char *words = lost->found.words;
     p->stats.found++;
-    log_warn(MOD, "pod %s/%s has lost its network: %s; sandbox %.13s", s->ns, s->name, words,
+    log_warn(MOD, "Pod %s/%s has lost its network: %s; sandbox %.13s", s->ns, s->name, words,
              s->id);
-    text_format(note, sizeof(note), "the pod has lost its network: %s; %s", words,
+    text_format(note, sizeof(note), "the Pod has lost its network: %s; %s", words,
                 p->config.mode == PODNET_MODE_RESTART
-                    ? "it gets a new sandbox once the DPU has settled, unless its restartPolicy is "
-                      "Never, or OnFailure in a Job"
-                    : "delete the pod to give it a new one");
+                    ? "it gets a new sandbox once the DPU has been ready for a lease duration, "
+                      "unless its restartPolicy is Never, or OnFailure in a Job"
+                    : "delete the Pod, so that its owner recreates it");
     tell_pod(p, s, true, note);
 }
 
@@ -225,7 +225,7 @@ static void policy_tell(struct podnet *p, enum podnet_policy policy, const char 
         s->found = (struct pod_net_finding){.evidence = POD_NET_UNSEEN};
     }
     if (policy == PODNET_POLICY_NEVER) {
-        log_warn(MOD, "pod %s/%s is not stopped: %s", s->cri.ns, s->cri.name, why);
+        log_warn(MOD, "the agent does not stop Pod %s/%s: %s", s->cri.ns, s->cri.name, why);
     }
     plan_step(p, (struct podnet_event){.kind = PODNET_ANSWER,
                                        .about = &s->loss,
@@ -243,8 +243,8 @@ static void on_pod(void *user, const struct kube_response *r)
         policy = podnet_read_policy(r->raw, r->raw_len, p->in_hand->cri.uid, &why);
     } else {
         log_limited(&p->trouble, LOG_AGAIN_NS, LOG_WARN, MOD,
-                    "reading a pod that lost its network: %s%s", r->message,
-                    r->http_status == 403 ? "; rbac/host-agent-pods.yaml gives that right" : "");
+                    "reading a Pod that lost its network: %s%s", r->message,
+                    r->http_status == 403 ? "; apply rbac/host-agent-pods.yaml" : "");
     }
     policy_tell(p, policy, why);
 }
@@ -281,13 +281,14 @@ static void on_stopped(void *user, const uint8_t *message, size_t len, const str
     p->stats.stops += !why;
     p->stats.stop_failures += why != NULL;
     if (why) {
-        log_warn(MOD, "stopping sandbox %.13s of pod %s/%s: %s, will retry", s->cri.id, s->cri.ns,
+        log_warn(MOD, "stopping sandbox %.13s of Pod %s/%s: %s, will retry", s->cri.id, s->cri.ns,
                  s->cri.name, why->msg);
     } else {
-        log_info(MOD, "stopped sandbox %.13s of pod %s/%s: the kubelet makes a new one", s->cri.id,
-                 s->cri.ns, s->cri.name);
+        log_info(MOD, "stopped sandbox %.13s of Pod %s/%s: the kubelet creates a new one",
+                 s->cri.id, s->cri.ns, s->cri.name);
         tell_pod(p, &s->cri, false,
-                 "the sandbox that lost its network was stopped: the kubelet makes a new one");
+                 "dpu-host-agent stopped the sandbox that lost its network: the kubelet creates a "
+                 "new one");
     }
     plan_step(p, (struct podnet_event){.kind = PODNET_DONE, .about = &s->loss, .is_stopped = !why});
 }
@@ -304,7 +305,7 @@ static void plan_step(struct podnet *p, struct podnet_event event)
         tell_lost(p, sandbox_of(event.about));
     } else if (update.turn == PODNET_TURN_BACK) {
         const struct cri_sandbox *s = &sandbox_of(event.about)->cri;
-        log_info(MOD, "pod %s/%s has its network again", s->ns, s->name);
+        log_info(MOD, "Pod %s/%s has its network again", s->ns, s->name);
     }
     if (update.count_changed) {
         tell_count(p);
@@ -339,7 +340,7 @@ static void scan_fail(struct podnet *p, const struct err *why)
 {
     p->stats.scan_failures++;
     log_limited(&p->blind, LOG_AGAIN_NS, LOG_WARN, MOD,
-                "looking at the pods' networks: %s, will retry", why->msg);
+                "checking the Pods' networks: %s, will retry", why->msg);
 }
 
 /* Twice in a row: a sandbox that ends in the middle of a look is none to speak of. */
@@ -350,10 +351,9 @@ static void scan_note_unseen(struct podnet *p, size_t unseen, const struct sandb
     if (!one) {
         log_repeat_reset(&p->blind_to_some);
     } else if (was_blind) {
-        log_limited(
-            &p->blind_to_some, LOG_AGAIN_NS, LOG_WARN, MOD,
-            "the networks of %zu of %zu pods cannot be looked at, such as pod %.50s: %.100s",
-            unseen, p->stats.sandboxes, one->cri.name, one->found.words);
+        log_limited(&p->blind_to_some, LOG_AGAIN_NS, LOG_WARN, MOD,
+                    "cannot check the networks of %zu of %zu Pods, such as Pod %.50s: %.100s",
+                    unseen, p->stats.sandboxes, one->cri.name, one->found.words);
     }
 }
 

@@ -27,7 +27,7 @@ def test_it_adds_its_word_and_leaves_the_renewals_to_upstream(world, target, ups
     host = world.host()
     dpu = companion(world, flag)
     world.wait_verdict("Ready/LeaseRenewed")
-    dpu.wait_log(SOON_S, level="info", msg="is renewed by another")
+    dpu.wait_log(SOON_S, level="info", msg="another program renews")
     flag.unlink()
     world.wait_verdict("NotReady/DPUReportedUnhealthy")
     assert str(flag) in world.record()["message"]
@@ -49,4 +49,4 @@ def test_upstreams_death_is_a_dead_dpu_although_the_probes_pass(
     world.wait_state("Ready")
     upstream.stop()
     world.wait_verdict("NotReady/LeaseExpired")
-    dpu.wait_log(SOON_S, level="warn", msg="nobody renews lease")
+    dpu.wait_log(SOON_S, level="warn", msg="nobody has renewed lease")

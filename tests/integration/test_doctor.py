@@ -122,13 +122,13 @@ def test_a_dead_dpu_is_the_first_link(world, patient):
     dpu.kill()
     world.wait_verdict("NotReady/LeaseExpired")
     code, links = patient.examine()
-    assert code == BROKEN and "keeps the record" in links["agent"][0]["found"]
+    assert code == BROKEN and "writes the record" in links["agent"][0]["found"]
     assert [links[link][0]["outcome"] for link in ("record", "DPU", "agent")] == ["fail", "fail", "pass"]
     assert "LeaseExpired" in links["record"][0]["found"] and "renewed the lease" in links["DPU"][0]["found"]
     assert "begin with the first, record" in patient.run().stdout
     if world.target.standin:
         bump_by(world.target, socket.gethostname())
-        patient.expect("lease", "warn", "no sign of life")
+        patient.expect("lease", "warn", "no renewal by the DPU")
         patient.expect("DPU", "fail", "renewed the lease")
 
 
@@ -243,40 +243,40 @@ CONF, PLUGIN = "etc/cni/net.d/", "opt/cni/bin/ovn-k8s-cni-overlay"
 @pytest.mark.parametrize(
     "change, outcome, text",
     [
-        (lambda p: p.conf("00-first.conf", OVN), "fail", "past dpu-gate"),
+        (lambda p: p.conf("00-first.conf", OVN), "fail", "bypasses dpu-gate"),
         (lambda p: p.conf(".hidden.conf", OVN), "fail", ".hidden.conf sorts before"),
         (lambda p: p.speaks("1.0.0"), "warn", "ovn-k8s-cni-overlay' does not speak CNI 1.1.0"),
         (lambda p: p.speaks("1.0.0") or p.gate('{"type":"dpu-gate"},{"type":"ovn-k8s-cni-overlay"}'), "warn", "does not speak CNI 1.1.0"),
         (lambda p: p.speaks("1.1.0") or p.largest(), "pass", "then /etc/cni/net.d/10-ovn-kubernetes.conf"),
-        (lambda p: p.conf("00-multus.conf", '{"name":"m","cniVersion":"0.3.1","type":"multus"}'), "warn", "does not get through"),
+        (lambda p: p.conf("00-multus.conf", '{"name":"m","cniVersion":"0.3.1","type":"multus"}'), "warn", "does not pass STATUS on"),
         (lambda p: p.multus('"clusterNetwork":"/x.conflist"'), "fail", "names the list"),
-        (lambda p: p.multus('"delegates":[%s]' % OVN), "fail", "calls ovn-k8s-cni-overlay, past dpu-gate"),
-        (lambda p: p.multus('"delegates":[{"plugins":[{"type":"x"}]}]'), "fail", "calls x, past dpu-gate"),
+        (lambda p: p.multus('"delegates":[%s]' % OVN), "fail", "calls ovn-k8s-cni-overlay instead of dpu-gate"),
+        (lambda p: p.multus('"delegates":[{"plugins":[{"type":"x"}]}]'), "fail", "calls x instead of dpu-gate"),
         (lambda p: p.remove(CONF + GATE_FILE) or p.multus('"delegates":[%s]' % (GATE % "/r")), "warn", "calls dpu-gate"),
-        (lambda p: p.multus('"clusterNetwork":"/host/etc/cni/net.d/10-ovn-kubernetes.conf"'), "fail", "past dpu-gate"),
+        (lambda p: p.multus('"clusterNetwork":"/host/etc/cni/net.d/10-ovn-kubernetes.conf"'), "fail", "instead of dpu-gate"),
         (lambda p: p.multus('"clusterNetwork":"/x","delegates":[%s]' % OVN), "warn", "calls its cluster network /x"),
         (lambda p: p.multus('"clusterNetwork":"/host/etc/cni/net.d/05-dpu-gate.conflist"'), "fail", "names the list"),
-        (lambda p: p.multus('"x":1'), "warn", "does not say"),
+        (lambda p: p.multus('"x":1'), "warn", "does not name"),
         (lambda p: p.conf("01-broken.conf", "{"), "warn", "01-broken.conf"),
         (lambda p: p.remove(CONF + GATE_FILE), "warn", "not installed"),
         (lambda p: p.conf(GATE_FILE, '{"plugins":[{"type":"dpu-gate"}]}'), "fail", "names no network"),
         (lambda p: p.conf(GATE_FILE, ""), "fail", "05-dpu-gate.conflist: not valid JSON"),
         (lambda p: p.remove(CONF + OVN_FILE), "fail", "behind dpu-gate"),
-        (lambda p: p.conf(OVN_FILE, OVN.replace("ovn-kubernetes", "other")), "fail", "of network 'other'"),
+        (lambda p: p.conf(OVN_FILE, OVN.replace("ovn-kubernetes", "other")), "fail", "names network 'other'"),
         (lambda p: p.conf(OVN_FILE, "{"), "fail", "10-ovn-kubernetes.conf"),
         (lambda p: p.conf(GATE_FILE, GATE % "/elsewhere.json"), "fail", "'/elsewhere.json'"),
         (lambda p: p.conf(GATE_FILE, (GATE % RECORD).replace(',"1.1.0"', "")), "warn", "only ADD is gated"),
         (lambda p: p.conf(OVN_FILE, OVN.replace("ovn-k8s-cni-overlay", "dpu-gate")), "fail", "is dpu-gate itself"),
-        (lambda p: p.conf(OVN_FILE, OVN.replace("ovn-k8s-cni-overlay", "../bin/ovn-k8s-cni-overlay")), "fail", "is no program"),
+        (lambda p: p.conf(OVN_FILE, OVN.replace("ovn-k8s-cni-overlay", "../bin/ovn-k8s-cni-overlay")), "fail", "is not an executable program"),
         (lambda p: p.conf(OVN_FILE, '{"name":"ovn-kubernetes","plugins":[%s,{"type":"portmap"}]}' % OVN), "fail", "lists 2 plugins"),
         (lambda p: p.gate('{"type":"dpu-gate"}'), "fail", "no plugin to call"),
         (lambda p: p.gate('{"type":"dpu-gate"},{"type":"ovn-k8s-cni-overlay"}'), "pass", "then ovn-k8s"),
-        (lambda p: p.gate('{"type":"dpu-gate"},{"type":"ovn-k8s-cni-overlay"},{"type":"portmap"}'), "fail", "portmap' is no program"),
-        (lambda p: p.gate('{"type":"dpu-gate","delegate":{"type":"x"}}'), "fail", "x' is no program"),
+        (lambda p: p.gate('{"type":"dpu-gate"},{"type":"ovn-k8s-cni-overlay"},{"type":"portmap"}'), "fail", "portmap' is not an executable program"),
+        (lambda p: p.gate('{"type":"dpu-gate","delegate":{"type":"x"}}'), "fail", "x' is not an executable program"),
         (lambda p: p.program_file("opt/cni/bin/dpu-gate"), "fail", "answer to VERSION"),
-        (lambda p: p.remove("opt/cni/bin/dpu-gate"), "fail", "dpu-gate' is no program"),
-        (lambda p: p.put("opt/cni/bin/dpu-gate", "text"), "fail", "dpu-gate' is no program"),
-        (lambda p: p.remove(PLUGIN) or os.mkfifo(f"{p.root}/{PLUGIN}"), "fail", "ovn-k8s-cni-overlay' is no program"),
+        (lambda p: p.remove("opt/cni/bin/dpu-gate"), "fail", "dpu-gate' is not an executable program"),
+        (lambda p: p.put("opt/cni/bin/dpu-gate", "text"), "fail", "dpu-gate' is not an executable program"),
+        (lambda p: p.remove(PLUGIN) or os.mkfifo(f"{p.root}/{PLUGIN}"), "fail", "ovn-k8s-cni-overlay' is not an executable program"),
         (lambda p: shutil.rmtree(p.root + "/etc/cni/net.d"), "fail", "net.d"),
     ],
 )  # fmt: skip
@@ -290,9 +290,9 @@ def test_the_nodes_own_settings_count_below_a_root(world, patient):
     patient.put("etc/dpu-heartbeat/dpu-host-agent.yaml", settings)
     world.both()
     patient.expect("lease", "fail", "not by 'somebody'")
-    patient.expect("API", "skip", "no kubeconfig at hand", user=None)  # /etc/nowhere is the node's
+    patient.expect("API", "skip", "there is no kubeconfig", user=None)  # /etc/nowhere is the node's
     done = run([patient.program, "status"], env=clean_env(DPU_HEARTBEAT_ROOT=patient.root, **SANITIZER))
-    assert "no kubeconfig at hand" in done.stdout and "nowhere" not in done.stderr
+    assert "there is no kubeconfig" in done.stdout and "nowhere" not in done.stderr
     patient.put("etc/dpu-heartbeat/dpu-host-agent.yaml", "holder-identity: ''\n")
     for words in (["--root", patient.root], [f"--root={patient.root}"]):
         done = run([patient.program, "status", *words], env=clean_env(**SANITIZER))
@@ -321,18 +321,18 @@ RESTART = ("--cri-socket=/cri.sock", "--on-lost-network=restart")
 @pytest.mark.parametrize(
     "words, verb, resource, outcome, text, file",
     [
-        (("--node-condition",), "patch", "nodes/status", "warn", "we may not patch nodes/status: with --node-condition", "host-agent-node-condition"),
+        (("--node-condition",), "patch", "nodes/status", "warn", "dpu-host-agent may not patch nodes/status: with --node-condition", "host-agent-node-condition"),
         ((), "patch", "nodes/status", None, "", ""),
         (("--dra=off",), "get", "resourceclaims", None, "", ""),
-        ((), "get", "resourceclaims", "warn", "we may not get resourceclaims.resource.k8s.io: with --dra=on", "host-agent-dra"),
+        ((), "get", "resourceclaims", "warn", "dpu-host-agent may not get resourceclaims.resource.k8s.io: with --dra=on", "host-agent-dra"),
         (("--events=off", "--dra=off"), "create", "events", None, "", ""),
-        ((), "list", "leases", "warn", "we may not list leases.coordination.k8s.io in ovn-kubernetes: the lease is polled", "host-agent"),
-        ((), "patch", "leases", "warn", "a DPU counts as dead while writes fail", "host-agent"),
-        ((), "get", "leases", "fail", "nothing can prove that the DPU is dead", "host-agent"),
-        (RESTART, "list", "pods", "warn", "we may not list pods: with --on-lost-network=restart", "host-agent-pods"),
+        ((), "list", "leases", "warn", "dpu-host-agent may not list leases.coordination.k8s.io in ovn-kubernetes: the host polls the lease", "host-agent"),
+        ((), "patch", "leases", "warn", "reports a living DPU as dead while the API server takes no writes", "host-agent"),
+        ((), "get", "leases", "fail", "the host can never prove that the DPU is dead", "host-agent"),
+        (RESTART, "list", "pods", "warn", "dpu-host-agent may not list pods: with --on-lost-network=restart", "host-agent-pods"),
         (RESTART[:1], "list", "pods", None, "", ""),
         (RESTART[1:], "list", "pods", None, "", ""),
-        (RESTART[:1], "create", "events", "warn", "we may not create events.events.k8s.io: with --cri-socket", "host-agent-pods"),
+        (RESTART[:1], "create", "events", "warn", "dpu-host-agent may not create events.events.k8s.io: with --cri-socket", "host-agent-pods"),
     ],
 )  # fmt: skip
 def test_each_right_that_an_option_needs_is_asked_for(target, patient, words, verb, resource, outcome, text, file):
@@ -369,7 +369,7 @@ def granted(path):
 def test_the_doctor_asks_for_all_that_rbac_grants_and_for_no_more(target, patient):
     target.standin.set_rules({**target.standin.rules, "rules": []})
     _, links = patient.examine(*RESTART, "--node-condition", "--taint-devices=vf.example.com")
-    said = [re.match(r"we may not (\S+) (\S+?)(?: in (\S+))?: ", c["found"]).groups("") for c in links["rights"]]
+    said = [re.match(r"dpu-host-agent may not (\S+) (\S+?)(?: in (\S+))?: ", c["found"]).groups("") for c in links["rights"]]
     asked = {(*s, pathlib.Path(c["mend"]).stem) for s, c in zip(said, links["rights"], strict=True)}
     granting = (pathlib.Path(__file__).parents[2] / "rbac").glob("host-agent*.yaml")
     assert asked == set().union(*map(granted, granting)) - UNASKED
@@ -381,7 +381,7 @@ def test_the_doctor_asks_for_all_that_rbac_grants_and_for_no_more(target, patien
         ("containerd://2.0.1", "etc/x", "", "runtime", "fail", "deadlock"),
         ("containerd://2.1.0", "etc/containerd/config.toml", "[x.cni]\nconf_dir = '/var/cni'\n", "runtime", "warn", "'/var/cni'"),
         ("containerd://2.1.0", "etc/containerd/config.toml", 'bin_dir = "/usr/lib/cni"\n', "runtime", "warn", "'/usr/lib/cni'"),
-        ("cri-o://1.36.3", "etc/x", "", "runtime", "warn", "until it has once"),
+        ("cri-o://1.36.3", "etc/x", "", "runtime", "warn", "only until it first succeeds"),
         ("cri-o://1.36.3", "etc/crio/crio.conf", 'cni_status_grace_period = "5s"\n', "runtime", "pass", "polls STATUS"),
         ("cri-o://1.36.3", "etc/crio/crio.conf.d/10-x.conf", 'network_dir = "/x/"\n', "runtime", "warn", "'/x'"),
         # Which version it calls a plugin with.

@@ -82,7 +82,7 @@ def test_a_ready_node(world, node, flags):
     "settings, code, reason, since_s, words",
     [
         ([], READY, "LeaseRenewed", None, "ADD passes"),
-        (["valid=-3"], READY, "LeaseRenewed", None, "over for 3"),  # its writer alone condemns
+        (["valid=-3"], READY, "LeaseRenewed", None, "expired 3"),  # its writer alone condemns
         (["valid=-9", "writer=-3"], UNKNOWN, "LeaseRenewed", 3, "no such dpu-host-agent is visible here), overdue for 3"),
         (["valid=-9", "writer=-8", "hold=-3"], UNKNOWN, "RecordStale", 3, "ADD fails at once"),
         (["boot-id=00000000-0000-0000-0000-000000000000"], UNKNOWN, "RecordInvalid", None, "Unknown (RecordInvalid)"),
@@ -121,7 +121,7 @@ def test_the_answer_is_what_dpu_gate_would_decide(binaries, node, settings, code
 
 @pytest.mark.parametrize(
     "reason, mend",
-    [("ApiServerUnreachable", "way to the API server"), ("ApiServerNotWriting", "etcd")],
+    [("ApiServerUnreachable", "connection to the API server"), ("ApiServerNotWriting", "etcd")],
 )
 def test_the_doctor_says_what_to_mend_while_a_state_is_held(node, reason, mend):
     for admit, outcome in (("true", "warn"), ("false", "fail")):  # held, and held for too long
@@ -232,8 +232,8 @@ def test_kubectls_kubeconfig_is_the_last_resort(node, target, tmp_path):
     assert not node.status(f"--kubeconfig={nowhere}", env=env)[1]["api"]["reached"]
     (tmp_path / "other").mkdir()
     code, seen = node.status(env=node.env(HOME=home_of(tmp_path / "other", nowhere)))
-    assert code == READY and "kubectl's is of no use here" in seen["api"]["problem"]
-    assert "give --kubeconfig" in seen["api"]["problem"]
+    assert code == READY and "dpuctl cannot use kubectl's" in seen["api"]["problem"]
+    assert "set --kubeconfig" in seen["api"]["problem"]
 
 
 @pytest.mark.parametrize("silent", ["server", "name server"])

@@ -159,7 +159,7 @@ def test_a_waiting_conflist_of_somebody_else_is_not_believed(node):
 
 
 def test_without_a_source_the_network_is_not_ready_and_one_without_sense_leaves_what_stands(node):
-    assert "not ready until it is written" in node.install()
+    assert "not ready until another program writes it" in node.install()
     assert node.conflist()["name"] == "ovn-kubernetes"
     assert node.status()["code"] == 50
     node.write("10-ovn-kubernetes.conf", '{"name":"other","type":"t"}')
@@ -175,7 +175,7 @@ def test_options_that_make_no_sense_are_refused(node):
     for flag, says in (
         ("--cni-conf-dir=net.d", "an absolute path"),
         ("--cni-source=a/b", "the name of a file"),
-        ("--cni-source=00-dpu-gate.conflist", "sorts behind"),
+        ("--cni-source=00-dpu-gate.conflist", "sorts after"),
         ("--cni-bin-dir=bin", "absolute"),
         ("--nonsense", "nonsense"),
     ):
@@ -186,7 +186,7 @@ def test_options_that_make_no_sense_are_refused(node):
 def test_what_cannot_be_written_is_named_and_nothing_is_lost(node, tmp_path):
     node.write("10-ovn-kubernetes.conf", OVN)
     assert "/none" in node.install("--cni-bin-dir=/none", status=1)
-    assert "is no program" in node.run(
+    assert "is not an executable program" in node.run(
         "install-cni", f"--gate-binary={node.conf}/10-ovn-kubernetes.conf", status=1
     )
     assert "/none" in node.run("install-cni", "--gate-binary=/none/dpu-gate", status=1)
@@ -208,21 +208,21 @@ def test_the_agents_configuration_file_holds_for_both(node, tmp_path):
 def test_a_configuration_before_ours_is_warned_of(node):
     node.write("10-ovn-kubernetes.conf", OVN)
     node.write("00-first.conf", OVN)
-    assert "past dpu-gate" in node.install()
+    assert "bypasses dpu-gate" in node.install()
     node.remove("00-first.conf")
     node.write(".hidden.conflist", OVN)  # which runtimes read like any other
-    assert "past dpu-gate" in node.install()
+    assert "bypasses dpu-gate" in node.install()
     node.remove(".hidden.conflist")
     os.mkdir(os.path.join(node.conf, "00-folder.conf"))  # no runtime looks into it
-    assert "past dpu-gate" not in node.install()
+    assert "bypasses dpu-gate" not in node.install()
     node.write("00-multus.conf", OVN)
     said = node.install()
-    assert "Multus" in said and "past dpu-gate" not in said
+    assert "Multus" in said and "bypasses dpu-gate" not in said
 
 
 def test_uninstall_reverses_it_and_leaves_the_program_for_its_pods(node):
     node.write("05-dpu-gate.conflist", CHAIN)
-    assert "it stays" in node.run("uninstall-cni", status=1)
+    assert "keeping that file" in node.run("uninstall-cni", status=1)
     assert node.text() == CHAIN, "it is somebody else's"
     node.remove("05-dpu-gate.conflist")
     node.write("10-ovn-kubernetes.conf", OVN)
@@ -388,7 +388,7 @@ def test_whatever_becomes_of_the_source_is_followed(node, synced, tmp_path):
     assert node.plugin()["lastDelegate"]["type"] == "t"
     inode = os.stat(f"{node.conf}/05-dpu-gate.conflist").st_ino
     node.write("00-first.conf", OVN)
-    synced.wait_log(mod="cni", level="warn", msg="past dpu-gate")
+    synced.wait_log(mod="cni", level="warn", msg="bypasses dpu-gate")
     node.remove("00-first.conf")
     node.write("10-ovn-kubernetes.conf", '{"name":')
     synced.wait_log(mod="cni", level="warn", msg="cannot be wrapped")

@@ -158,7 +158,7 @@ def test_two_agents_that_disagree_do_not_write_for_ever(world, target):
     other = os.path.join(world.directory, "other", "readiness.json")
     second = world.host(dpu_node_lease_duration=3, readiness_file=other)
     for host in (first, second):
-        host.wait_log(SOON_S, msg="somebody takes our repairs back")
+        host.wait_log(SOON_S, msg="another writer undoes the agent's repairs")
     before = len(host_writes(target))  # both of them begin with a few in a row
     time.sleep(3)  # a rate
     slowly = host_writes(target)[before:]
@@ -167,7 +167,7 @@ def test_two_agents_that_disagree_do_not_write_for_ever(world, target):
     assert len(refused) <= 10, refused
     assert world.state() == "Ready"
     for host in (first, second):
-        assert len(host.lines(msg="somebody takes our repairs back")) == 1
+        assert len(host.lines(msg="another writer undoes the agent's repairs")) == 1
 
 
 @pytest.mark.standin_only
@@ -176,7 +176,7 @@ def test_a_webhook_that_changes_what_we_write_is_no_loop(world, target):
     target.standin.fault("patch", user="host", verb=["create", "patch"], patch=patch)
     host = world.host()
     world.dpu()
-    host.wait_log(SOON_S, msg="an admission")
+    host.wait_log(SOON_S, msg="check admission webhooks")
     time.sleep(3)  # a rate
     assert len(host_writes(target)) <= 3, host_writes(target)
-    assert len(host.lines(msg="an admission")) == 1
+    assert len(host.lines(msg="check admission webhooks")) == 1

@@ -92,10 +92,10 @@ def test_a_new_name_is_followed_and_an_ovs_that_is_away_changes_nothing(world, t
         assert not is_renewed(target, "second")
         ovsdb.name("second")
         until(lambda: is_renewed(target, "second"), SOON_S, dpu.tail)
-        dpu.wait_log(SOON_S, level="warn", msg="has changed from 'first'")
+        dpu.wait_log(SOON_S, level="warn", msg="was 'first' and has changed")
     left = is_renewed(target, "first")
     before = is_renewed(target, "second")
-    dpu.wait_log(SOON_S, level="warn", msg="the node's name may be old")
+    dpu.wait_log(SOON_S, level="warn", msg="the node's name may be outdated")
     until(lambda: is_renewed(target, "second") != before, SOON_S, dpu.tail)
     assert is_renewed(target, "first") == left
 

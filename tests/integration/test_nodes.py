@@ -196,9 +196,9 @@ def test_the_pod_tells_version_and_gate(cluster):
 def test_status_and_doctor_of_a_node_say_how_to_mend_it(cluster):
     broken_cluster(cluster)
     for node, code, says in (
-        ("dead", NOT_READY, "look at the DPU: power"),
-        ("sick", NOT_READY, "what the DPU's probes found"),
-        ("bare", UNKNOWN, "is dpu-host-agent running there"),
+        ("dead", NOT_READY, "check the DPU's power"),
+        ("sick", NOT_READY, "repair the service that the probe names"),
+        ("bare", UNKNOWN, "runs on the host with this namespace"),
     ):
         for command, status in (("status", code), ("doctor", NOT_READY)):
             done = cluster.run(command, node)
@@ -240,7 +240,7 @@ def test_missing_rights_are_said_and_only_leases_are_needed(cluster):
     cluster.target.standin.set_rules(rules)
     done = cluster.run("nodes")
     assert "sick" in done.stdout and "bare" not in done.stdout
-    assert len(re.findall("not looked at: listing [a-z]+: HTTP 403", done.stderr)) == 3
+    assert len(re.findall("not checked: listing [a-z]+: HTTP 403", done.stderr)) == 3
     done = cluster.run("nodes", "-l", "rack=a")
     assert done.returncode == UNKNOWN and "--selector" in done.stderr
     rules["rules"][-1]["resources"] = ["nodes"]

@@ -97,7 +97,7 @@ def test_lost_network_is_told_of_the_pod_and_nothing_is_done(world, target, runt
     assert event["regarding"]["name"] == "web"
     assert event["regarding"]["uid"] == "web-uid"
     assert "eth0 is gone" in event["note"]
-    assert "delete the pod" in event["note"]
+    assert "delete the Pod" in event["note"]
     never(lambda: runtime.stopped(), 2, "a sandbox is stopped")
     assert len(pod_events(target)) == 1
     assert world.state() == "Ready"
@@ -176,7 +176,7 @@ def test_network_that_nobody_can_look_at_is_no_pass(world, runtime, node):
     runtime.add("hosts", netns="", network="host")
     host = start(world, runtime)
     wait_metric(host, "pod_network_unseen", 2)
-    host.wait_log(level="warn", msg="the networks of 2 of 3 pods cannot be looked at, such as")
+    host.wait_log(level="warn", msg="cannot check the networks of 2 of 3 Pods, such as")
     code, tree = pods(node)
     assert (code, tree["lost"], tree["unseen"]) == (2, 0, 2)
     by_name = {p["name"]: p for p in tree["pods"]}
@@ -186,7 +186,7 @@ def test_network_that_nobody_can_look_at_is_no_pass(world, runtime, node):
     node.record("state=Ready", "reason=LeaseRenewed")
     assert network_checks(node)["pods"]["outcome"] == "warn"
     text = node.call("status", CRI).stdout
-    assert "0 of 3 pods have lost their network; 2 could not be inspected" in text
+    assert "0 of 3 Pods have lost their network; 2 could not be inspected" in text
 
 
 # Restart.
@@ -235,7 +235,7 @@ def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
         lambda: f"four Events; there are {pod_events(target)}",
     )
     assert {e["regarding"]["name"] for e in told} == {f"web-{i}" for i in range(4)}
-    host.wait_log(msg="default/job is not stopped: its restartPolicy is Never")
+    host.wait_log(msg="does not stop Pod default/job: its restartPolicy is Never")
     assert metrics(host)['pod_sandbox_stops_total{result="stopped"}'] == 4
 
 
@@ -248,7 +248,7 @@ def test_runtime_that_refuses_and_restarts(world, target, runtime):
     runtime.lose(lost)
     host.wait_log(msg="Stop is refused")
     runtime.stop()
-    host.wait_log(mod="podnet", msg="looking at the pods' networks")
+    host.wait_log(mod="podnet", msg="checking the Pods' networks")
     assert metrics(host)["pod_network_lost"] == 1  # what is not seen stays what it was
     runtime.start()
     assert runtime.wait_stopped(1, 30) == [lost]
@@ -262,7 +262,7 @@ def test_missing_right_is_named(world, target, runtime):
     host = start(world, runtime, "restart")
     wait_looked(host)
     runtime.lose(lost)
-    host.wait_log(msg="rbac/host-agent-pods.yaml gives that right")
+    host.wait_log(msg="apply rbac/host-agent-pods.yaml")
     never(lambda: runtime.stopped(), 2, "a sandbox of an unknown pod is stopped")
 
 
@@ -303,11 +303,11 @@ def test_dpuctl_shows_who_lost_the_network(node, runtime):
     runtime.write("var/lib/cni/results/ovn-young-sandbox-eth0", given("young-sandbox"))
     runtime.lose("young-sandbox")  # without a device: it may have been the pod
     text = node.call("pods", CRI, "--on-lost-network=status").stdout
-    assert text.count("new Pods are rejected meanwhile") == 1
+    assert text.count("new Pods are rejected until it is gone") == 1
     assert "network namespace; reported" in text
     node.record("state=Ready", "reason=LeaseRenewed")
     assert "network" not in node.call("status").stdout
-    assert "2 of 3 pods have lost their network: run dpuctl pods" in node.call("status", CRI).stdout
+    assert "2 of 3 Pods have lost their network: run dpuctl pods" in node.call("status", CRI).stdout
     assert node.status(CRI)[1]["pods"] == {"count": 3, "lost": 2, "unseen": 0}
     assert node.call("status", "--output=name").returncode == 64
 
@@ -324,7 +324,7 @@ def test_dpuctl_tells_pods_from_before_the_reboot(node, runtime):
 
 def test_dpuctl_without_a_runtime_does_not_know(node, runtime):
     done = node.call("pods")
-    assert (done.returncode, "give --cri-socket=FILE" in done.stderr) == (2, True)
+    assert (done.returncode, "set --cri-socket=FILE" in done.stderr) == (2, True)
     runtime.add("web")
     runtime.order("hang Inspect")
     done = node.call("pods", CRI, "--api-timeout=200ms")
@@ -379,7 +379,7 @@ def test_doctor_asks_the_runtime_itself(node, runtime):
 @pytest.mark.parametrize(
     "options, says",
     [
-        ({"on_lost_network": "restart"}, "without --cri-socket nobody looks at pods"),
+        ({"on_lost_network": "restart"}, "needs --cri-socket, or the agent cannot check Pods"),
         ({"cri_socket": "run/x.sock"}, "'run/x.sock' is not usable; allowed: an absolute path"),
     ],
 )

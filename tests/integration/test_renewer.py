@@ -149,7 +149,7 @@ def test_a_second_agent_on_the_same_lease_is_noticed(world, target):
     first = world.dpu()
     wait_renewed(target, 2)
     second = world.start("dpu-agent", world.flags("dpu"))
-    words = {"level": "warn", "msg": "somebody else renews lease"}
+    words = {"level": "warn", "msg": "another program also renews lease"}
     until(lambda: first.lines(**words) or second.lines(**words), SOON_S, "a warning")
     assert first.is_running() and second.is_running()
     never(lambda: len(first.lines(**words)) > 1, 1.0, "more than one warning")

@@ -97,7 +97,7 @@ def test_an_agent_that_does_not_do_its_work_feeds_no_watchdog(world, target, man
         return manager.starves(0.5)
 
     until(is_hungry, 30, "it starves")
-    assert process.wait_log(mod="daemon", level="error", msg="not fed")
+    assert process.wait_log(mod="daemon", level="error", msg="does not notify systemd's watchdog")
     assert page.get("/livez", 503).startswith("failed: ")
 
 

@@ -18,7 +18,7 @@ struct agents_config {
     int64_t interval_ns;
     int64_t duration_ns;
     int64_t stale_hold_ns;
-    bool is_companion;     /* somebody else renews the lease */
+    bool is_companion;     /* another program also renews the lease */
     const char *directory; /* of the records; exists */
 };
 

@@ -360,7 +360,7 @@ static inline struct world accompanying(void)
     upstream_renews(&w);
     play(&w, "tick @0.05 ok @0.1 healthy>get @0.15 ok>none -renewed"); /* the first: a baseline */
     upstream_renews(&w);
-    play(&w, "@10.2 tick>get @10.25 ok renewed !is_renewed_by_another");
+    play(&w, "@10.2 tick>get @10.25 ok renewed !another_program_renews");
     return w;
 }
 

@@ -312,7 +312,7 @@ TEST(limits_say_which_and_how_large)
         char msg[100];
         CLEANUP(call) struct cni_call c;
         (void)snprintf(text, sizeof(text), "{\"name\":\"n\",\"%s\":\"%s\"}", rows[i].key, path);
-        (void)snprintf(msg, sizeof(msg), "%s is of 4096 bytes, a path has at most 4095",
+        (void)snprintf(msg, sizeof(msg), "%s has 4096 bytes, but a path has at most 4095",
                        rows[i].key);
         assert_int_equal(open_call(&c, rows[i].verb, text), CNI_INVALID_CONFIG);
         assert_string_equal(c.msg, msg);
@@ -328,15 +328,16 @@ TEST(stdin_is_bounded)
     memcpy(text, "{\"name\":\"n\"}", 12);
     text[CONF_MAX_BYTES + 1] = '\0';
     assert_int_equal(open_call(&c, CNI_ADD, text), CNI_IO_FAILURE);
-    assert_string_equal(c.msg, "error reading from stdin: 'stdin' (16777217 bytes) is larger than "
-                               "the allowed 16777216");
+    assert_string_equal(c.msg,
+                        "error reading from stdin: 'stdin' has 16777217 bytes, more than the "
+                        "allowed 16777216");
     cni_call_fini(&c);
     text[CONF_MAX_BYTES] = '\0';
     assert_int_equal(open_call(&c, CNI_ADD, text), 0);
     cni_call_fini(&c);
     CLEANUP(fd) int endless = open("/dev/zero", O_RDONLY | O_CLOEXEC);
     assert_int_equal(conf_read(&c, endless), CNI_IO_FAILURE);
-    assert_non_null(strstr(c.msg, "is larger than the allowed 16777216"));
+    assert_non_null(strstr(c.msg, "more than the allowed 16777216"));
     cni_call_fini(&c);
     assert_int_equal(conf_read(&c, -1), CNI_IO_FAILURE);
     assert_memory_equal(c.msg, "error reading from stdin: ", 26);

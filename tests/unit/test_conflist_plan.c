@@ -62,7 +62,7 @@ TEST(source_that_makes_no_sense_is_refused)
         {"[]", "not a JSON object"},
         {"{\"type\":\"t\"}", "names no network"},
         {"{\"name\":\"n\"}", "neither type nor plugins"},
-        {"{\"name\":\"n\",\"plugins\":[]}", "not a list of plugins"},
+        {"{\"name\":\"n\",\"plugins\":[]}", "not a list"},
         {"{\"name\":\"n\",\"plugins\":[{}]}", "has no type"},
         {"{\"name\":\"n\",\"type\":\"dpu-gate\"}", "already"},
         {"{\"name\":\"n\",\"plugins\":[{\"type\":\"t\"},{\"type\":\"dpu-gate\"}]}", "already"},

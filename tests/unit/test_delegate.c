@@ -204,7 +204,7 @@ TEST(delegate_that_cannot_be_is_refused)
         {"{\"Type\":\"dpu-gate\"}", "dpu-gate itself"},
         {"{\"type\":\"renamed\"}", "dpu-gate itself"}, /* as our own type */
         {"{\"type\":\"d\",\"delegateConf\":\"/x\"}", "delegateConf of its own"},
-        {long_type, "of 256 bytes, the name of a program has at most 255"},
+        {long_type, "has 256 bytes, but the name of a program has at most 255"},
     };
     memset(long_type + 9, 't', 256);
     memcpy(long_type + 9 + 256, "\"}", 3);

@@ -63,7 +63,7 @@ TEST(a_broken_gate_alone_is_no_gate_and_one_that_cannot_be_read_is_not_accused)
     assert_int_equal(json_array_size(d->checks), 3);
     expect(d, 0, "fail", "names no network");
     expect(d, 1, "warn", "2 more files");
-    expect(d, 2, "warn", "no runtime can use");
+    expect(d, 2, "warn", "that a runtime can use");
     end(d);
     /* What only we may not read accuses nobody. */
     d = see_files("[{\"file\": \"05-dpu-gate.conflist\", \"problem\": \"denied\", "

@@ -50,21 +50,22 @@ TEST(claims_that_do_not_fit_are_told_apart)
         int rc;
         const char *words;
     } rows[] = {
-        {"{}", ERR_PARSE, "no ResourceClaim"},
-        {"[]", ERR_PARSE, "no ResourceClaim"},
-        {"{\"kind\":\"Status\",\"metadata\":{\"uid\":\"uid-1\"}}", ERR_PARSE, "no ResourceClaim"},
+        {"{}", ERR_PARSE, "not a ResourceClaim"},
+        {"[]", ERR_PARSE, "not a ResourceClaim"},
+        {"{\"kind\":\"Status\",\"metadata\":{\"uid\":\"uid-1\"}}", ERR_PARSE,
+         "not a ResourceClaim"},
         {"{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"uid-2\"}}", ERR_GONE, "replaced"},
         {"{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"uid-1\"}}", ERR_NOTFOUND,
          "not allocated"},
         {"{\"kind\":\"ResourceClaim\",\"metadata\":{\"uid\":\"uid-1\"},\"status\":{}}",
          ERR_NOTFOUND, "not allocated"},
-        {CLAIM(""), ERR_NOTFOUND, "nothing allocated"},
+        {CLAIM(""), ERR_NOTFOUND, "nothing of driver"},
         {CLAIM(RESULT("r", "gpu.example.com", "node1", "dpu0", "")), ERR_NOTFOUND,
-         "nothing allocated"},
+         "nothing of driver"},
         {CLAIM(RESULT("r", "dpu.example.com", "node2", "dpu0", "")), ERR_CONFLICT, "'node2/dpu0'"},
         {CLAIM(RESULT("r", "dpu.example.com", "node1", "dpu1", "")), ERR_CONFLICT, "'node1/dpu1'"},
         {CLAIM("{\"driver\":\"dpu.example.com\"}"), ERR_CONFLICT, "not on this node"},
-        {CLAIM("1,null,\"x\""), ERR_NOTFOUND, "nothing allocated"},
+        {CLAIM("1,null,\"x\""), ERR_NOTFOUND, "nothing of driver"},
         {CLAIM(OURS("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "")),
          ERR_LIMIT, "more than 63 bytes"},
     };

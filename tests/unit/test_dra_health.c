@@ -152,12 +152,13 @@ TEST_IN(stalled_monitor_is_told_once_and_then_silence)
     w->is_alive = false;
     tick_after(w, 10 * NS_PER_SEC);
     int told = message_count(s);
-    assert_last(s, HEALTH_UNKNOWN, "the lease watcher on this node makes no progress");
+    assert_last(s, HEALTH_UNKNOWN, "the agent that watches the DPU on this node makes no progress");
     tick_after(w, 10 * NS_PER_SEC);
     tick_after(w, 10 * NS_PER_SEC);
     assert_int_equal(message_count(s), told);
     struct h2_stream *late = h2_peer_call(&w->peer, V1, "", 0);
-    assert_last(late, HEALTH_UNKNOWN, "the lease watcher on this node makes no progress");
+    assert_last(late, HEALTH_UNKNOWN,
+                "the agent that watches the DPU on this node makes no progress");
     w->is_alive = true;
     tick_after(w, 10 * NS_PER_SEC);
     assert_last(s, HEALTH_HEALTHY, "LeaseRenewed: well");

@@ -216,7 +216,7 @@ TEST_IN(claim_that_cannot_be_asked_for_gets_its_error)
 {
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"U/.."}, 1);
     Dra__PrepareResponse *r = prepared(stream(w, id));
-    assert_non_null(strstr(entry(r, "U/..")->error, "not the name of a claim"));
+    assert_non_null(strstr(entry(r, "U/..")->error, "not a valid name of a claim"));
     dra__prepare_response__free_unpacked(r, NULL);
 }
 
@@ -296,7 +296,7 @@ TEST_IN(second_claim_is_refused_until_the_first_is_unprepared)
         assert_string_equal(error, "");
     }
     prepare_alone(w, "u2", error);
-    assert_non_null(strstr(error, "claim 'ns/cu1', which has it alone"));
+    assert_non_null(strstr(error, "claim 'ns/cu1', which does not share it"));
     assert_non_null(strstr(w->client.lookups[w->client.count - 1].path, "/cu1")); /* is it there? */
     assert_int_equal(w->plugin.stats.claim_failures, 1);
     assert_int_equal(stream(w, ask(w, V1("NodeUnprepareResources"), (const char *const[]){"u1"}, 1))

@@ -455,9 +455,9 @@ TEST_IN(what_is_forbidden_waits_for_an_admin)
         respond(w, 403, NULL);
         assert_int_equal(wait_asked(w), SLICE_RETRY_MAX_NS);
     }
-    assert_int_equal(loop_world_said("rbac/host-agent-dra.yaml gives that right"), 1);
+    assert_int_equal(loop_world_said("apply rbac/host-agent-dra.yaml"), 1);
     json_decref(respond_stored(w, "2"));
-    assert_int_equal(loop_world_said("dpu.example.com-node1' is in shape again"), 1);
+    assert_int_equal(loop_world_said("dpu.example.com-node1' is as it should be again"), 1);
 }
 
 TEST_IN(failures_back_off_and_a_new_verdict_does_not_wait_for_that)

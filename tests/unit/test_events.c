@@ -80,6 +80,11 @@ static const char *sent(const char *key)
     return json_text_get(world.client.body, key);
 }
 
+#define REPAIR_DPU                                                                                 \
+    ". Next step: check the DPU's power and network, and run 'systemctl status dpu-agent' there; " \
+    "docs/reasons.md has the causes of each reason"
+#define REPAIR_CONNECTION ". Next step: repair the host's connection to the API server"
+
 static const char *sent_in(const char *object, const char *key)
 {
     assert_true(world.client.is_busy);
@@ -122,14 +127,15 @@ TEST_IN(a_change_makes_one_event_with_its_own_time)
     world_expect(KUBE_POST, EVENTS);
     CLEANUP(free) char *text = json_dumps(world.client.body, JSON_COMPACT);
     assert_string_equal(
-        text, "{\"apiVersion\":\"events.k8s.io/v1\",\"kind\":\"Event\",\"metadata\":{\"name\":"
-              "\"w1.17979cfe362a0000\",\"namespace\":\"default\"},\"eventTime\":"
-              "\"2023-11-14T22:13:20.000000Z\",\"reportingController\":\"dpu-host-agent\","
-              "\"reportingInstance\":\"w1\",\"action\":\"ReadinessChanged\",\"reason\":"
-              "\"LeaseExpired\",\"type\":\"Warning\",\"note\":\"silent\",\"regarding\":{"
-              "\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"w1\"},"
-              "\"related\":{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
-              "\"namespace\":\"ovn-kubernetes\",\"name\":\"ovn-dpu-w1\",\"uid\":\"lease-uid\"}}");
+        text,
+        "{\"apiVersion\":\"events.k8s.io/v1\",\"kind\":\"Event\",\"metadata\":{\"name\":"
+        "\"w1.17979cfe362a0000\",\"namespace\":\"default\"},\"eventTime\":"
+        "\"2023-11-14T22:13:20.000000Z\",\"reportingController\":\"dpu-host-agent\","
+        "\"reportingInstance\":\"w1\",\"action\":\"ReadinessChanged\",\"reason\":"
+        "\"LeaseExpired\",\"type\":\"Warning\",\"note\":\"silent" REPAIR_DPU "\",\"regarding\":{"
+        "\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"w1\",\"uid\":\"w1\"},"
+        "\"related\":{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
+        "\"namespace\":\"ovn-kubernetes\",\"name\":\"ovn-dpu-w1\",\"uid\":\"lease-uid\"}}");
     world_answer(201, "{}");
     assert_false(world.client.is_busy);
     assert_true(mono_is_never(world.timer.deadline));
@@ -152,7 +158,7 @@ TEST_IN(a_reboot_is_an_event_beside_the_changes)
     assert_string_equal(sent("type"), "Warning");
     assert_string_equal(sent("eventTime"), "2023-11-14T22:13:20.000000Z");
     assert_non_null(strstr(sent("note"), "rebooted: "));
-    assert_null(strstr(sent("note"), "new pods"));
+    assert_null(strstr(sent("note"), "new Pods"));
     (void)drain();
     world_pass(10 * NS_PER_SEC);
     publish(w, &EXPIRED);
@@ -179,13 +185,14 @@ TEST_IN(another_message_alone_is_no_change)
     assert_int_equal(drain(), 0);
 }
 
-TEST_IN(a_changed_admission_is_a_change_and_the_note_says_which_way)
+TEST_IN(a_changed_admission_is_a_change_and_the_note_says_which_way_and_the_cure)
 {
     publish(w, &HELD);
-    assert_string_equal(sent("note"), "unreadable; new pods are let in");
+    assert_string_equal(sent("note"), "unreadable; new Pods are admitted" REPAIR_CONNECTION);
     (void)drain();
     publish(w, &GIVEN_UP);
-    assert_string_equal(sent("note"), "unreadable for too long; new pods are held back");
+    assert_string_equal(sent("note"),
+                        "unreadable for too long; new Pods are rejected" REPAIR_CONNECTION);
 }
 
 TEST_IN(the_same_again_is_told_again)
@@ -393,9 +400,9 @@ TEST_IN(of_more_than_the_queue_holds_the_oldest_are_left_out_and_counted)
     flap(w, EVENT_NODE_QUEUE + 3);
     world_answer(201, "{}"); /* it was begun before */
     assert_string_equal(sent("eventTime"), "2023-11-14T22:13:33.000000Z");
-    assert_string_equal(sent("note"), "renews; changes before this one without an Event: 3");
+    assert_string_equal(sent("note"), "renews; earlier changes without an Event: 3");
     world_answer(201, "{}");
-    assert_string_equal(sent("note"), "silent");
+    assert_string_equal(sent("note"), "silent" REPAIR_DPU);
     assert_int_equal(drain(), EVENT_NODE_QUEUE - 1);
     assert_int_equal(events_stats(w->x)->suppressed, 3);
 }
@@ -408,7 +415,7 @@ TEST_IN(what_is_refused_is_left_out_and_the_next_tells_of_it)
     }
     assert_false(world.client.is_busy);
     publish(w, &EXPIRED);
-    assert_string_equal(sent("note"), "silent; changes before this one without an Event: 2");
+    assert_string_equal(sent("note"), "silent" REPAIR_DPU "; earlier changes without an Event: 2");
     assert_int_equal(events_stats(w->x)->failed, 2);
     assert_int_equal(events_stats(w->x)->suppressed, 2);
 }

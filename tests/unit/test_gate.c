@@ -149,7 +149,7 @@ TEST(record_of_another_boot_counts_for_nothing)
         (void)text_copy(r.boot_id, sizeof(r.boot_id), ids[i]);
         struct gate_decision d = judge(&r, S(1001));
         assert_outcome(&d, FAIL, REASON_RECORD_INVALID);
-        assert_non_null(strstr(d.message, "before this boot"));
+        assert_non_null(strstr(d.message, "since this host booted"));
     }
 }
 
@@ -213,8 +213,10 @@ TEST_WITH(the_same_verdict_gives_the_same_bytes, NULL, NULL)
     }
 }
 
-TEST(details_say_since_when)
+TEST(details_say_since_when_and_a_refusal_what_to_do_next)
 {
+    const char *const stale = "reason RecordStale, record " PATH
+                              "; run 'dpuctl doctor' on this node or in dpu-host-agent's Pod";
     struct record r = sample();
     struct gate_decision d = judge(&r, S(1001));
     assert_string_equal(d.details, "reason LeaseRenewed, since 2026-11-20T09:14:44Z, record " PATH);
@@ -222,7 +224,7 @@ TEST(details_say_since_when)
     d = judge(&r, S(1001));
     assert_string_equal(d.details, "reason LeaseRenewed, record " PATH);
     d = judge(&r, S(2000)); /* our own word, not the record's */
-    assert_string_equal(d.details, "reason RecordStale, record " PATH);
+    assert_string_equal(d.details, stale);
     r.written = (struct wall){0};
     d = judge(&r, S(2000));
     assert_non_null(strstr(d.message, "dpu-host-agent has stopped writing"));

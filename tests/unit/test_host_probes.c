@@ -130,11 +130,11 @@ TEST_IN(host_probes_that_make_no_sense_are_refused)
         int code;
         const char *words;
     } rows[] = {
-        {{"nonsense"}, 1, ERR_PARSE, "begins with none of"},
-        {{"ovn-kubernetes"}, 1, ERR_PARSE, "is a service of the DPU, for dpu-agent"},
-        {{"refused=5s;vswitchd:br-ex"}, 1, ERR_PARSE, "is a service of the DPU"},
-        {{"pci:3:0.0"}, 1, ERR_PARSE, "no address"},
-        {{PF, OWN, PF}, 3, ERR_PARSE, "there twice"},
+        {{"nonsense"}, 1, ERR_PARSE, "does not begin with"},
+        {{"ovn-kubernetes"}, 1, ERR_PARSE, "only dpu-agent can probe that service"},
+        {{"refused=5s;vswitchd:br-ex"}, 1, ERR_PARSE, "only dpu-agent can probe"},
+        {{"pci:3:0.0"}, 1, ERR_PARSE, "not an address"},
+        {{PF, OWN, PF}, 3, ERR_PARSE, "configured twice"},
         {{longest}, 1, ERR_LIMIT, "at most 95 bytes"},
         {{"exec:1", "exec:2", "exec:3", "exec:4", "exec:5", "exec:6", "exec:7", "exec:8", "exec:9"},
          9,

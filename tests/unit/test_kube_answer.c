@@ -120,9 +120,9 @@ TEST(the_words_of_curl_are_passed_on_unless_they_may_hold_a_secret)
         {"Connection refused", CURLE_COULDNT_CONNECT, "Connection refused"},
         {"", CURLE_OPERATION_TIMEDOUT, "Timeout was reached"},
         {"Unsupported proxy scheme for 'foo://user:S3CRET@h'", CURLE_COULDNT_CONNECT,
-         "the proxy's URL is not supported (not shown: it may hold a password)"},
+         "the proxy's URL is not supported (not logged, because it may contain a password)"},
         {"Unsupported proxy syntax in 'http://user:S3C", CURLE_COULDNT_RESOLVE_PROXY,
-         "the proxy's URL is not supported (not shown: it may hold a password)"},
+         "the proxy's URL is not supported (not logged, because it may contain a password)"},
         {"what of 'http://user:S3CRET@h'?", CURLE_RECV_ERROR,
          "Failure when receiving data from the peer"},
     };

@@ -168,12 +168,12 @@ TEST(too_many_names_to_act_as_are_refused)
 {
     char user[2048];
     text_format(user, sizeof(user), "as: %01100d", 1);
-    expect_refusal(write_parts(SERVER, user), ERR_LIMIT, "names to act as");
+    expect_refusal(write_parts(SERVER, user), ERR_LIMIT, "names to impersonate");
     text_format(user, sizeof(user), "as: u, as-groups: [%0*d]", 1, 0);
     for (int i = 0; i < KUBE_IMPERSONATION_MAX; i++) {
         text_format(user + strlen(user) - 1, sizeof(user) - strlen(user), ",g]");
     }
-    expect_refusal(write_parts(SERVER, user), ERR_LIMIT, "names to act as");
+    expect_refusal(write_parts(SERVER, user), ERR_LIMIT, "names to impersonate");
     text_format(user, sizeof(user), "as: u, as-user-extra: {%0400d: [v]}", 1);
     expect_refusal(write_parts(SERVER, user), ERR_PARSE, "too long");
 }
@@ -191,7 +191,7 @@ TEST(what_cannot_be_done_is_refused_by_name)
         {SERVER, "as: [root]", "'as' has a value that is not text"},
         {SERVER, "as: \"a\\r\\nb\"", "'as' holds a control character"},
         {SERVER, "as: \"a\\0b\"", "'as' holds a control character"},
-        {SERVER, "as-groups: [g]", "'as' is missing: whose 'as-groups' is this?"},
+        {SERVER, "as-groups: [g]", "'as-groups' needs 'as'"},
         {SERVER, "as: u, as-groups: g", "'as-groups' is not a list"},
         {SERVER, "as: u, as-groups: [[g]]", "'as-groups' has a value that is not text"},
         {SERVER, "as: u, as-user-extra: [x]", "'as-user-extra' is not a mapping"},
@@ -207,7 +207,7 @@ TEST(what_cannot_be_done_is_refused_by_name)
         {"certificate-authority: x", "", "no 'server'"},
         {"server: 192.0.2.1:6443", "", "is not a URL"},
         {"server: 'https://'", "", "is not a URL"},
-        {"server: 'https://user:password@host'", "", "'server' names a user: credentials"},
+        {"server: 'https://user:password@host'", "", "'server' contains a user name"},
         {"server: 'ftp://host'", "", "is not a URL"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -221,8 +221,8 @@ TEST(broken_files_say_what_is_missing)
         const char *text;
         const char *said;
     } rows[] = {
-        {"", "holds no mapping"},
-        {"[]", "holds no mapping"},
+        {"", "not a mapping"},
+        {"[]", "not a mapping"},
         {"a: [", "not valid YAML"},
         {"a: b\n c: d\n", "line 2"},
         {"kind: Config\n", "no current-context"},
@@ -478,7 +478,7 @@ TEST(a_damaged_kubeconfig_keeps_the_last_and_is_told_of_once)
     assert_true(kube_conf_refresh(&conf, T(141), false));
     const char *lines = heard();
     assert_string_equal(token(), "third");
-    assert_non_null(strstr(lines, "continuing with what was read before"));
+    assert_non_null(strstr(lines, "continuing with the last good credential"));
     assert_non_null(strstr(next_line(lines), "was read again"));
     assert_string_equal(next_line(next_line(lines)), "");
     assert_null(strstr(lines, "third"));

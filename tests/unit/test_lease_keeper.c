@@ -167,7 +167,7 @@ TEST_IN(what_has_drifted_is_mended)
     settle();
     look(with_duration(lease("l1"), 15));
     repair("l1");
-    assert_int_equal(loop_world_said("lease ovn/ovn-dpu-w1 was changed by somebody"), 1);
+    assert_int_equal(loop_world_said("lease ovn/ovn-dpu-w1 was changed by another writer"), 1);
     assert_int_equal(lease_keeper_stats(t->keeper)->written, 1);
     assert_int_equal(t->told, 1);
     assert_true(is_idle());
@@ -212,7 +212,7 @@ TEST_IN(another_duration_is_told_once)
         world_pass(SECONDS(301));
         look(with_duration(lease("l1"), durations_s[i]));
         repair("l1");
-        assert_int_equal(loop_world_said("says that it lasts"), told[i]);
+        assert_int_equal(loop_world_said("the duration on lease"), told[i]);
     }
 }
 
@@ -227,10 +227,10 @@ TEST_IN(trouble_is_told_and_its_end)
     assert_int_equal(loop_world_said("told by the test"), 1);
     world_pass(SECONDS(2));
     settle();
-    assert_int_equal(loop_world_said("is in shape again"), 1);
+    assert_int_equal(loop_world_said("is as it should be again"), 1);
     vanish();
     create();
-    assert_int_equal(loop_world_said("is in shape again"), 1);
+    assert_int_equal(loop_world_said("is as it should be again"), 1);
 }
 
 /* A living DPU may be refused until it is there again; a lease to be mended can wait. */
@@ -369,7 +369,7 @@ TEST_IN(repairs_that_are_taken_back_come_ever_more_rarely)
         }
     }
     world_expect(KUBE_MERGE_PATCH, LEASE);
-    assert_int_equal(loop_world_said("takes our repairs back"), 1);
+    assert_int_equal(loop_world_said("undoes the agent's repairs"), 1);
 }
 
 /* Nobody took back what has lasted for two pauses. */
@@ -427,11 +427,11 @@ TEST_IN(what_the_api_server_stores_otherwise_is_mended_rarely)
         assert_false(world.client.is_busy);
         world_pass(2000);
         world_expect(KUBE_MERGE_PATCH, LEASE);
-        assert_int_equal(loop_world_said("was changed by somebody"), 1);
+        assert_int_equal(loop_world_said("was changed by another writer"), 1);
         answer(200, lease("l1"));
         look_drifted(); /* it lasted no longer than the pause */
         assert_int_equal(wait_ns(), SECONDS(200));
-        assert_int_equal(loop_world_said("an admission webhook?"), 1);
+        assert_int_equal(loop_world_said("check admission webhooks"), 1);
         world_renew(w);
     }
 }

@@ -214,7 +214,7 @@ TEST_IN(a_watch_that_is_mistrusted_is_opened_anew)
     lease_watch_restart(t->watch);
     lease_watch_restart(t->watch);
     assert_int_equal(world.client.watch_restarts, 2);
-    assert_int_equal(loop_world_said("watching anew"), 1);
+    assert_int_equal(loop_world_said("opening a new watch"), 1);
     deny();
     lease_watch_restart(t->watch); /* there is none */
     assert_int_equal(world.client.watch_restarts, 2);
@@ -476,7 +476,7 @@ TEST_IN(a_mark_that_is_forbidden_is_told_each_ten_minutes)
     ask_mark();
     answer(200, ours());
     assert_false(lease_watch_stats(t->watch)->may_not_write);
-    assert_int_equal(loop_world_said("can be marked again"), 1);
+    assert_int_equal(loop_world_said("takes marks on lease"), 1);
 }
 
 /* The DPU may renew between the refusal and the read behind it. */
@@ -510,9 +510,9 @@ TEST_IN(a_denial_is_a_broken_watch_and_asks_for_no_reads_of_its_own)
     assert_true(!world.client.calls[0].client && !world.client.calls[1].client);
     assert_false(world.client.is_busy);
     assert_true(lease_watch_stats(t->watch)->is_polling);
-    assert_int_equal(loop_world_said("polling each 10s"), 1);
+    assert_int_equal(loop_world_said("polling every 10s"), 1);
     deny_for(60);
-    assert_int_equal(loop_world_said("polling each 10s"), 1);
+    assert_int_equal(loop_world_said("polling every 10s"), 1);
     contact();
     expect(VERDICT_BY_WATCH, VERDICT_WATCH_WORKS);
     assert_false(lease_watch_stats(t->watch)->is_polling);

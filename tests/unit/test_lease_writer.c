@@ -305,7 +305,7 @@ TEST(what_follows_a_failure_is_a_retry)
 TEST(an_answer_without_a_lease_is_no_success)
 {
     static const char *const bodies[] = {NULL, "{}"};
-    static const char *const said[] = {"the answer holds no lease", "lease without metadata"};
+    static const char *const said[] = {"the answer is not a lease", "lease without metadata"};
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         start_renewing();
         world_pass(SECONDS(10));
@@ -338,11 +338,11 @@ TEST(a_write_that_leaves_the_old_renew_time_is_no_renewal)
             answer(200, json_deep_copy(kept));
             world_expect(KUBE_PUT, LEASE);
         }
-        assert_int_equal(loop_world_said("and answers with renewTime '2"), !is_dropped);
+        assert_int_equal(loop_world_said("but the API server stored '2"), !is_dropped);
         assert_int_equal(t.renewed, 1);
         accept_put();
         assert_int_equal(t.renewed, 2);
-        assert_int_equal(loop_world_said("can be reached again"), 1);
+        assert_int_equal(loop_world_said("succeed again"), 1);
         stop();
     }
 }
@@ -373,8 +373,8 @@ TEST(a_clock_that_disagrees_is_told_of_when_it_changes)
     world_pass(SECONDS(10));
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         answer_dated(SECONDS(rows[i].ahead_s));
-        assert_int_equal(loop_world_said("behind that of"), rows[i].told_behind);
-        assert_int_equal(loop_world_said("ahead of that of"), rows[i].told_ahead);
+        assert_int_equal(loop_world_said("behind the API server"), rows[i].told_behind);
+        assert_int_equal(loop_world_said("ahead of the API server"), rows[i].told_ahead);
         assert_int_equal(loop_world_said("agrees with"), rows[i].told_agrees);
     }
     assert_int_equal(loop_world_said("12s ahead of"), 1);

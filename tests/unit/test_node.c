@@ -112,9 +112,9 @@ TEST_IN(the_first_that_a_runtime_can_take_counts)
     } files[] = {
         {".01-hidden.conf", "{}", "a plugin has no type"}, /* to a runtime one like others */
         {"00-broken.conf", "{", "not valid JSON"},
-        {"01-a.conf", list, "has to be in a .conflist"},
-        {"02-b.json", list, "has to be in a .conflist"},
-        {"03-c.conflist", plugin, "has to have a list"},
+        {"01-a.conf", list, "must be in a .conflist"},
+        {"02-b.json", list, "must be in a .conflist"},
+        {"03-c.conflist", plugin, "must have a list"},
         {"05-a.json", plugin, NULL},
         {"06-b.conflist", list, NULL},
         {"README", "x", ""},

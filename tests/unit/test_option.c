@@ -212,11 +212,12 @@ TEST(errors_name_source_value_and_allowed_range)
         {"--colour=re", NULL, ERR_PARSE,
          "flag --colour: 're' is not known; allowed: one of red|green|blue"},
         {"--flag=maybe", NULL, ERR_PARSE,
-         "flag --flag: 'maybe' is not a truth value; allowed: one of true|false|on|off"},
+         "flag --flag: 'maybe' is not true or false; allowed: one of true|false|on|off"},
         {NULL, "PRE_COUNT=x", ERR_PARSE,
          "environment variable PRE_COUNT: 'x' is not a whole number; allowed: 1 to 100"},
         {NULL, "PRE_ITEM=x", ERR_PARSE,
-         "environment variable PRE_ITEM: a list is not read from there; give --item once for each "
+         "environment variable PRE_ITEM: a list cannot come from the environment; set --item once "
+         "for each "
          "item, or 'item:' in the file of --config"},
         {"--cuont=1", NULL, ERR_PARSE, "unknown flag '--cuont'; see --help"},
         {"--time_span=1", NULL, ERR_PARSE, "unknown flag '--time_span'; see --help"},
@@ -261,7 +262,7 @@ TEST(a_value_and_the_file_are_bounded_and_say_how_large_they_were)
     write_file(path, value);
     (void)snprintf(flag, sizeof(flag), "--config=%s", path);
     (void)snprintf(want, sizeof(want),
-                   "--config: '%s' (65537 bytes) is larger than the allowed 65536", path);
+                   "--config: '%s' has 65537 bytes, more than the allowed 65536", path);
     r = run_options(&program, ARGS(flag), NULL);
     assert_string_equal(r.e.msg, want);
     assert_int_equal(r.rc, ERR_LIMIT);
@@ -419,7 +420,7 @@ TEST(what_is_not_options_is_refused_with_its_place)
          "file 'f', key count: 'x' is not a whole number; allowed: 1 to 100"},
         {"name: \"a\\0b\"\n", ERR_PARSE, "file 'f', key name: needs one value"},
         {"flag: 2\n", ERR_PARSE,
-         "file 'f', key flag: '2' is not a truth value; allowed: one of true|false|on|off"},
+         "file 'f', key flag: '2' is not true or false; allowed: one of true|false|on|off"},
         {"- a\n", ERR_PARSE, "file 'f': expected 'option: value' lines"},
         {"just text\n", ERR_PARSE, "file 'f': expected 'option: value' lines"},
         {"? [a]\n: b\n", ERR_PARSE, "file 'f' line 1: expected 'key: value'"},

@@ -120,11 +120,11 @@ TEST(a_value_is_read_from_the_map_of_the_only_row)
         {ROW("[\"map\",[[\"a\",\"1\"],[\"key\",\"v\\\"\"]]]"), PROBE_PASSED, "v\""},
         {ROW("[\"map\",[]]"), PROBE_PASSED, ""},
         {ROW("[\"map\",[[\"keys\",\"v\"]]]"), PROBE_PASSED, ""},
-        {ROW("[\"map\",[[\"key\",7]]]"), PROBE_WRONG, "cannot be used"},
-        {ROW("[\"set\",[]]"), PROBE_WRONG, "without the row"},
-        {ROW("{}"), PROBE_WRONG, "without the row"},
-        {"{\"id\":0,\"result\":[{\"rows\":[]}],\"error\":null}", PROBE_WRONG, "without the row"},
-        {"{\"id\":0,\"result\":[],\"error\":null}", PROBE_WRONG, "without the row"},
+        {ROW("[\"map\",[[\"key\",7]]]"), PROBE_WRONG, "invalid value"},
+        {ROW("[\"set\",[]]"), PROBE_WRONG, "the requested row"},
+        {ROW("{}"), PROBE_WRONG, "the requested row"},
+        {"{\"id\":0,\"result\":[{\"rows\":[]}],\"error\":null}", PROBE_WRONG, "the requested row"},
+        {"{\"id\":0,\"result\":[],\"error\":null}", PROBE_WRONG, "the requested row"},
         {"{\"id\":0,\"result\":[{\"error\":\"syntax error\"}],\"error\":null}", PROBE_WRONG,
          "syntax error"},
         {"{\"id\":0,\"error\":{\"error\":\"unknown database\"}}", PROBE_WRONG, "unknown database"},
@@ -167,14 +167,14 @@ TEST(answers_follow_the_table)
         const char *words; /* NULL: passes */
     } rows[] = {
         {"ovsdb", 0, OK("[\"Open_vSwitch\",\"_Server\"]"), NULL},
-        {"ovsdb", 0, OK("[\"OVN_Southbound\"]"), "'Open_vSwitch' is not among"},
-        {"ovsdb", 0, OK("[\"Open_vSwitch2\"]"), "'Open_vSwitch' is not among"},
-        {"ovsdb", 0, OK("[[\"Open_vSwitch\"]]"), "not among"},
-        {"ovsdb", 0, OK("{\"a\":\"Open_vSwitch\"}"), "not among"},
-        {"ovsdb", 0, OK("\"Open_vSwitch\""), "not among"},
+        {"ovsdb", 0, OK("[\"OVN_Southbound\"]"), "does not serve database 'Open_vSwitch'"},
+        {"ovsdb", 0, OK("[\"Open_vSwitch2\"]"), "does not serve database 'Open_vSwitch'"},
+        {"ovsdb", 0, OK("[[\"Open_vSwitch\"]]"), "does not serve"},
+        {"ovsdb", 0, OK("{\"a\":\"Open_vSwitch\"}"), "does not serve"},
+        {"ovsdb", 0, OK("\"Open_vSwitch\""), "does not serve"},
         {"ovsdb", 0, "{\"id\":0,\"error\":\"unknown method\"}", "unknown method"},
         {"ovn-nb", 0, OK("[\"OVN_Northbound\"]"), NULL},
-        {"ovn-nb", 0, OK("[\"OVN_Southbound\"]"), "not among"},
+        {"ovn-nb", 0, OK("[\"OVN_Southbound\"]"), "does not serve"},
         {"ovn-sb", 0, OK("[\"OVN_Southbound\"]"), NULL},
         {"vswitchd", 0, OK("\"br-int\\n\""), NULL},
         {"vswitchd", 0, OK("\"br-ex\\nbr-int\\nbr-z\\n\""), NULL},
@@ -182,8 +182,8 @@ TEST(answers_follow_the_table)
         {"vswitchd", 0, OK("\"br-int2\\nxbr-int\\n\""), "instead of 'br-int'"},
         {"vswitchd", 0, "{\"id\":0,\"error\":\"\\\"x\\\" is not a valid command\"}",
          "not a valid command"},
-        {"vswitchd", 0, OK("[\"br-int\"]"), "is answered with"},
-        {"vswitchd", 0, OK("null"), "is answered with"},
+        {"vswitchd", 0, OK("[\"br-int\"]"), "the answer to"},
+        {"vswitchd", 0, OK("null"), "the answer to"},
         {"ovn-northd", 0, OK("\"Status: active\\n\""), NULL},
         {"ovn-northd", 0, OK("\"Status: standby\\n\""), "'Status: standby' instead of"},
         {"ovn-northd", 1, OK("\"connected\\n\""), NULL},
@@ -453,9 +453,9 @@ TEST_IN(answers_are_told_apart)
         {"{\"id\":", true, PROBE_REFUSED, "closed without an answer"},
         {"SSH-2.0\r\n", false, PROBE_WRONG, "does not speak JSON-RPC"},
         {"{no}", false, PROBE_WRONG, "does not speak JSON-RPC"},
-        {"{\"id\":9,\"result\":[]}", false, PROBE_WRONG, "asked by somebody else"},
-        {"{\"id\":\"0\",\"result\":[]}", false, PROBE_WRONG, "asked by somebody else"},
-        {"{\"id\":0.0,\"result\":[]}", false, PROBE_WRONG, "asked by somebody else"},
+        {"{\"id\":9,\"result\":[]}", false, PROBE_WRONG, "answers another request"},
+        {"{\"id\":\"0\",\"result\":[]}", false, PROBE_WRONG, "answers another request"},
+        {"{\"id\":0.0,\"result\":[]}", false, PROBE_WRONG, "answers another request"},
         {"{\"id\":0,\"error\":\"unknown method\"}", false, PROBE_WRONG, "unknown method"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -493,7 +493,7 @@ TEST_IN(a_server_that_never_ends_is_left)
         rpc_server_open(w, &server);
         await_answers(w, 3600 * 1000);
         assert_int_equal(w->outcome, PROBE_WRONG);
-        assert_non_null(strstr(w->words, "sends more than is asked for"));
+        assert_non_null(strstr(w->words, "sends more than the probe asked for"));
         rpc_server_close(w, &server);
     }
 }

@@ -286,7 +286,7 @@ TEST_IN(three_ways_of_a_reset_are_told_apart)
     put(w, BACK, "8\n");
     assert_int_equal(look(w), POD_NET_LOST); /* A: made anew, on the host */
     assert_string_equal(w->found.words,
-                        "eth0 is gone, its device " VF " is back on the host as enp3s0f0v0");
+                        "eth0 is gone, and its device " VF " is back on the host as enp3s0f0v0");
     remove_path(w, "sys/bus/pci/devices/" VF);
     assert_int_equal(look(w), POD_NET_LOST); /* C */
     assert_string_equal(w->found.words, "eth0 is gone, and so is its device " VF);

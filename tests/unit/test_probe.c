@@ -363,20 +363,20 @@ TEST_IN(targets_that_make_no_sense_are_refused_at_the_start)
         {"http://S3CRET@127.0.0.1/", NO_PASSWORD},
         {"http://user:S3 CRET@127.0.0.1:80/", NO_PASSWORD},
         {"http://user:70000@127.0.0.1/", NO_PASSWORD},
-        {"netdev:sixteenletters16", "netdev:sixteenletters16': it is no "},
-        {"netdev:..", "netdev:..': it is no "},
-        {"netdev:a/b", "netdev:a/b': it is no "},
-        {"netdev:a b", "netdev:a b': it is no "},
-        {"netdev:a:b", "netdev:a:b': it is no "},
-        {"pci:03:00.0", "it is no address"},
-        {"pci:0000:03:00", "it is no address"},
-        {"pci:0000:03:00.8", "it is no address"},
-        {"pci:0000:03:00.0/net", "it is no address"},
-        {"pci:0000:3:00.0", "it is no address"},
-        {"pci:0000-03:00.0", "it is no address"},
-        {"pci:0000:0A:00.0", "it is no address"},
-        {"pci:../../0000:03:00.0", "it is no address"},
-        {"pci:000:03:00.0", "it is no address"},
+        {"netdev:sixteenletters16", "netdev:sixteenletters16': it is not a valid name"},
+        {"netdev:..", "netdev:..': it is not a valid name"},
+        {"netdev:a/b", "netdev:a/b': it is not a valid name"},
+        {"netdev:a b", "netdev:a b': it is not a valid name"},
+        {"netdev:a:b", "netdev:a:b': it is not a valid name"},
+        {"pci:03:00.0", "it is not an address"},
+        {"pci:0000:03:00", "it is not an address"},
+        {"pci:0000:03:00.8", "it is not an address"},
+        {"pci:0000:03:00.0/net", "it is not an address"},
+        {"pci:0000:3:00.0", "it is not an address"},
+        {"pci:0000-03:00.0", "it is not an address"},
+        {"pci:0000:0A:00.0", "it is not an address"},
+        {"pci:../../0000:03:00.0", "it is not an address"},
+        {"pci:000:03:00.0", "it is not an address"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err e = ERR_INIT;
@@ -507,8 +507,7 @@ TEST_IN(who_cannot_look_has_not_seen_that_it_is_missing)
 {
     char words[COMMAND_BYTES];
     (void)snprintf(words, sizeof(words),
-                   "'%s/sys/bus/pci/devices' cannot be looked at: No such file or directory",
-                   w->dir);
+                   "cannot check '%s/sys/bus/pci/devices': No such file or directory", w->dir);
     look(w, "pci:" PF, PROBE_DENIED, words);
 }
 

@@ -110,13 +110,13 @@ TEST(nonsense_is_refused_with_a_reason)
         int code;
         const char *words;
     } rows[] = {
-        {"", ERR_PARSE, "begins with none of"},
-        {"nonsense", ERR_PARSE, "begins with none of"},
+        {"", ERR_PARSE, "does not begin with"},
+        {"nonsense", ERR_PARSE, "does not begin with"},
         {"exec:", ERR_PARSE, "nothing follows 'exec:'"},
         {"http://", ERR_PARSE, "nothing follows"},
-        {"interval=5s", ERR_PARSE, "begins with none of"},
-        {"interval=5s;", ERR_PARSE, "begins with none of"},
-        {"interval;exec:true", ERR_PARSE, "no setting"},
+        {"interval=5s", ERR_PARSE, "does not begin with"},
+        {"interval=5s;", ERR_PARSE, "does not begin with"},
+        {"interval;exec:true", ERR_PARSE, "is not a setting"},
         {"interval=;exec:true", ERR_PARSE, "interval=;exec:true"},
         {"interval=1ms;exec:true", ERR_LIMIT, "between 100ms and"},
         {"timeout=601s;exec:true", ERR_LIMIT, "and 600s"},
@@ -124,11 +124,11 @@ TEST(nonsense_is_refused_with_a_reason)
         {"failures=-1;exec:true", ERR_LIMIT, "'-1' is not between"},
         {"successes=101;exec:true", ERR_LIMIT, "between 1 and 100"},
         {"color=red;exec:true", ERR_PARSE, "unknown setting 'color'"},
-        {"interval=5s;timeout=1s;exec:true", ERR_PARSE, "begins with none of"},
-        {"ca=;https://127.0.0.1/", ERR_PARSE, "'ca=' names no file"},
-        {"status=204,ca=,timeout=1s;https://127.0.0.1/", ERR_PARSE, "'ca=' names no file"},
-        {"carrier=up;pci:0000:03:00.0", ERR_PARSE, "for netdev"},
-        {"carrier=down;netdev:p0", ERR_PARSE, "no other value"},
+        {"interval=5s;timeout=1s;exec:true", ERR_PARSE, "does not begin with"},
+        {"ca=;https://127.0.0.1/", ERR_PARSE, "'ca=' needs a file"},
+        {"status=204,ca=,timeout=1s;https://127.0.0.1/", ERR_PARSE, "'ca=' needs a file"},
+        {"carrier=up;pci:0000:03:00.0", ERR_PARSE, "works only with netdev"},
+        {"carrier=down;netdev:p0", ERR_PARSE, "its only value"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_spec spec = {.target = "untouched"};
@@ -147,9 +147,9 @@ TEST(a_refused_probe_shows_no_password)
         const char *text;
         const char *words;
     } rows[] = {
-        {"ftp://user:S3CRET@h/", "probe 'ftp://...': no service is called so"},
-        {"ftp://user:S;3CRET@h/", "probe 'ftp://...': no service is called so"},
-        {"http:/user:S3CRET@h/", "probe 'http:...': no service is called so"},
+        {"ftp://user:S3CRET@h/", "probe 'ftp://...': it is not a known service"},
+        {"ftp://user:S;3CRET@h/", "probe 'ftp://...': it is not a known service"},
+        {"http:/user:S3CRET@h/", "probe 'http:...': it is not a known service"},
         {"color=red;http://user:S3CRET@h/", "probe 'color=red;http://...': unknown setting"},
         {"interval=1ms;exec:curl http://user:S3CRET@h/", "exec:...': '1ms' is not between"},
     };

@@ -170,7 +170,7 @@ TEST(a_restored_accusation_has_words)
     v.is_of_host = true;
     probe_state_restore(&v, 0, true);
     assert_true(probe_state_settle(&v, AT(1)));
-    assert_string_equal(v.message, "probe 'ovs': it failed before this agent was started");
+    assert_string_equal(v.message, "probe 'ovs': it failed before this agent started");
     assert_true(step(&v, 2, 0, "gone"));
     assert_string_equal(v.message, "probe 'ovs': gone");
 }

@@ -421,7 +421,7 @@ TEST(what_is_wrong_is_named)
     sample_body(body);
     memcpy(strstr(body, "\"admit\":true"), "\"admit\":1   ", 12);
     assert_int_equal(record_decode(page, seal(page, body), &back, &e), ERR_PARSE);
-    assert_string_equal(e.msg, "the record's admit is not what it should be");
+    assert_string_equal(e.msg, "the record's admit is missing or invalid");
 }
 
 /* Under another name it is none, even if it holds. */

@@ -126,7 +126,7 @@ TEST_WITH(a_large_file_is_refused, set_up, tear_down)
     const struct bench *b = *state;
     write_file(b->path, b->page, sizeof(b->page));
     assert_int_equal(truncate(b->path, RECORD_FILE_MAX_BYTES + 1), 0);
-    assert_invalid(b, "of 65537 bytes, at most 65536 are read");
+    assert_invalid(b, "it has 65537 bytes, and dpu-gate reads at most 65536");
     assert_int_equal(truncate(b->path, RECORD_FILE_MAX_BYTES), 0);
     assert_invalid(b, "checksum"); /* it was read */
 }

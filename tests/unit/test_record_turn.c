@@ -183,7 +183,7 @@ TEST_IN(a_lock_that_cannot_be_had_is_told_and_not_waited_for)
     record_writer_free(write_at_our_turn(w));
     log_set_fd(STDERR_FILENO);
     assert_true(pread(log_fd, said, sizeof(said) - 1, 0) > 0);
-    assert_non_null(strstr(said, "writing the record without this lock"));
+    assert_non_null(strstr(said, "writing the record without a lock"));
     assert_false(record_turn_is_waiting(w->turn));
     assert_int_equal(w->losses, 0);
     assert_int_equal(rmdir(w->other.path), 0);

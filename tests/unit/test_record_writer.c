@@ -266,7 +266,7 @@ TEST_IN(a_page_in_place_is_not_written_anew)
     assert_int_equal(unlink(w->other), 0);
     ev_run(w->loop, EVRUN_NOWAIT);
     assert_int_equal(stats(w).writes, 1);
-    assert_int_equal(logged(w, "was removed, replaced or changed"), 0);
+    assert_int_equal(logged(w, "somebody removed, replaced or changed"), 0);
 }
 
 /* Somebody else could go on reading, or writing, what is ours. */
@@ -333,12 +333,12 @@ TEST_IN(a_page_that_vanished_is_made_again_without_a_verdict)
     ev_run(w->loop, EVRUN_ONCE);
     assert_in_shape(w);
     assert_int_equal(stats(w).writes, 2);
-    assert_int_equal(logged(w, "was removed, replaced or changed"), 1);
+    assert_int_equal(logged(w, "somebody removed, replaced or changed"), 1);
     assert_int_equal(unlink(w->path), 0);
     assert_int_equal(rmdir(w->dir), 0);
     ev_run(w->loop, EVRUN_ONCE);
     assert_in_shape(w);
-    assert_int_equal(logged(w, "was removed, replaced or changed"), 1); /* once a minute */
+    assert_int_equal(logged(w, "somebody removed, replaced or changed"), 1); /* once a minute */
 }
 
 static void append_byte(const struct world *w)
@@ -395,7 +395,7 @@ TEST_IN(a_page_that_somebody_changed_is_made_anew_and_said_so_once)
         }
         assert_in_shape(w);
         assert_int_equal(stats(w).writes, 2);
-        assert_int_equal(logged(w, "was removed, replaced or changed"), 1);
+        assert_int_equal(logged(w, "somebody removed, replaced or changed"), 1);
         ev_run(w->loop, EVRUN_NOWAIT); /* what we did is no news */
         assert_int_equal(stats(w).writes, 2);
         world_renew(w);
@@ -472,7 +472,7 @@ TEST_IN(a_place_that_cannot_be_written_is_tried_again_each_second)
     assert_false(stats(w).is_current);
     run_for(w, 1.3);
     assert_int_equal(stats(w).failures, 3);
-    assert_int_equal(logged(w, "CNI cannot see the readiness"), 1);
+    assert_int_equal(logged(w, "CNI uses the old verdict"), 1);
     assert_int_equal(unlink(w->dir), 0);
     run_for(w, 1.3);
     assert_true(stats(w).is_current);
@@ -481,11 +481,11 @@ TEST_IN(a_place_that_cannot_be_written_is_tried_again_each_second)
     ev_run(w->loop, EVRUN_NOWAIT);
     assert_int_equal(stats(w).writes, 1); /* and that is it */
     write_again(w);
-    assert_int_equal(logged(w, "is written again"), 1);
+    assert_int_equal(logged(w, "works again"), 1);
     assert_int_equal(unlink(w->path), 0);
     assert_int_equal(mkdir(w->path, 0755), 0); /* new trouble is news again */
     write_again(w);
-    assert_int_equal(logged(w, "CNI cannot see the readiness"), 2);
+    assert_int_equal(logged(w, "CNI uses the old verdict"), 2);
     assert_int_equal(rmdir(w->path), 0);
 }
 

@@ -8,7 +8,8 @@
 /* ---- start and cadence ---------------------------------------------------------------------- */
 
 SCRIPT(nothing_is_written_before_the_first_verdict, starting,
-       "tick>get @0.1 ok>none asleep @2 healthy>put @2.1 ok renewed !every_10s;_it_lasts_40s")
+       "tick>get @0.1 ok>none asleep @2 healthy>put @2.1 ok renewed "
+       "!every_10s;_a_renewal_is_valid_for_40s")
 
 TEST(steady_state_is_one_put_per_interval_and_no_read)
 {
@@ -150,14 +151,14 @@ TEST(refusals_get_the_right_wait_and_words)
         enum renewer_action next;
         const char *words;
     } rows[] = {
-        {ERR_AUTH, 401, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "does not know us"},
+        {ERR_AUTH, 401, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "renew the token"},
         {ERR_AUTH, 403, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "verb 'update' on leases"},
         {ERR_RETRY, 429, 1000, 1, 1.2, RENEWER_PUT_RENEWAL, "the server said no"},
         {ERR_RETRY, 429, 60000, 10, 10, RENEWER_PUT_RENEWAL, "the server said no"},
         {ERR_RETRY, 503, 3000, 3, 3.2, RENEWER_PUT_RENEWAL, "the server said no"},
         {ERR_RETRY, 500, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "the server said no"},
-        {ERR_PARSE, 422, -1, 10, 10, RENEWER_GET, "invalid as we write it"},
-        {ERR_PARSE, 400, -1, 10, 10, RENEWER_GET, "invalid as we write it"},
+        {ERR_PARSE, 422, -1, 10, 10, RENEWER_GET, "rejects the lease as invalid"},
+        {ERR_PARSE, 400, -1, 10, 10, RENEWER_GET, "rejects the lease as invalid"},
         {ERR_GONE, 410, -1, 0, 0.2, RENEWER_GET, "the server said no"},
         {ERR_PARSE, 200, -1, 0, 0.2, RENEWER_GET, "the server said no"},
     };
@@ -407,7 +408,7 @@ TEST(missing_lease_is_waited_for_and_said_at_once_and_each_minute)
 }
 
 SCRIPT(put_that_creates_is_no_renewal, renewing,
-       "wake created>get -renewed ok>put created>none -renewed !created_it_anew")
+       "wake created>get -renewed ok>put created>none -renewed !recreated_it")
 
 SCRIPT(answer_that_shows_another_lease_is_no_success, renewing,
        "name=ovn-dpu-w2 wake ok -renewed !another_lease wake>get")
@@ -764,7 +765,7 @@ TEST(announcement_gives_up_after_two_seconds)
         }
     }
     assert_int_equal(w.now.ns, SEC(7).ns);
-    expect_note(&w, RENEWER_NOTE_UNANNOUNCED, "stopping unannounced");
+    expect_note(&w, RENEWER_NOTE_UNANNOUNCED, "stopping without announcement");
 }
 
 /* Whatever has gone wrong until then. */
@@ -787,7 +788,7 @@ TEST(an_announcement_has_tries_of_its_own)
 SCRIPT(nothing_is_announced_on_a_foreign_lease, announcing,
        "holder=somebody wake 409 ok @12 stop>stopped")
 SCRIPT(nothing_is_announced_on_a_missing_lease, announcing,
-       "@5 stop @5.1 404>stopped !stopping_unannounced")
+       "@5 stop @5.1 404>stopped !stopping_without_announcement")
 
 /* ---- beside another that renews -------------------------------------------------------------- */
 
@@ -858,7 +859,7 @@ TEST(a_companion_says_that_nobody_renews)
         world_tick(&w, SEC(i * 10 + 0.2));
         play(&w, "+0.05 ok silent");
     }
-    play(&w, "@50.4 tick @50.5 ok !nobody_renews_lease");
+    play(&w, "@50.4 tick @50.5 ok !nobody_has_renewed_lease");
     play(&w, "@60.4 tick @60.5 404"); /* nor does it make a lease that is gone */
     for (int i = 0; i < 100; i++) {
         play(&w, "wake>get +0.001 404");

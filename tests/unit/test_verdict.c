@@ -676,7 +676,7 @@ TEST(a_duration_that_becomes_shorter_accuses_nobody_at_once)
     w.lease.duration_s = 20;
     world_seen(&w, SEC(30));
     HELD(&w);
-    assert_non_null(strstr(message(&w), "became shorter"));
+    assert_non_null(strstr(message(&w), "was shortened"));
     world_condemns_at(&w, 41); /* the old time, which is before 30 + R */
     world_ready(&w);
     world_renew(&w, 2);

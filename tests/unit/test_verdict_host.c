@@ -118,7 +118,7 @@ TEST(host_probe_refuses_at_once_and_then_the_lease_decides)
     ACCUSED(&w);
     assert_true(w.out.verdict_changed && w.out.rewrite);
     assert_string_equal(verdict_readiness(&w.x)->message,
-                        "seen from the host: probe 'pci:0000:03:00.0': gone");
+                        "a host probe fails: probe 'pci:0000:03:00.0': gone");
     world_renew(&w, 11);
     ACCUSED(&w); /* whatever the lease says */
     says(&w, 12, HOST_PROBE_WELL);

@@ -315,9 +315,9 @@ func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThree
 	})
 	doctor := strings.SplitAfter(look, "\n")[1]
 	for _, c := range []struct{ node, mend string }{
-		{sick.name, "-> mend what the DPU's probes found"},
-		{dead.name, "-> look at the DPU: power, network, 'systemctl status dpu-agent' there"},
-		{bare.name, "is dpu-host-agent running there, with this namespace?"},
+		{sick.name, "-> repair the service that the probe names"},
+		{dead.name, "-> check the DPU's power and network, and run 'systemctl status dpu-agent' there"},
+		{bare.name, "check that dpu-host-agent, which creates the lease, runs on the host with this namespace"},
 	} {
 		if out, err := f.say(doctor, "NODE="+c.node); err == nil || !strings.Contains(out, c.mend) || !strings.Contains(out, "broken; begin with") {
 			t.Fatalf("the doctor on %s does not say %q: %v\n%s", c.node, c.mend, err, out)

@@ -288,7 +288,7 @@ func worksIn(t *testing.T, ns string) {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(shared.parts, "kubectl"), "dpu", "nodes", "-n", ns)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.file("viewer.kubeconfig"), "PATH="+p.Dir+":"+os.Getenv("PATH"))
 	out, _ := cmd.CombinedOutput() // its status is that of the worst DPU
-	if !strings.Contains(string(out), "2 with a DPU") || strings.Contains(string(out), "not looked at") {
+	if !strings.Contains(string(out), "2 with a DPU") || strings.Contains(string(out), "not checked") {
 		t.Fatalf("%s", out)
 	}
 	for _, line := range strings.Split(string(out), "\n") {

@@ -263,7 +263,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	t.Logf("%d pods had their network back %s after the DPU", len(lost), time.Since(ready).Round(100*time.Millisecond))
 	for _, name := range lost {
 		p.podRuns(name)
-		p.podEvent(name, "was stopped: the kubelet makes a new one")
+		p.podEvent(name, "the kubelet creates a new one")
 	}
 
 	// And it is told, nobody else was touched, and none twice.
@@ -289,10 +289,10 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	}
 	log, err := os.ReadFile(p.Host.Log)
 	must(t, err)
-	if n := strings.Count(string(log), "the kubelet makes a new one"); n != len(lost) {
+	if n := strings.Count(string(log), "the kubelet creates a new one"); n != len(lost) {
 		t.Errorf("%d sandboxes were stopped, want %d", n, len(lost))
 	}
-	if !strings.Contains(string(log), "default/job is not stopped: its restartPolicy is Never") {
+	if !strings.Contains(string(log), "does not stop Pod default/job: its restartPolicy is Never") {
 		t.Error("the log does not say why the job is left alone")
 	}
 }

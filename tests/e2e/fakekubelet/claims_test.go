@@ -51,7 +51,7 @@ func TestSecondClaimIsRefusedWhereTheDeviceIsNotShared(t *testing.T) {
 			k = register(t, s)
 		}
 		for name, uid := range map[string]string{"second": second, "shared": shared} {
-			if text := k.prepareError(t, name, uid); !strings.Contains(text, "claim 'default/first', which has it alone") {
+			if text := k.prepareError(t, name, uid); !strings.Contains(text, "claim 'default/first', which does not share it") {
 				t.Errorf("%s, restarts %v: %q", name, restarts, text)
 			}
 		}

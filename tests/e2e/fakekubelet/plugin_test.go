@@ -258,7 +258,7 @@ func TestHeartbeatsComeThriceATimeoutAndStopWithTheMonitor(t *testing.T) {
 		t.Errorf("three heartbeats took %v", took)
 	}
 	s.tell(t, "Stall")
-	w.expect(t, unknown, "the lease watcher on this node makes no progress")
+	w.expect(t, unknown, "the agent that watches the DPU on this node makes no progress")
 	select {
 	case report := <-w.reports:
 		t.Errorf("a stalled monitor vouched: %v", report)
