@@ -1,43 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the daemons and databases of OVS and OVN answer, over JSON-RPC 1.0 on a unix socket: one
- * connection per run, question after question. A server's own requests are passed over. By default
- * OVS sends no echo request on a unix socket, so none waits for our answer.
- *
- * A hostile server costs no more than RPC_TOTAL_BYTES read, in pieces of what is there, and the
- * tree of RPC_INBOX_BYTES of JSON.
- */
-#include "probe/probe_set.h"
+#include "probe/ovs_rpc.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "probe/probe_set.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-    SHOWN_BYTES = 100,
-    PID_FILE_BYTES = 32,
-    RPC_QUESTION_BYTES = 512,
-    RPC_INBOX_BYTES = 64 << 10,   /* the largest object */
-    RPC_TOTAL_BYTES = 1024 << 10, /* of one connection */
-};
+enum { SHOWN_BYTES = 100, PID_FILE_BYTES = 32 };
 
 /* ---- messages -------------------------------------------------------------------------------- */
-
-enum rpc_kind {
-    RPC_MORE,    /* no whole object yet */
-    RPC_INVALID, /* what comes is no object of JSON-RPC */
-    RPC_NOTICE,  /* a request or a notice: asks for nothing that we answer */
-    RPC_REPLY,   /* its error is absent or null, unless it is one */
-};
 
 /* A member that is there and not null. */
 static json_t *find_member(const json_t *object, const char *key)
@@ -55,13 +34,10 @@ static enum rpc_kind kind_of(const json_t *object)
     return is_answer && json_object_get(object, "id") ? RPC_REPLY : RPC_INVALID;
 }
 
-/* Reads the first of the objects that stand back to back, without length or newline (RFC 7047,
- * section 4). `bytes` is all that came since the last one, and the end of the stream with `is_end`.
- * With RPC_NOTICE and above it took `*out_len` bytes, and *out is owned: json_decref; below it is
- * NULL. Only what ends in a brace can be whole, and a cut there spoils no token: what is wrong then
- * stays wrong, whatever follows. */
-static enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, json_t **out,
-                                      size_t *out_len)
+/* Only what ends in a brace can be whole, and a cut there spoils no token: what is wrong then stays
+ * wrong, whatever follows. */
+enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, json_t **out,
+                               size_t *out_len)
 {
     static const char blanks[] = " \t\r\n";
     *out = NULL;
@@ -190,11 +166,8 @@ static enum probe_outcome judge_text(const struct service_question *q, const cha
     return wrong(words, NULL, "'%s' answers '%s' instead of '%s'", q->method, shown, wanted);
 }
 
-/* What `reply` says to the question, unless that is of a beat. PROBE_PASSED, with the value that
- * was asked for in `words`, if any; or PROBE_WRONG, and why. `bridge`: what ovs-vswitchd must have.
- */
-static enum probe_outcome service_judge(const struct service_question *q, const char *bridge,
-                                        const json_t *reply, char words[static PROBE_WORDS_BYTES])
+enum probe_outcome service_judge(const struct service_question *q, const char *bridge,
+                                 const json_t *reply, char words[static PROBE_WORDS_BYTES])
 {
     const json_t *error = find_member(reply, "error");
     const json_t *result = json_object_get(reply, "result");
@@ -216,17 +189,6 @@ static enum probe_outcome service_judge(const struct service_question *q, const 
 
 /* ---- the beat -------------------------------------------------------------------------------- */
 
-/* ovnkube writes the time to its northbound database every 30 s, northd copies it to the southbound
- * one: while it changes, all of them work. It is judged by its changes on our own clock; only the
- * first value may vouch by its age, so that a restart of ours waits for no change. */
-struct service_beat {
-    int64_t limit_ns; /* without a change */
-    char last[PROBE_WORDS_BYTES];
-    bool has_begun;       /* to be watched */
-    bool was_alive;       /* it changed, or was young when it was first seen */
-    struct mono alive_at; /* or when it was first looked at */
-};
-
 /* Both stamps are of this machine; one of the future is a step of its clock. */
 static bool is_young(const char *value, struct wall now, int64_t limit_ns)
 {
@@ -239,13 +201,10 @@ static bool is_young(const char *value, struct wall now, int64_t limit_ns)
     return age_ns >= 0 && age_ns < limit_ns;
 }
 
-/* `reply` is the answer to `question`. PROBE_UNKNOWN until the first value has changed
- * or had its time to. */
-static enum probe_outcome service_beat_step(struct service_beat *beat,
-                                            const struct service_question *question,
-                                            const json_t *reply, struct mono now,
-                                            struct wall wall_now,
-                                            char words[static PROBE_WORDS_BYTES])
+enum probe_outcome service_beat_step(struct service_beat *beat,
+                                     const struct service_question *question, const json_t *reply,
+                                     struct mono now, struct wall wall_now,
+                                     char words[static PROBE_WORDS_BYTES])
 {
     char value[PROBE_WORDS_BYTES];
     char span[32];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any stream, cut anywhere: the first byte says how long each piece is. Its objects must be those
  * of the stream in one piece, and whatever they hold, reading them stays within bounds. */
-#include "probe/ovs_rpc.c" /* what it judges by is its own */
+#include "probe/ovs_rpc.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /* Any answer to each question of each service: it passes, or there are words that say why not. Of a
  * beat the first answer may vouch by its age, and no later one without a change. */
 #include "base/text.h"
-#include "probe/ovs_rpc.c" /* what it judges by is its own */
+#include "probe/ovs_rpc.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

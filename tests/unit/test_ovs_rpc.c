@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages, what is expected of OVS and OVN, and questions over a real socket, to servers that
  * answer well, badly, endlessly and never. */
-#include "probe/ovs_rpc.c" /* what it judges by is its own */
+#include "probe/ovs_rpc.h"
 
 #include "base/attr.h"
 #include "base/json_text.h"
