@@ -159,6 +159,11 @@ static Dra__PrepareResponse *prepared(struct h2_stream *s)
     return r;
 }
 
+static void cleanup_prepared(Dra__PrepareResponse **r)
+{
+    dra__prepare_response__free_unpacked(*r, NULL);
+}
+
 static const Dra__Prepared *entry(const Dra__PrepareResponse *r, const char *uid)
 {
     const Dra__Prepared *found = NULL;
@@ -180,7 +185,7 @@ TEST_IN(prepared_claim_names_device_request_and_share)
         assert_string_equal(w->client.lookups[i].path,
                             "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/cu1");
         answer(w, i, "u1", ",\"shareID\":\"share-7\"");
-        Dra__PrepareResponse *r = prepared(stream(w, id));
+        CLEANUP(prepared) Dra__PrepareResponse *r = prepared(stream(w, id));
         const Dra__Prepared *p = entry(r, "u1");
         assert_string_equal(p->error, "");
         assert_int_equal(p->n_devices, 1);
@@ -189,7 +194,6 @@ TEST_IN(prepared_claim_names_device_request_and_share)
         assert_string_equal(p->devices[0]->share_id, "share-7");
         assert_int_equal(p->devices[0]->n_request_names, 1);
         assert_string_equal(p->devices[0]->request_names[0], "dpu");
-        dra__prepare_response__free_unpacked(r, NULL);
     }
     assert_int_equal(w->plugin.stats.claims_prepared, 2);
 }
@@ -203,28 +207,26 @@ TEST_IN(each_claim_gets_one_entry_of_its_own)
     answer_failure(w, 1, "refused: caf\xc3");
     assert_int_equal(stream(w, id)->grpc_status, -1); /* waits for the last one */
     answer(w, 0, "somebody-else", "");
-    Dra__PrepareResponse *r = prepared(stream(w, id));
+    CLEANUP(prepared) Dra__PrepareResponse *r = prepared(stream(w, id));
     assert_int_equal(r->n_claims, 3);
     assert_non_null(strstr(entry(r, "u1")->error, "replaced"));
     assert_non_null(strstr(entry(r, "u2")->error, "refused: caf?") /* Go wants UTF-8 */);
     assert_int_equal(entry(r, "u3")->n_devices, 1);
-    dra__prepare_response__free_unpacked(r, NULL);
     assert_int_equal(w->plugin.stats.claim_failures, 2);
 }
 
 TEST_IN(claim_that_cannot_be_asked_for_gets_its_error)
 {
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"U/.."}, 1);
-    Dra__PrepareResponse *r = prepared(stream(w, id));
+    CLEANUP(prepared) Dra__PrepareResponse *r = prepared(stream(w, id));
     assert_non_null(strstr(entry(r, "U/..")->error, "not a valid name of a claim"));
-    dra__prepare_response__free_unpacked(r, NULL);
 }
 
 TEST_IN(request_without_claims_is_answered)
 {
+    CLEANUP(prepared)
     Dra__PrepareResponse *r = prepared(stream(w, ask(w, V1("NodePrepareResources"), NULL, 0)));
     assert_int_equal(r->n_claims, 0);
-    dra__prepare_response__free_unpacked(r, NULL);
 }
 
 TEST_IN(cancelled_prepare_stops_its_lookups)
@@ -281,11 +283,10 @@ static void prepare_alone(struct world *w, const char *uid, char out[static 256]
     size_t asked = w->client.count;
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){uid}, 1);
     answer(w, asked, uid, "");
-    Dra__PrepareResponse *r = prepared(stream(w, id));
+    CLEANUP(prepared) Dra__PrepareResponse *r = prepared(stream(w, id));
     const Dra__Prepared *p = entry(r, uid);
     assert_int_equal(p->n_devices, p->error[0] == '\0');
     (void)snprintf(out, 256, "%s", p->error);
-    dra__prepare_response__free_unpacked(r, NULL);
 }
 
 TEST_IN(second_claim_is_refused_until_the_first_is_unprepared)

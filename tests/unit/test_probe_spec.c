@@ -8,6 +8,16 @@ static const struct probe_spec DEFAULTS = {.interval_ns = 5 * NS_PER_SEC,
                                            .timeout_ns = 2 * NS_PER_SEC,
                                            .thresholds = {.failures = 3, .successes = 1}};
 
+static struct probe_spec spec_of(const char *text)
+{
+    struct probe_spec spec;
+    struct err e = ERR_INIT;
+    if (probe_spec_parse(text, 0, &DEFAULTS, &spec, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    return spec;
+}
+
 TEST(probe_without_settings_takes_the_defaults)
 {
     static const struct {
@@ -21,8 +31,7 @@ TEST(probe_without_settings_takes_the_defaults)
         {"http://127.0.0.1:80/x;y", PROBE_HTTP, "127.0.0.1:80/x;y"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct probe_spec spec;
-        assert_int_equal(probe_spec_parse(rows[i].text, 0, &DEFAULTS, &spec, NULL), 0);
+        struct probe_spec spec = spec_of(rows[i].text);
         assert_int_equal(spec.kind, rows[i].kind);
         assert_string_equal(spec.target, rows[i].target);
         assert_string_equal(spec.name, rows[i].text);
@@ -33,11 +42,8 @@ TEST(probe_without_settings_takes_the_defaults)
 
 TEST(settings_go_before_the_probe)
 {
-    struct probe_spec spec;
-    assert_int_equal(
-        probe_spec_parse("interval=100ms,timeout=1,failures=2,successes=4;exec:a;b=c,d", 0,
-                         &DEFAULTS, &spec, NULL),
-        0);
+    struct probe_spec spec =
+        spec_of("interval=100ms,timeout=1,failures=2,successes=4;exec:a;b=c,d");
     assert_string_equal(spec.name, "exec:a;b=c,d");
     assert_int_equal(spec.interval_ns, 100 * NS_PER_MS);
     assert_int_equal(spec.timeout_ns, NS_PER_SEC);
@@ -47,44 +53,40 @@ TEST(settings_go_before_the_probe)
 
 TEST(a_service_has_defaults_of_its_own)
 {
-    struct probe_spec spec;
-    assert_int_equal(probe_spec_parse("ovn-controller", 0, &DEFAULTS, &spec, NULL), 0);
+    struct probe_spec spec = spec_of("ovn-controller");
     assert_int_equal(spec.kind, PROBE_SERVICE);
     assert_string_equal(spec.name, "ovn-controller");
     assert_int_equal(spec.timeout_ns, 20 * NS_PER_SEC);
     assert_int_equal(spec.retry_ns, NS_PER_SEC);
     assert_int_equal(spec.thresholds.failures, 1);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_SILENT], 60 * NS_PER_SEC);
-    assert_int_equal(
-        probe_spec_parse("interval=200ms,silent=3s;ovn-controller", 0, &DEFAULTS, &spec, NULL), 0);
+    spec = spec_of("interval=200ms,silent=3s;ovn-controller");
     assert_int_equal(spec.retry_ns, 200 * NS_PER_MS);
     assert_int_equal(spec.timeout_ns, 20 * NS_PER_SEC);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_SILENT], 3 * NS_PER_SEC);
-    assert_int_equal(probe_spec_parse("vswitchd", 0, &DEFAULTS, &spec, NULL), 0);
+    spec = spec_of("vswitchd");
     assert_string_equal(spec.target, "br-int");
-    assert_int_equal(probe_spec_parse("vswitchd:br-ex", 0, &DEFAULTS, &spec, NULL), 0);
+    spec = spec_of("vswitchd:br-ex");
     assert_string_equal(spec.target, "br-ex");
     assert_string_equal(spec.name, "vswitchd:br-ex");
-    assert_int_equal(probe_spec_parse("wrong=9s;ovnkube", 0, &DEFAULTS, &spec, NULL), 0);
+    spec = spec_of("wrong=9s;ovnkube");
     assert_int_equal(spec.beat_limit_ns, 9 * NS_PER_SEC);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 0); /* not twice */
 }
 
 TEST(what_is_looked_at_in_sysfs_has_defaults_of_its_own)
 {
-    struct probe_spec spec;
-    assert_int_equal(probe_spec_parse("pci:0000:03:00.0", 0, &DEFAULTS, &spec, NULL), 0);
+    struct probe_spec spec = spec_of("pci:0000:03:00.0");
     assert_int_equal(spec.kind, PROBE_PCI);
     assert_string_equal(spec.target, "0000:03:00.0");
     assert_int_equal(spec.interval_ns, NS_PER_SEC);
     assert_int_equal(spec.thresholds.failures, 1);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_MISSING], 0);
-    assert_int_equal(probe_spec_parse("netdev:p0", 0, &DEFAULTS, &spec, NULL), 0);
+    spec = spec_of("netdev:p0");
     assert_int_equal(spec.kind, PROBE_NETDEV);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_MISSING], 3 * NS_PER_SEC);
     assert_false(spec.wants_carrier);
-    assert_int_equal(probe_spec_parse("carrier=up,wrong=9s;netdev:p0", 0, &DEFAULTS, &spec, NULL),
-                     0);
+    spec = spec_of("carrier=up,wrong=9s;netdev:p0");
     assert_true(spec.wants_carrier);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 9 * NS_PER_SEC);
 }
@@ -185,15 +187,13 @@ TEST(overlong_probe_is_refused)
     memset(text + 5, 'x', sizeof(text) - 6);
     assert_int_equal(probe_spec_parse(text, 0, &DEFAULTS, &spec, NULL), ERR_LIMIT);
     text[5 + PROBE_TARGET_BYTES - 1] = '\0';
-    assert_int_equal(probe_spec_parse(text, 0, &DEFAULTS, &spec, NULL), 0);
+    spec = spec_of(text);
     assert_string_equal(spec.name, text);
 }
 
 TEST(only_a_url_has_a_status_and_an_authority)
 {
-    struct probe_spec spec;
-    assert_int_equal(
-        probe_spec_parse("status=204,ca=/a/b.pem;https://[::1]:1/x", 0, &DEFAULTS, &spec, NULL), 0);
+    struct probe_spec spec = spec_of("status=204,ca=/a/b.pem;https://[::1]:1/x");
     assert_int_equal(spec.kind, PROBE_HTTP);
     assert_int_equal(spec.http_status, 204);
     assert_string_equal(spec.ca_file, "/a/b.pem");
