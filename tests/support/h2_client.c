@@ -41,13 +41,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2_client *c = user;
-    if (c->first_frame_type < 0) {
-        c->first_frame_type = frame->hd.type;
-    }
     if (frame->hd.type == NGHTTP2_HEADERS) {
         h2_client_stream(c, frame->hd.stream_id)->header_frames++;
-    } else if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK)) {
-        c->ping_acks++;
     } else if (frame->hd.type == NGHTTP2_GOAWAY) {
         c->got_goaway = true;
         c->goaway_error = frame->goaway.error_code;
@@ -134,7 +129,6 @@ struct h2_client *h2_client_new(struct ev_loop *loop, const char *path, bool man
     c->loop = loop;
     c->fd = h2_dial(path);
     assert(c->fd >= 0);
-    c->first_frame_type = -1;
     return c;
 }
 

@@ -53,10 +53,8 @@ struct h2_client {
     size_t chunk_bytes; /* how many bytes reach the server at a time; 0: as they come */
     bool is_closed;     /* by the server */
     struct h2_stream streams[H2_STREAMS_MAX]; /* by id / 2 */
-    int ping_acks;
     bool got_goaway;
     uint32_t goaway_error;
-    int first_frame_type; /* -1 before any */
     uint32_t max_concurrent_streams;
 };
 

@@ -195,12 +195,6 @@ TEST_IN(a_changed_admission_is_a_change_and_the_note_says_which_way_and_the_cure
                         "unreadable for too long; new Pods are rejected" REPAIR_CONNECTION);
 }
 
-TEST_IN(the_same_again_is_told_again)
-{
-    write_changes(w, 4);
-    assert_int_equal(events_stats(w->x)->created, 4);
-}
-
 static void count(void *user, const struct readiness *told)
 {
     int *counted = user;
