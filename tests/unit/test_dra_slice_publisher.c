@@ -122,6 +122,13 @@ static bool rests(struct world *w)
     return !w->client->is_busy && mono_is_never(world.timer.deadline);
 }
 
+/* The same, and there is nothing more to do. */
+static void store(struct world *w, const char *version)
+{
+    json_decref(respond_stored(w, version));
+    assert_true(rests(w));
+}
+
 /* NULL: it is gone. */
 static void watch_shows(struct world *w, const json_t *object)
 {
@@ -185,13 +192,11 @@ TEST_IN(verdict_is_one_put_in_place)
     assert_asked(w, KUBE_PUT, SLICE);
     assert_string_equal(
         json_text_get(json_object_get(w->client->body, "metadata"), "resourceVersion"), "1");
-    json_decref(respond_stored(w, "2"));
-    assert_true(rests(w));
+    store(w, "2");
     pass(w, FLIP_NS);
     publish(w, NULL);
     assert_asked(w, KUBE_PUT, SLICE);
-    json_decref(respond_stored(w, "3"));
-    assert_true(rests(w));
+    store(w, "3");
 }
 
 TEST_IN(slice_removed_by_a_kubelet_is_created_again)
@@ -206,8 +211,7 @@ TEST_IN(slice_removed_by_a_kubelet_is_created_again)
         int64_t waited_ns = wait_asked(w);
         assert_in_range(waited_ns, most_ns / 4 * 3 - 1, most_ns);
         assert_asked(w, KUBE_POST, SLICES);
-        json_decref(respond_stored(w, "5"));
-        assert_true(rests(w));
+        store(w, "5");
     }
     pass(w, SLICE_QUIET_NS + NS_PER_SEC);
     watch_shows(w, NULL);
@@ -234,8 +238,7 @@ TEST_IN(foreign_change_is_undone)
     watch_shows(w, changed);
     assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
     assert_asked(w, KUBE_PUT, SLICE);
-    json_decref(respond_stored(w, "9"));
-    assert_true(rests(w));
+    store(w, "9");
 }
 
 TEST_IN(cluster_without_the_api_is_asked_again_later)
@@ -297,12 +300,14 @@ TEST_IN(slice_that_vanishes_under_a_put_is_created)
 #define ITEM(name, driver, node, pool, more)                                                       \
     "{\"metadata\":{\"name\":\"" name "\"" more "},\"spec\":{\"driver\":\"" driver                 \
     "\",\"nodeName\":\"" node "\",\"pool\":{\"name\":\"" pool "\"}}}"
-/* Answers a write as a server without device taints. */
-static void respond_without_taints(struct world *w)
+/* Answers each write without `member`. */
+static void respond_without(struct world *w, const char *member)
 {
+    assert_asked(w, KUBE_PUT, SLICE);
     CLEANUP(json) json_t *stored = json_deep_copy(w->client->body);
-    json_t *devices = json_object_get(json_object_get(stored, "spec"), "devices");
-    (void)json_object_del(json_array_get(devices, 0), "taints");
+    json_t *spec = json_object_get(stored, "spec");
+    (void)json_object_del(json_array_get(json_object_get(spec, "devices"), 0), member);
+    (void)json_object_del(spec, member);
     respond_json(w, 200, stored, 0);
 }
 
@@ -316,17 +321,16 @@ TEST_IN(dropped_fields_are_tried_again_with_a_later_verdict)
 {
     json_decref(settle(w));
     publish(w, "LeaseExpired");
-    respond_without_taints(w);
+    respond_without(w, "taints");
     assert_int_equal(device_count(w), 0); /* withdrawn instead */
-    json_decref(respond_stored(w, "3"));
-    assert_true(rests(w));
+    store(w, "3");
     pass(w, SLICE_DROPPED_AGAIN_NS - NS_PER_SEC);
     publish(w, NULL);
     json_decref(respond_stored(w, "4"));
     pass(w, FLIP_NS);
     publish(w, "LeaseExpired");
     assert_int_equal(device_count(w), 1); /* is the gate on now? */
-    respond_without_taints(w);
+    respond_without(w, "taints");
     assert_int_equal(device_count(w), 0); /* not yet */
     json_decref(respond_stored(w, "5"));
     pass(w, SLICE_DROPPED_AGAIN_NS);
@@ -335,8 +339,7 @@ TEST_IN(dropped_fields_are_tried_again_with_a_later_verdict)
     pass(w, FLIP_NS);
     publish(w, "LeaseExpired");
     assert_int_equal(device_count(w), 1);
-    json_decref(respond_stored(w, "7"));
-    assert_true(rests(w)); /* tainted, not withdrawn */
+    store(w, "7"); /* tainted, not withdrawn */
 }
 
 TEST_IN(server_that_ignores_the_selector_costs_nobody_a_slice)
@@ -349,8 +352,7 @@ TEST_IN(server_that_ignores_the_selector_costs_nobody_a_slice)
                  "") "," ITEM("b", "dpu.example.com", "node2", "node2",
                               "") "," ITEM("c", "dpu.example.com", "node1", "others", "") "]}");
     assert_asked(w, KUBE_POST, SLICES);
-    json_decref(respond_stored(w, "1"));
-    assert_true(rests(w));
+    store(w, "1");
 }
 
 TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
@@ -370,17 +372,6 @@ TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
     }
     assert_in_range(w->client->requests - before, 1, 2);
     assert_false(slice_publisher_stats(w->publisher).is_published);
-}
-
-/* Answers each write without `member`. */
-static void respond_without(struct world *w, const char *member)
-{
-    assert_asked(w, KUBE_PUT, SLICE);
-    CLEANUP(json) json_t *stored = json_deep_copy(w->client->body);
-    json_t *spec = json_object_get(stored, "spec");
-    (void)json_object_del(json_array_get(json_object_get(spec, "devices"), 0), member);
-    (void)json_object_del(spec, member);
-    respond_json(w, 200, stored, 0);
 }
 
 TEST_IN(answer_that_differs_is_not_argued_with)
