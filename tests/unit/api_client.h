@@ -11,15 +11,7 @@
 #include "base/mem.h"
 #include "kube/kube_client.h"
 #include "kube/kube_watch.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/case.h"
 
 struct kube_call {
     struct kube_client *client; /* NULL: none is under way */

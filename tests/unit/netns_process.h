@@ -4,18 +4,14 @@
 #ifndef TESTS_UNIT_NETNS_PROCESS_H
 #define TESTS_UNIT_NETNS_PROCESS_H
 
+#include "tests/support/case.h"
+
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* 0: this process may not make namespaces. */
 static inline pid_t netns_process_start(void)

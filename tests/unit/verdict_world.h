@@ -7,15 +7,7 @@
 
 #include "base/text.h"
 #include "base/time.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/support/case.h"
 
 #define BOOT_NS (1000 * NS_PER_SEC)
 #define SEC(n)  ((struct mono){(int64_t)((n)*1e9 + (double)BOOT_NS + 0.5)})
