@@ -10,7 +10,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$PWD
 
 JOBS=$(nproc)
-CHECKS=(format layers headers cores unused sizes tidy cppcheck shell spelling python mutants docs golang)
+CHECKS=(format layers headers cores globals unused sizes tidy cppcheck shell spelling python mutants docs golang)
 
 # What git knows, or would, and still exists.
 files() {
@@ -42,6 +42,16 @@ check_cores() {
     fi
   done <tests/lint/cores
   return "$missing"
+}
+
+# Variables of the programs: the log's sink, the offset of the time namespace, and the path that the
+# handler of a crash reads. No other.
+check_globals() {
+  local found
+  found=$(find build/dev/{cni,common,dpu-agent,dpuctl,host-agent} -name '*.c.o' ! -path '*/tests/*' -print0 |
+    xargs -0 objdump -t | awk '/ O \.t?(bss|data)[ \t]/ { sub(/\..*/, "", $NF); print $NF }' | sort -u | xargs)
+  [[ $found == "armed_mark offset_ns sink" ]] ||
+    { echo "variables of the programs: '$found'; allowed: 'armed_mark offset_ns sink'"; return 1; }
 }
 
 # Of what is built, so that it is the products' own calls that count.
