@@ -35,15 +35,6 @@ def test_flags_by_hand(bench):
         assert stderr in done.stderr and bool(stderr) == bool(done.stderr), flag
 
 
-def test_add_and_del_work_in_every_version(bench):
-    for version in (None, *ALL_VERSIONS):
-        drop = ("cniVersion",) if version is None else ()
-        keys = {} if version is None else {"cniVersion": version}
-        for verb in ("ADD", "DEL"):
-            bench.call(verb, conf=bench.conf(drop=drop, **keys)).assert_ok()
-    assert bench.delegate.verbs() == ["ADD", "DEL"] * (1 + len(ALL_VERSIONS))
-
-
 def test_memory_that_runs_out_is_an_error_of_cni(bench):
     with open(bench.binary, "rb") as program:
         if b"libasan" in program.read():

@@ -198,18 +198,6 @@ def test_an_outage_is_counted_in_seconds_and_is_no_reason_for_a_restart(world, t
     assert metric(host, "api_outage_seconds_total") == whole
 
 
-def test_whatever_the_dpu_says_of_itself_can_be_shown(world, target, pages):
-    host, _ = pages
-    said = "\u00f6" * 255 + "a\x1b[31m\nb"
-    world.processes[1].kill()
-    annotations = {"dpu.k8s.ovn.org/health": "unhealthy", "dpu.k8s.ovn.org/health-message": said}
-    target.put_lease(lambda lease: lease["metadata"].update(annotations=annotations))
-    world.wait_verdict("NotReady/DPUReportedUnhealthy")
-    shown = json.loads(host.get("/statusz"))["message"]
-    assert said[0] in shown and shown.isprintable()
-    assert shown == world.record()["message"]
-
-
 def test_probes_are_shown_one_by_one(world):
     probe = 'exec:test ! -e "%s/sick"' % world.directory
     world.host()

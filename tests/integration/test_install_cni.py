@@ -260,17 +260,6 @@ def test_uninstall_names_a_gate_that_is_left(node):
     assert os.listdir(node.bin) == []
 
 
-def test_installs_at_once_do_not_harm_each_other(node):
-    node.write("10-ovn-kubernetes.conf", OVN)
-    threads = [threading.Thread(target=node.install) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert node.plugin()["type"] == "dpu-gate"
-    assert os.listdir(node.bin) == ["dpu-gate"]
-
-
 def test_a_full_disk_leaves_the_old_file_whole(node):
     node.write("10-ovn-kubernetes.conf", OVN)
     node.install()

@@ -106,26 +106,6 @@ def test_a_password_in_the_servers_url_is_refused_and_not_repeated(binaries, tmp
         assert SECRET not in said
 
 
-@pytest.mark.parametrize(
-    "source, proxy",
-    [
-        ("kubeconfig", f"ftp://user:{SECRET}@127.0.0.1:1"),
-        ("environment", f"http://user:{SECRET} x@127.0.0.1:1"),
-    ],
-)
-def test_a_password_in_the_proxys_url_is_not_shown(world, tmp_path, proxy, source):
-    tree = json.loads(kubeconfig.dump("http://192.0.2.1:6443", token="t"))
-    env = clean_env(**({} if source == "kubeconfig" else {"http_proxy": proxy}))
-    if source == "kubeconfig":
-        tree["clusters"][0]["cluster"]["proxy-url"] = proxy
-    path = tmp_path / "kubeconfig"
-    path.write_text(json.dumps(tree))
-    for process in (world.host(env, kubeconfig=str(path)), world.dpu(env, kubeconfig=str(path))):
-        process.wait_log(SOON_S, msg="the proxy's URL is not supported")
-        assert SECRET not in process.text() + pages(process)
-    assert SECRET not in str(world.record())
-
-
 def kinds(process):
     """How often each kind of message was logged, numbers aside, debug left out."""
     return collections.Counter(

@@ -121,16 +121,15 @@ def test_what_is_broken_comes_first_with_its_reason(cluster):
     assert by_name["dead"]["toldBy"] == "lease" and by_name["lost"]["toldBy"] == "condition"
 
 
-@pytest.mark.parametrize("holder", ["x\033[31m\n\ay", "a" * 79 + "\u00e9", "a" + "\u00e9" * 200], ids=["control", "cut", "long"])
-def test_whatever_holder_somebody_wrote_is_shown_on_its_line(cluster, holder):
+def test_whatever_holder_somebody_wrote_is_shown_on_its_line(cluster):
     cluster.node("held")
-    cluster.lease("held", holderIdentity=holder)
+    cluster.lease("held", holderIdentity="x\033[31m\n\ay" + "\u00e9" * 200)
     [row] = cluster.rows(code=NOT_READY)["nodes"]
-    assert row["reason"] == "LeaseInvalid" and row["holder"][0] == holder[0]
+    assert row["reason"] == "LeaseInvalid" and row["holder"][0] == "x"
     for words in (["nodes", "-o", "wide"], ["status", "held"]):
         done = cluster.run(*words)
         assert done.returncode == NOT_READY
-        assert not set(done.stdout) & {"\033", "\a"} and f"{holder[0]}\n" not in done.stdout
+        assert not set(done.stdout) & {"\033", "\a"} and "x\n" not in done.stdout
 
 
 def test_table_filters_and_names(cluster):

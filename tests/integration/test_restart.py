@@ -120,25 +120,3 @@ def test_a_duration_that_shrank_over_a_restart_ends_nobody(world, target, change
     assert host.is_running()
     world.dpu()
     world.wait_state("Ready")
-
-
-@pytest.mark.standin_only
-def test_a_record_that_ended_its_reader_is_not_believed_again(world, target):
-    host, _ = world.both()
-    host.stop()
-    target.standin.refuse()
-    host = world.host()
-    world.wait_record(lambda r: r["pid"] == host.pid and r["admit"], what="the record is carried")
-    host.signal(signal.SIGABRT)
-    host.wait()
-    world.processes.remove(host)  # it crashed as it should
-    host = world.host()
-    seen = world.wait_record(lambda r: r["pid"] == host.pid, what="the new agent writes")
-    assert seen.verdict() == "Unknown/AwaitingFirstRenewal"
-    assert "crashed" in host.text()
-    target.standin.accept()
-    world.wait_state("Ready")
-    host.kill()  # an end from outside says nothing of the record
-    host = world.host()
-    seen = world.wait_record(lambda r: r["pid"] == host.pid, what="the new agent writes")
-    assert seen.state == "Ready"

@@ -44,20 +44,6 @@ def test_one_writes_and_the_other_takes_over_without_a_blip(world, how):
     assert "the DPU is Ready" in page.get("/readyz")
 
 
-def test_the_one_that_waits_asks_the_api_server_for_nothing(world, target):
-    if not target.standin:
-        pytest.skip("counts requests")
-    _, dpu = world.both()
-    dpu.kill()
-    world.wait_state("NotReady")
-    before = len(target.standin.audit(user="dpu"))  # now the name of nobody else
-    new = world.host(dpu_node_lease_duration=7, kubeconfig=target.kubeconfig("dpu"))
-    waits(new)
-    time.sleep(1)
-    assert len(target.standin.audit(user="dpu")) == before
-    assert target.lease()["spec"]["leaseDurationSeconds"] == world.duration_s
-
-
 def test_the_one_that_waits_is_ready_to_systemd_and_ends_when_told(world, tmp_path):
     world.both()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
