@@ -169,7 +169,8 @@ static bool is_regular(const struct oracle *o, int64_t now)
  *
  *   regular   A DPU that renews all along is not refused, whatever the host cannot see.
  *
- *   hold      Nobody is condemned by an API server that is not there, or takes no writes.
+ *   hold      Nobody is condemned by an API server that is not there, or takes no writes, nor before
+ *             there was time for a retry after it, if the host could know.
  *
  *   reboot    Another boot of the DPU is told once, and nothing else is told as one.
  *
@@ -285,7 +286,7 @@ static void check_regular(struct oracle *o, const struct oracle_truth *t,
 
 static void check_hold(struct oracle *o, const struct oracle_truth *t, const struct record_read *r)
 {
-    if (o->is_held && r && t->host_boot_ns < r->hold_until_ns) {
+    if ((o->is_held || t->now < o->held_until) && r && t->host_boot_ns < r->hold_until_ns) {
         fail(o, t, r, "hold", "a DPU is refused while nobody can know");
     }
 }
@@ -564,6 +565,7 @@ void oracle_started(struct oracle *o, int64_t now, bool is_host, bool has_record
         o->blind_at = now;
     }
     if (is_host && (o->is_unwritten || !has_record)) { /* nor can what is there be read */
+        o->held_until = 0;
         o->was_ready = false;
         o->is_held = false;
         o->is_forgotten = true;
@@ -582,8 +584,23 @@ static bool is_outage(const struct oracle_truth *t)
     return !t->api_up || !t->host_link || (!t->api_writes && !t->api_forbids);
 }
 
-static void note_outage(struct oracle *o, const struct oracle_truth *t)
+static void note_outage(struct oracle *o, const struct oracle_truth *t, bool is_heard)
 {
+    int64_t interval_ns = o->config.interval_ns;
+    int64_t retry_ns = least(most(2 * interval_ns, SEC_NS), HANG_NS) + interval_ns + SEC_NS;
+    bool is_tried = o->is_held && is_outage(t) && is_heard && !t->lease_is_edited &&
+                    o->gone_at < o->renewed_at && t->now - o->renewed_at > o->shortest_ns;
+    bool was_tried = o->tried_since != 0 && t->now - o->tried_since > HANG_NS + LATENCY_NS;
+    if (!is_outage(t) && o->is_held && was_tried) {
+        o->held_until = t->now + most(2 * interval_ns, retry_ns) - LATENCY_NS;
+    } else if (o->is_reported || t->lease_is_edited || o->gone_at == t->now) {
+        o->held_until = 0;
+    }
+    if (!is_tried) {
+        o->tried_since = was_tried && is_outage(t) ? o->tried_since : 0;
+    } else if (o->tried_since == 0) {
+        o->tried_since = t->now;
+    }
     if (!is_outage(t) || (o->is_reported && o->outage_since != 0)) {
         o->outage_since = is_outage(t) ? o->outage_since : 0;
         o->is_held = false;
@@ -674,6 +691,7 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     }
     if (strcmp(o->boot_id, t->host_boot_id) != 0) { /* nothing is left of the last boot */
         (void)snprintf(o->boot_id, sizeof(o->boot_id), "%s", t->host_boot_id);
+        o->held_until = 0;
         o->was_ready = false;
         o->is_held = false;
     }
@@ -685,7 +703,7 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     if (o->boot_count < ORACLE_BOOTS && strcmp(last, t->dpu_boot_id) != 0) {
         (void)snprintf(o->boots[o->boot_count++], ORACLE_TEXT_BYTES, "%s", t->dpu_boot_id);
     }
-    note_outage(o, t);
+    note_outage(o, t, is_heard);
 }
 
 /* Most readings find the page as it was. */

@@ -58,7 +58,7 @@ struct oracle_truth {
     bool api_up;         /* for everybody */
     bool api_writes;     /* takes them */
     bool api_forbids;    /* writes to the lease, by the host at least */
-    bool api_tells;      /* when it has committed a write */
+    bool api_tells;      /* when it has committed a write, in words that can be read */
     bool api_reads_well; /* what it answers is whole, in time, and of now */
     bool api_lags;       /* reads may show what was long ago */
     bool api_serves_watches;
@@ -149,6 +149,8 @@ struct oracle {
     int64_t accused_since; /* a running host can see it since; 0: it cannot */
     int64_t outage_since;  /* nobody can know anything since; 0: they can */
     bool is_held;          /* ... and the DPU was ready and regular when that began */
+    int64_t tried_since;   /* ... past its deadline, with a host that tries; 0: not so */
+    int64_t held_until;    /* and then it gets the time of a retry */
     bool is_unwritten;     /* what the host says may not stand in the record */
 
     char boots[ORACLE_BOOTS][ORACLE_TEXT_BYTES]; /* of the DPU, the oldest first */

@@ -174,7 +174,7 @@ func TestGivenADPUsRightsWhenItDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *te
 			return err
 		}, "cannot list"},
 		{"reads_a_lease_elsewhere", func(ctx context.Context) error {
-			_, err := dpu.CoordinationV1().Leases("kube-node-lease").Get(ctx, realNode, meta.GetOptions{})
+			_, err := dpu.CoordinationV1().Leases("kube-system").Get(ctx, realNode, meta.GetOptions{})
 			return err
 		}, "cannot get"},
 		{"reads_a_secret", func(ctx context.Context) error {
