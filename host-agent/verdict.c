@@ -160,19 +160,6 @@ static bool is_refusing_writes(const struct verdict *x)
     return x->cause == CHAIN_REFUSED || x->cause == CHAIN_DENIED;
 }
 
-/* ---- sight ----------------------------------------------------------------------------------- */
-
-static bool is_blind(const struct verdict *x)
-{
-    return !mono_is_never(x->blind_since);
-}
-
-/* What comes now may be old. */
-static void go_blind(struct verdict *x, struct mono now)
-{
-    x->blind_since = mono_min(x->blind_since, now);
-}
-
 /* ---- what the lease says: renewals ----------------------------------------------------------- */
 
 /* Without a renewal `observed` is when waiting began. */
@@ -358,7 +345,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     bool by_write = event->kind == VERDICT_MARK;
     bool by_watch = event->source == VERDICT_BY_WATCH && !by_write;
     bool is_old = is_older(x, lease);
-    bool is_prompt = by_watch && !is_blind(x) && !is_old;
+    bool is_prompt = by_watch && mono_is_never(x->blind_since) && !is_old;
     bool changed =
         !is_same_lease(x, lease) || !text_equal(x->lease.renew_stamp, lease->renew_stamp);
     out->renewed = is_renewal(x, lease, is_old || by_write);
@@ -490,7 +477,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         break;
     case VERDICT_WATCH_BROKEN:
         x->is_watch_broken = true;
-        go_blind(x, event->now);
+        x->blind_since = mono_min(x->blind_since, event->now);
         break;
     case VERDICT_WATCH_WORKS:
         x->is_watch_broken = false; /* what it shows first may be as old as the last look */
@@ -524,12 +511,10 @@ static bool is_held(const struct verdict *x, struct mono now)
            (mono_before(run_out(x), x->not_before) || is_failing(x) || is_gap(x, now));
 }
 
-static void end_hold(struct verdict *x, struct mono now)
+/* --api-outage-hold, which bounds what fails. */
+static struct mono hold_end(const struct verdict *x)
 {
-    struct mono end = mono_add(run_out(x), x->config->api_outage_hold_ns);
-    if (x->phase == VERDICT_FRESH && is_failing(x) && mono_reached(now, end)) {
-        x->hold_is_over = true;
-    }
+    return mono_add(run_out(x), x->config->api_outage_hold_ns);
 }
 
 /* ---- what to ask for ------------------------------------------------------------------------- */
@@ -582,7 +567,7 @@ static struct mono read_due(const struct verdict *x)
 {
     struct mono last = mono_max(x->last_read, x->looked_at);
     struct mono next = mono_add(last, mono_ns_max(pace_ns(x), hurry_ns(x)));
-    if (is_blind(x)) {
+    if (!mono_is_never(x->blind_since)) {
         next = mono_max(next, mono_add(x->blind_since, pace_ns(x) / 10));
     } else if (x->phase == VERDICT_FRESH) {
         next = MONO_NEVER;
@@ -616,7 +601,7 @@ static struct mono wake_at(const struct verdict *x, struct mono now)
         run_out(x),
         x->not_before,
         mono_add(x->verdict.checked, longest_gap_ns(x) + 1),
-        mono_add(run_out(x), x->config->api_outage_hold_ns),
+        hold_end(x),
     };
     struct mono wake = x->next_rewrite;
     for (size_t i = 0; i < ARRAY_LEN(turning_points); i++) {
@@ -631,9 +616,7 @@ static struct mono wake_at(const struct verdict *x, struct mono now)
 
 /* What others said is part of it: it is cut between characters and made printable, for it goes into
  * JSON and onto terminals. */
-static void say(struct readiness *out, enum readiness_reason reason, const char *fmt, ...)
-    PRINTF_LIKE(3, 4);
-
+PRINTF_LIKE(3, 4)
 static void say(struct readiness *out, enum readiness_reason reason, const char *fmt, ...)
 {
     char whole[2 * NAMES_MESSAGE_BYTES];
@@ -923,13 +906,13 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
     struct readiness before = x->verdict;
     *out = (struct verdict_update){.wake_at = MONO_NEVER};
     if (is_on && mono_reached(now, mono_add(x->wake_due, LATE_NS))) {
-        go_blind(x, now); /* a stall */
+        x->blind_since = mono_min(x->blind_since, now); /* a stall: what comes now may be old */
     }
     if (is_on || event->kind == VERDICT_PODS || event->kind == VERDICT_HOST_PROBES) {
         handle(x, event, out);
     }
-    if (is_on) {
-        end_hold(x, now);
+    if (x->phase == VERDICT_FRESH && is_failing(x) && mono_reached(now, hold_end(x))) {
+        x->hold_is_over = true;
     }
     update_verdict(x, now);
     out->verdict_changed = !readiness_same_verdict(&before, &x->verdict);
