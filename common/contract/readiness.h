@@ -93,7 +93,7 @@ struct readiness {
     bool has_marked;                   /* the API server has taken a mark in this boot */
     struct wall transition; /* when state, admit or reason last changed, by the host's clock */
     struct readiness_lease lease;
-    char dpu_boot_id[NAMES_BOOT_ID_BYTES]; /* of the DPU that renews; "" if it does not say */
+    char dpu_boot_id[NAMES_BOOT_ID_BYTES];     /* of the DPU that renews; "" if it does not say */
     char dpu_boot_before[NAMES_BOOT_ID_BYTES]; /* the one before; "" if none is known */
     struct wall dpu_rebooted; /* when another boot than before was seen, by the host's clock; 0:
                                  none was */

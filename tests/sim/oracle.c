@@ -169,8 +169,8 @@ static bool is_regular(const struct oracle *o, int64_t now)
  *
  *   regular   A DPU that renews all along is not refused, whatever the host cannot see.
  *
- *   hold      Nobody is condemned by an API server that is not there, or takes no writes, nor before
- *             there was time for a retry after it, if the host could know.
+ *   hold      Nobody is condemned by an API server that is not there, or takes no writes, nor
+ * before there was time for a retry after it, if the host could know.
  *
  *   reboot    Another boot of the DPU is told once, and nothing else is told as one.
  *

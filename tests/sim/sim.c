@@ -160,8 +160,8 @@ static struct oracle_truth truth_of(struct run *run)
         .api_up = !faults_on(FAULT_API_DOWN),
         .api_writes = !faults_on(FAULT_NO_WRITES),
         .api_forbids = faults_on(FAULT_WRITE_DENIED),
-        .api_tells = !faults_on(FAULT_LOST_ANSWERS) && !faults_on(FAULT_UNSURE) &&
-                     !faults_on(FAULT_GARBAGE),
+        .api_tells =
+            !faults_on(FAULT_LOST_ANSWERS) && !faults_on(FAULT_UNSURE) && !faults_on(FAULT_GARBAGE),
         .api_reads_well = !faults_on(FAULT_SLOW) && !faults_on(FAULT_GARBAGE) &&
                           !faults_on(FAULT_STALE) && !faults_on(FAULT_THROTTLED),
         .api_lags = faults_on(FAULT_STALE),
