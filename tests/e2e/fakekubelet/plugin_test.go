@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"reflect"
 	"strings"
 	"sync"
@@ -28,12 +29,12 @@ const (
 	healthy   = health.HealthStatus_HEALTHY
 	unhealthy = health.HealthStatus_UNHEALTHY
 	unknown   = health.HealthStatus_UNKNOWN
+
+	share = "a671734a-e8e5-11e4-8fde-42010af09327"
 )
 
 func TestRegistrationTellsWhoWeAre(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s)
+	s, k := started(t)
 	if k.info.Type != "DRAPlugin" || k.info.Name != driver || k.info.Endpoint != endpointOf(s) {
 		t.Errorf("info is %v", k.info)
 	}
@@ -44,29 +45,8 @@ func TestRegistrationTellsWhoWeAre(t *testing.T) {
 	}
 }
 
-func TestKubeletRestartRegistersAgainWithoutOurRestart(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	for range 3 {
-		k := register(t, s)
-		k.watch(t, "v1").expect(t, unknown, "no verdict yet")
-		_ = k.conn.Close()
-	}
-}
-
-func TestRejectedRegistrationIsServedOn(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	conn := dialRegistry(t, s.registrySocket())
-	getInfo(t, conn)
-	notify(t, conn, false, "no handler registered for plugin type: DRAPlugin")
-	getInfo(t, conn)
-	notify(t, conn, true, "")
-}
-
 func TestAuthorityMayHaveAnyForm(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
+	s, _ := started(t)
 	for _, authority := range []string{"localhost", s.registrySocket(), "%2Fvar%2Flib", "x:1"} {
 		getInfo(t, dialRegistry(t, s.registrySocket(), grpc.WithAuthority(authority)))
 	}
@@ -86,11 +66,9 @@ func prepare(k *kubelet, within time.Duration, claims ...*drav1.Claim) (
 }
 
 func TestPrepareChecksTheClaimAndNamesTheShare(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s)
-	good := s.api.createClaim(t, "good", node)
-	elsewhere := s.api.createClaim(t, "elsewhere", "node2")
+	s, k := started(t)
+	good := s.api.createClaim(t, "good", node, share)
+	elsewhere := s.api.createClaim(t, "elsewhere", "node2", share)
 	got, err := prepare(k, 45*time.Second, claimOf("good", good), claimOf("elsewhere", elsewhere),
 		claimOf("good", "replaced-uid"), claimOf("missing", "u4"))
 	if err != nil || len(got) != 4 {
@@ -103,7 +81,7 @@ func TestPrepareChecksTheClaimAndNamesTheShare(t *testing.T) {
 	d := devices[0]
 	if d.PoolName != node || d.DeviceName != "dpu0" || len(d.CdiDeviceIds) != 0 ||
 		!reflect.DeepEqual(d.RequestNames, []string{"dpu"}) ||
-		d.GetShareId() != "a671734a-e8e5-11e4-8fde-42010af09327" {
+		d.GetShareId() != share {
 		t.Errorf("%v", d)
 	}
 	for uid, words := range map[string]string{elsewhere: "is not on this node",
@@ -119,10 +97,8 @@ func TestPrepareChecksTheClaimAndNamesTheShare(t *testing.T) {
 }
 
 func TestOlderKubeletPreparesWithV1beta1(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s)
-	uid := s.api.createClaim(t, "c", node)
+	s, k := started(t)
+	uid := s.api.createClaim(t, "c", node, share)
 	claims := []*drav1beta1.Claim{{Namespace: "default", Name: "c", Uid: uid}}
 	client := drav1beta1.NewDRAPluginClient(k.conn)
 	response, err := client.NodePrepareResources(context.Background(),
@@ -137,43 +113,9 @@ func TestOlderKubeletPreparesWithV1beta1(t *testing.T) {
 	}
 }
 
-func TestUnprepareNeedsNobody(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s)
-	s.api.do(t, "POST", s.api.control+"/listener", map[string]any{"open": false})
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	response, err := drav1.NewDRAPluginClient(k.conn).NodeUnprepareResources(ctx,
-		&drav1.NodeUnprepareResourcesRequest{Claims: []*drav1.Claim{claimOf("gone", "u1")}})
-	if err != nil || response.Claims["u1"] == nil || response.Claims["u1"].Error != "" {
-		t.Fatalf("%v %v", response, err)
-	}
-}
-
-func TestFailedLookupIsRetriedByTheKubelet(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s)
-	uid := s.api.createClaim(t, "c", node)
-	s.api.addFault(t, map[string]any{"action": "status", "code": 503,
-		"match": map[string]any{"resource": "resourceclaims"}})
-	got, err := prepare(k, 45*time.Second, claimOf("c", uid))
-	if err != nil || got[uid].GetError() == "" {
-		t.Fatalf("%v %v", got, err)
-	}
-	s.api.clearFaults(t)
-	got, err = prepare(k, 45*time.Second, claimOf("c", uid))
-	if err != nil || got[uid].GetError() != "" {
-		t.Fatalf("%v %v", got, err)
-	}
-}
-
 func TestHangingPrepareHitsItsDeadlineAndBlocksNobody(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s)
-	uid := s.api.createClaim(t, "c", node)
+	s, k := started(t)
+	uid := s.api.createClaim(t, "c", node, share)
 	s.api.addFault(t, map[string]any{"action": "hang",
 		"match": map[string]any{"resource": "resourceclaims"}})
 	done := make(chan error, 1)
@@ -194,10 +136,8 @@ func TestHangingPrepareHitsItsDeadlineAndBlocksNobody(t *testing.T) {
 }
 
 func TestEverythingGoesOverOneConnection(t *testing.T) {
-	s := newStage(t, "3")
-	s.start(t)
-	k := register(t, s)
-	uid := s.api.createClaim(t, "c", node)
+	s, k := started(t)
+	uid := s.api.createClaim(t, "c", node, share)
 	w := k.watch(t, "v1")
 	var group sync.WaitGroup
 	for range 20 {
@@ -217,9 +157,8 @@ func TestEverythingGoesOverOneConnection(t *testing.T) {
 
 func TestHealthFollowsTheVerdictAtOnce(t *testing.T) {
 	for _, version := range []string{"v1", "v1alpha1"} {
-		s := newStage(t, "30")
-		s.start(t)
-		w := register(t, s).watch(t, version)
+		s, k := started(t)
+		w := k.watch(t, version)
 		first := w.next(t, time.Second)
 		if first.Health != unknown || first.Device.PoolName != node ||
 			first.Device.DeviceName != "dpu0" || first.HealthCheckTimeoutSeconds != 30 {
@@ -244,36 +183,9 @@ func TestHealthFollowsTheVerdictAtOnce(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsComeThriceATimeoutAndStopWithTheMonitor(t *testing.T) {
-	s := newStage(t, "3")
-	s.start(t)
-	s.tell(t, "Ready well")
-	w := register(t, s).watch(t, "v1")
-	w.expect(t, healthy, "LeaseRenewed: well")
-	begin := time.Now()
-	for range 3 {
-		w.expect(t, healthy, "LeaseRenewed: well")
-	}
-	if took := time.Since(begin); took > 3500*time.Millisecond || took < 1500*time.Millisecond {
-		t.Errorf("three heartbeats took %v", took)
-	}
-	s.tell(t, "Stall")
-	w.expect(t, unknown, "the agent that watches the DPU on this node makes no progress")
-	select {
-	case report := <-w.reports:
-		t.Errorf("a stalled monitor vouched: %v", report)
-	case <-time.After(2500 * time.Millisecond):
-	}
-	s.tell(t, "Unstall")
-	w.expect(t, healthy, "LeaseRenewed: well")
-}
-
 func TestReaderThatPausesGetsTheNewestReport(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
 	// A small fixed window, and nobody who reads.
-	k := register(t, s, grpc.WithStaticStreamWindowSize(65535),
-		grpc.WithStaticConnWindowSize(65535))
+	s, k := started(t, grpc.WithStaticStreamWindowSize(65535), grpc.WithStaticConnWindowSize(65535))
 	stream, err := health.NewDRAResourceHealthClient(k.conn).NodeWatchResources(
 		context.Background(), &health.NodeWatchResourcesRequest{})
 	if err != nil {
@@ -303,9 +215,7 @@ func TestReaderThatPausesGetsTheNewestReport(t *testing.T) {
 }
 
 func TestCancelledStreamsAreForgotten(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s)
+	_, k := started(t)
 	for range 100 { // three times as many as may be open
 		w := k.watch(t, "v1alpha1")
 		w.expect(t, unknown, "no verdict yet")
@@ -320,9 +230,7 @@ func TestCancelledStreamsAreForgotten(t *testing.T) {
 }
 
 func TestWhatIsNotServedIsUnimplemented(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s)
+	_, k := started(t)
 	for method, words := range map[string]string{
 		"/v1alpha3.Node/NodePrepareResources":               "unknown method /v1alpha3.Node/NodePrepareResources",
 		"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/Nothing": "DRAPlugin/Nothing",
@@ -336,9 +244,7 @@ func TestWhatIsNotServedIsUnimplemented(t *testing.T) {
 }
 
 func TestRequestsBeyondOurMeansAreRefusedOneByOne(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s)
+	s, k := started(t)
 	w := k.watch(t, "v1")
 	client := drav1.NewDRAPluginClient(k.conn)
 	big := &drav1.NodePrepareResourcesRequest{
@@ -368,9 +274,7 @@ func TestRequestsBeyondOurMeansAreRefusedOneByOne(t *testing.T) {
 }
 
 func TestIdleConnectionIsOpenedAgain(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	k := register(t, s, grpc.WithIdleTimeout(time.Second))
+	_, k := started(t, grpc.WithIdleTimeout(time.Second))
 	for i := range 3 {
 		if _, err := prepare(k, time.Second); err != nil {
 			t.Fatalf("call %d: %v", i, err)
@@ -380,10 +284,8 @@ func TestIdleConnectionIsOpenedAgain(t *testing.T) {
 }
 
 func TestStopTellsUnknownAndTakesTheSocketsAway(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
+	s, k := started(t)
 	s.tell(t, "Ready well")
-	k := register(t, s)
 	w := k.watch(t, "v1")
 	w.expect(t, healthy, "LeaseRenewed: well")
 	s.stop(t)
@@ -406,58 +308,90 @@ func TestStopTellsUnknownAndTakesTheSocketsAway(t *testing.T) {
 	k.watch(t, "v1").expect(t, healthy, "LeaseRenewed: back")
 }
 
-func TestKilledPluginIsReplacedOverItsStaleSockets(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	w := register(t, s).watch(t, "v1")
-	w.expect(t, unknown, "no verdict yet")
-	s.kill(t)
-	if code := status.Code(w.ended(t)); code != codes.Unavailable {
-		t.Errorf("the status is %v", code)
+func TestDpuctlSeesWhatAKubeletSees(t *testing.T) {
+	s, _ := started(t)
+	watch := func(more ...string) *exec.Cmd {
+		args := append([]string{"dra", "watch", "--driver", driver, "--kubelet-root-dir", s.root}, more...)
+		return exec.Command(binary(t, "dpuctl/dpuctl"), args...)
 	}
-	if _, err := os.Lstat(s.registrySocket()); err != nil {
-		t.Fatal("the stale socket is gone, this tests nothing")
+	for _, row := range []struct {
+		told, shows string
+		status      int
+	}{
+		{"Ready well", "Healthy    " + driver + "/" + node + "/dpu0", 0},
+		{"NotReady silent", "LeaseExpired: silent", 1},
+	} {
+		s.tell(t, "%s", row.told)
+		time.Sleep(100 * time.Millisecond)
+		cmd := watch("--once")
+		out, _ := cmd.Output()
+		if got := cmd.ProcessState.ExitCode(); got != row.status || !strings.Contains(string(out), row.shows) {
+			t.Errorf("%q: status %d, %q", row.told, got, out)
+		}
 	}
-	s.start(t)
-	register(t, s).watch(t, "v1").expect(t, unknown, "no verdict yet")
-}
-
-func TestTwoInstancesLiveSideBySideInARollingUpdate(t *testing.T) {
-	old := newStage(t, "30")
-	old.uid = "11111111-aaaa"
-	old.start(t)
-	successor := &stage{api: old.api, root: old.root, timeout: "30", kubecfg: old.kubecfg,
-		uid: "22222222-bbbb"}
-	successor.start(t)
-	for _, s := range []*stage{old, successor} {
-		s.tell(t, "Ready from %s", s.uid)
-		register(t, s).watch(t, "v1").expect(t, healthy, "LeaseRenewed: from "+s.uid)
+	direct := watch("--once", "--socket", endpointOf(s))
+	if out, _ := direct.Output(); !strings.Contains(string(out), "LeaseExpired: silent") {
+		t.Errorf("by its socket: %q", out)
 	}
-	old.stop(t)
-	register(t, successor).watch(t, "v1").expect(t, healthy, "LeaseRenewed: from "+successor.uid)
-	eventually(t, 5*time.Second, "the slice stays", func() bool { return successor.taints(t) == "" })
-}
-
-func TestSliceFollowsTheVerdictAndComesBack(t *testing.T) {
-	s := newStage(t, "30")
-	s.start(t)
-	s.tell(t, "Ready well")
-	eventually(t, 5*time.Second, "a clean slice", func() bool { return s.taints(t) == "" })
-	s.tell(t, "NotReady silent")
-	eventually(t, 5*time.Second, "a taint", func() bool {
-		return s.taints(t) == "LeaseExpired/NoSchedule"
-	})
-	// What a kubelet does to the slices of its node when it starts.
-	if code, _ := s.api.do(t, "DELETE", s.api.url+slice, nil); code != 200 {
-		t.Fatalf("deleting the slice: %d", code)
-	}
-	eventually(t, 5*time.Second, "the slice is back", func() bool {
-		return s.taints(t) == "LeaseExpired/NoSchedule"
-	})
-	s.tell(t, "Ready again")
-	eventually(t, 5*time.Second, "a clean slice", func() bool { return s.taints(t) == "" })
 	s.stop(t)
-	if s.taints(t) != "" {
-		t.Error("the slice is left to the kubelet on stop")
+	gone := watch("--once")
+	if out, err := gone.CombinedOutput(); err == nil || !strings.Contains(string(out), "reg.sock") {
+		t.Errorf("without a plugin: %v, %q", err, out)
 	}
+}
+
+// prepareError asks for one claim as a kubelet does and returns why it was refused, or "".
+func (k *kubelet) prepareError(t *testing.T, name, uid string) string {
+	t.Helper()
+	got, err := prepare(k, 45*time.Second, claimOf(name, uid))
+	if err != nil || got[uid] == nil {
+		t.Fatalf("%s: %v %v", name, got, err)
+	}
+	return got[uid].Error
+}
+
+func (k *kubelet) unprepare(t *testing.T, name, uid string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if _, err := drav1.NewDRAPluginClient(k.conn).NodeUnprepareResources(ctx,
+		&drav1.NodeUnprepareResourcesRequest{Claims: []*drav1.Claim{claimOf(name, uid)}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without consumable capacity a claim has the device alone: whoever allocated it twice.
+func TestSecondClaimIsRefusedWhereTheDeviceIsNotShared(t *testing.T) {
+	s, k := started(t)
+	first := s.api.createClaim(t, "first", node, "")
+	second := s.api.createClaim(t, "second", node, "")
+	shared := s.api.createClaim(t, "shared", node, share)
+	if text := k.prepareError(t, "first", first); text != "" {
+		t.Fatalf("the first: %s", text)
+	}
+	for _, restarts := range []bool{false, true} {
+		if restarts { // it remembers
+			s.stop(t)
+			s.start(t)
+			k = register(t, s)
+		}
+		for name, uid := range map[string]string{"second": second, "shared": shared} {
+			if text := k.prepareError(t, name, uid); !strings.Contains(text, "claim 'default/first', which does not share it") {
+				t.Errorf("%s, restarts %v: %q", name, restarts, text)
+			}
+		}
+	}
+	k.unprepare(t, "first", first)
+	if text := k.prepareError(t, "second", second); text != "" {
+		t.Fatalf("after it: %s", text)
+	}
+
+	// A kubelet that lost its memory never unprepares: then it is enough that the claim is gone.
+	s.api.do(t, "DELETE", s.api.url+claims+"/second", nil)
+	if text := k.prepareError(t, "shared", shared); !strings.Contains(text, "default/second") {
+		t.Errorf("it is not refused: %q", text)
+	}
+	eventually(t, 5*time.Second, "the next try is not", func() bool {
+		return k.prepareError(t, "shared", shared) == ""
+	})
 }

@@ -14,16 +14,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
 )
 
 const (
 	driver = "dpu.example.com"
 	node   = "node1"
-	slices = "/apis/resource.k8s.io/v1/resourceslices"
-	slice  = slices + "/" + driver + "-" + node
+	claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 )
 
 // binary finds a program in DPU_BUILD_DIR; without that the tests are skipped.
@@ -88,34 +88,20 @@ func (a *api) do(t *testing.T, method, url string, body any) (int, map[string]an
 	return response.StatusCode, out
 }
 
-// createClaim makes a claim that has been given a share of our device, and returns its UID.
-func (a *api) createClaim(t *testing.T, name, pool string) string {
-	t.Helper()
-	return a.createClaimFor(t, name, pool, "a671734a-e8e5-11e4-8fde-42010af09327")
-}
-
-// createClaimFor makes one without a share, if that is "", for pods of these names: their UIDs are
-// "uid-" and the name.
-func (a *api) createClaimFor(t *testing.T, name, pool, share string, pods ...string) string {
+// createClaim makes a claim that has been given our device, or this share of it, and returns its UID.
+func (a *api) createClaim(t *testing.T, name, pool, share string) string {
 	t.Helper()
 	ours := map[string]any{"request": "dpu/first", "driver": driver, "pool": pool, "device": "dpu0"}
 	if share != "" {
 		ours["shareID"] = share
 	}
-	users := []any{}
-	for _, pod := range pods {
-		users = append(users, map[string]any{"resource": "pods", "name": pod, "uid": "uid-" + pod})
-	}
+	theirs := map[string]any{"request": "gpu", "driver": "gpu.example.com", "pool": pool, "device": "gpu0"}
 	claim := map[string]any{
 		"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
 		"metadata": map[string]any{"name": name, "namespace": "default"},
 		"spec":     map[string]any{},
-		"status": map[string]any{"reservedFor": users,
-			"allocation": map[string]any{"devices": map[string]any{
-				"results": []any{ours,
-					map[string]any{"request": "gpu", "driver": "gpu.example.com", "pool": pool,
-						"device": "gpu0"},
-				}}}},
+		"status": map[string]any{"reservedFor": []any{},
+			"allocation": map[string]any{"devices": map[string]any{"results": []any{ours, theirs}}}},
 	}
 	code, out := a.do(t, "POST", a.url+claims, claim)
 	if code != 201 {
@@ -140,15 +126,13 @@ func (a *api) clearFaults(t *testing.T) {
 type stage struct {
 	api     *api
 	root    string
-	timeout string
-	uid     string
 	kubecfg string
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	lines   chan string
 }
 
-func newStage(t *testing.T, timeout string) *stage {
+func newStage(t *testing.T) *stage {
 	t.Helper()
 	// Not t.TempDir(): the paths of sockets are short.
 	root, err := os.MkdirTemp("", "fk")
@@ -161,7 +145,7 @@ func newStage(t *testing.T, timeout string) *stage {
 			t.Fatal(err)
 		}
 	}
-	s := &stage{api: startAPI(t), root: root, timeout: timeout}
+	s := &stage{api: startAPI(t), root: root}
 	s.kubecfg = filepath.Join(root, "kubeconfig")
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -176,13 +160,17 @@ current-context: c
 	return s
 }
 
+// started is a stage with its plugin, and a kubelet that has registered it.
+func started(t *testing.T, options ...grpc.DialOption) (*stage, *kubelet) {
+	t.Helper()
+	s := newStage(t)
+	s.start(t)
+	return s, register(t, s, options...)
+}
+
 func (s *stage) start(t *testing.T) {
 	t.Helper()
-	args := []string{s.kubecfg, s.root, node, s.timeout}
-	if s.uid != "" {
-		args = append(args, s.uid)
-	}
-	s.cmd = exec.Command(binary(t, "host-agent/dra/dra-stage"), args...)
+	s.cmd = exec.Command(binary(t, "host-agent/dra/dra-stage"), s.kubecfg, s.root, node, "30")
 	s.cmd.Stderr = os.Stderr
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
@@ -237,18 +225,8 @@ func (s *stage) stop(t *testing.T) {
 	}
 }
 
-func (s *stage) kill(t *testing.T) {
-	t.Helper()
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
-
 func (s *stage) registrySocket() string {
-	name := driver
-	if s.uid != "" {
-		name += "-" + s.uid
-	}
-	return filepath.Join(s.root, "plugins_registry", name+"-reg.sock")
+	return filepath.Join(s.root, "plugins_registry", driver+"-reg.sock")
 }
 
 // eventually polls until the condition holds.
@@ -262,22 +240,4 @@ func eventually(t *testing.T, within time.Duration, what string, holds func() bo
 			t.Fatalf("not within %v: %s", within, what)
 		}
 	}
-}
-
-// taints returns "value/effect" of the device's taints, or "absent" without a slice.
-func (s *stage) taints(t *testing.T) string {
-	t.Helper()
-	code, out := s.api.do(t, "GET", s.api.url+slice, nil)
-	if code != 200 {
-		return "absent"
-	}
-	var words []string
-	device := out["spec"].(map[string]any)["devices"].([]any)[0].(map[string]any)
-	if list, ok := device["taints"].([]any); ok {
-		for _, item := range list {
-			taint := item.(map[string]any)
-			words = append(words, fmt.Sprint(taint["value"], "/", taint["effect"]))
-		}
-	}
-	return strings.Join(words, ",")
 }
