@@ -10,7 +10,6 @@
   growth    CPU time of dpu-host-agent per event of its watch, by the lease's size and by the rate; per
             call of a kubelet and per change of health, by the claims that are prepared; of a look at
             the pods and of giving all a new sandbox, by their number
-  readers   many gates at once while the record flips: none torn, and how long all of them take
   nodes     `dpuctl nodes` of a whole cluster, and what of it is dpuctl's own CPU time
 
 The agents speak TLS to the API server, with client certificates, as they do in a cluster.
@@ -27,7 +26,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.parse
 
@@ -319,43 +317,6 @@ def report(bench, health):
     renew(bench, {prefix: health, f"{prefix}-renew-time": health and micro_time()})
 
 
-def bench_readers(bench, count):
-    """All gates at once, while the DPU says that it is well, and that it is not, and so on."""
-    gate = bench.release.path("dpu-gate")
-    config = json.dumps(
-        {"cniVersion": "1.1.0", "name": "n", "type": "dpu-gate", "readinessFile": bench.readiness_file}
-    ).encode()
-    done = threading.Event()
-    flips = 0
-
-    def flip():
-        nonlocal flips
-        while not done.is_set():
-            report(bench, None if flips % 2 else "unhealthy")
-            flips += 1
-
-    def run_all(command, env):
-        began = time.perf_counter()
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        running = [subprocess.Popen(command, env=env, **pipes) for _ in range(count)]
-        answers = [process.communicate(config)[0] for process in running]
-        return time.perf_counter() - began, answers
-
-    flipper = threading.Thread(target=flip)
-    flipper.start()
-    try:
-        floor, _ = run_all(["/bin/true"], clean_env())
-        whole, answers = run_all([gate], clean_env(CNI_COMMAND="STATUS", CNI_PATH="/nonexistent"))
-    finally:
-        done.set()
-        flipper.join()
-    refused = [a for a in answers if a]
-    torn = [a for a in refused if b"DPUReportedUnhealthy" not in a]
-    print(f"readers: {count} gates while the record flips {flips} times: {len(answers) - len(refused)} pass, "
-          f"{len(refused)} refuse, {len(torn)} torn; {whole / floor:.2f} x as long as as many /bin/true")  # fmt: skip
-    report(bench, None)
-
-
 def claim_of(name):
     """A share of the DPU, for one pod."""
     ours = {"request": "dpu", "driver": "dpu.k8s.ovn.org", "pool": "worker-1", "device": "dpu0",
@@ -497,7 +458,6 @@ def main():
     parser.add_argument("--runs", type=int, default=300, help="calls of dpu-gate")
     parser.add_argument("--deaths", type=int, default=5, help="deaths of the DPU to time")
     parser.add_argument("--seconds", type=float, default=30, help="of weighing the agents")
-    parser.add_argument("--readers", type=int, default=500, help="gates at once")
     parser.add_argument("--nodes", type=int, default=5000, help="of the cluster that dpuctl lists")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dpu-bench-", dir="/dev/shm") as directory:
@@ -511,7 +471,6 @@ def main():
             bench_stream(bench, args.runs)
             bench_weight(bench, args.seconds)
             bench_growth(bench, args.runs)
-            bench_readers(bench, args.readers)
             bench_nodes(bench, args.nodes, 10)
             bench_claims(bench, (1, 10, 100, 1000), 20)
             for size in (10, 100, 500):

@@ -28,18 +28,15 @@ struct fleet_config {
 
 enum { FLEET_SAMPLES_MAX = 1 << 20, FLEET_ROLLOUT_S = 25 };
 
-/* Since the last one; only the first two are of now. */
+/* Since the last one; only the first is of now. */
 struct fleet_report {
     size_t ready;
-    size_t not_ready;  /* hosts; neither: they hold, or have not seen the first renewal */
     uint64_t fell;     /* hosts: verdicts that turned NotReady */
-    uint64_t renewals; /* written, or observed */
     uint64_t late;     /* DPUs: more than one and a half intervals after the one before */
     uint64_t failures; /* DPUs: requests */
     size_t samples;    /* hosts: from a renewal's stamp to its verdict */
     int64_t p50_ns;
     int64_t p99_ns;
-    int64_t max_ns;
 };
 
 /* Starts all of them, or begins to. Borrows the texts for its life. */

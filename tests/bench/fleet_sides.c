@@ -56,7 +56,6 @@ static void on_renewed(void *user)
     struct mono now = clock_mono_now();
     struct fleet *f = s->fleet;
     int64_t late_ns = f->config.interval_ns + f->config.interval_ns / 2;
-    f->since.renewals++;
     f->since.late += s->renewed_at.ns != 0 && mono_reached(now, mono_add(s->renewed_at, late_ns));
     s->renewed_at = now;
 }
@@ -136,7 +135,6 @@ static void look_at(struct fleet *f, struct side *s, struct mono now)
     if (stats.renewals != s->renewals && stats.has_skew && f->since.samples < FLEET_SAMPLES_MAX) {
         f->samples[f->since.samples++] = -stats.skew_ns; /* stamped on the same machine */
     }
-    f->since.renewals += stats.renewals - s->renewals;
     s->renewals = stats.renewals;
     f->since.fell += s->was_ready && state == READINESS_NOT_READY && s->state != state;
     s->was_ready = s->was_ready || state == READINESS_READY;
@@ -275,7 +273,6 @@ void fleet_report(struct fleet *f, struct fleet_report *out)
     for (size_t i = 0; i < f->config.count; i++) {
         struct side *s = &f->sides[i];
         out->ready += s->state == READINESS_READY;
-        out->not_ready += s->state == READINESS_NOT_READY;
         if (s->writer) {
             uint64_t failures = count_failures(s);
             out->failures += failures - s->failures;
@@ -287,6 +284,5 @@ void fleet_report(struct fleet *f, struct fleet_report *out)
         qsort(f->samples, n, sizeof(*f->samples), compare);
         out->p50_ns = f->samples[n / 2];
         out->p99_ns = f->samples[n * 99 / 100];
-        out->max_ns = f->samples[n - 1];
     }
 }

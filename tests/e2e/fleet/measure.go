@@ -4,11 +4,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -33,22 +31,14 @@ const (
 
 var schemes = []string{"ours", "upstream"}
 
-// errPatience is that of a fleet which did not become ready.
-var errPatience = errors.New("not all became ready")
-
 // steadyResult is a fleet at its daily work.
 type steadyResult struct {
-	Scheme      string  `json:"scheme"`
-	N           int     `json:"n"`
-	Seconds     float64 `json:"seconds"`
-	Rates       rates   `json:"rates"`   // without what the API server does for itself
-	Windows     []rates `json:"windows"` // the same, an interval each
-	APIMemory   float64 `json:"api_memory_mib"`
-	FleetMemory float64 `json:"fleet_memory_kib_per_side"`
-	Watches     float64 `json:"watches_open"`
-	DPU         report  `json:"dpus"`
-	Host        report  `json:"hosts"`
-	StartReady  float64 `json:"all_ready_after_first_start_s"`
+	N          int
+	Rates      rates   // without what the API server does for itself
+	APIMemory  float64 // MiB
+	Watches    float64
+	DPU, Host  report
+	StartReady float64 // seconds until all were ready
 }
 
 type measure struct {
@@ -56,10 +46,10 @@ type measure struct {
 	plane      *harness.ControlPlane
 	admin      *kubernetes.Clientset
 	peer       *kubernetes.Clientset // of the second API server, nil: none
-	token      string
-	kubeconfig string // of who has it
+	kubeconfig string
 	dir        string
-	windows    int
+	log        *os.File // of all sides
+	intervals  int
 	nodes      int // that exist
 	meter      *meter
 	idle       rates
@@ -67,48 +57,30 @@ type measure struct {
 	out        results
 }
 
-// results is all that a run found.
-type results struct {
-	Machine string          `json:"machine"`
-	Seconds float64         `json:"seconds"`
-	Alive   []aliveResult   `json:"alive"`
-	Put     putResult       `json:"put"`
-	Steady  []*steadyResult `json:"steady"` // ours and upstream's of a size, in turn
-	Storms  []*stormResult  `json:"storms"`
-	Missed  []string        `json:"missed"` // fleets that never were ready
-}
-
 // newMeasure starts the API server. The fleets are no masters: its flow control holds for them.
-func newMeasure(windows int) (*measure, error) {
+func newMeasure(intervals int) (*measure, error) {
 	dir, err := os.MkdirTemp("", "fleet")
 	if err != nil {
 		return nil, err
 	}
-	m := &measure{ctx: context.Background(), dir: dir, windows: windows, meter: newMeter(), began: time.Now()}
-	if err := m.startPlane(1); err != nil {
+	m := &measure{ctx: context.Background(), dir: dir, intervals: intervals, meter: newMeter(), began: time.Now()}
+	if err := m.prepare(); err != nil {
 		m.stop()
 		return nil, err
 	}
 	return m, nil
 }
 
-// startPlane starts an empty one, in place of the one before.
-func (m *measure) startPlane(etcdMembers int) error {
-	plane, err := harness.StartControlPlane(m.ctx, harness.ControlPlaneOptions{
-		Dir: filepath.Join(m.dir, fmt.Sprintf("cluster-%d", etcdMembers)), Bin: os.Getenv("DPU_E2E_PARTS"),
-		APIOnly: true, EtcdMembers: etcdMembers, APIArgs: []string{"--audit-log-path="}})
+func (m *measure) prepare() error {
+	var err error
+	if m.log, err = os.Create(filepath.Join(m.dir, "sides.log")); err != nil {
+		return err
+	}
+	m.plane, err = harness.StartControlPlane(m.ctx, harness.ControlPlaneOptions{Dir: filepath.Join(m.dir, "cluster"),
+		Bin: os.Getenv("DPU_E2E_PARTS"), APIOnly: true, APIArgs: []string{"--audit-log-path="}})
 	if err != nil {
 		return err
 	}
-	if m.plane != nil {
-		m.plane.Stop()
-	}
-	m.plane, m.nodes = plane, 0
-	return m.prepare()
-}
-
-func (m *measure) prepare() error {
-	var err error
 	if m.admin, err = m.plane.Admin(); err != nil {
 		return err
 	}
@@ -143,8 +115,7 @@ func (m *measure) makeToken() error {
 	if err != nil {
 		return err
 	}
-	m.token = answer.Status.Token
-	return harness.WriteFile(m.tokenFile(), m.token, 0o600)
+	return harness.WriteFile(m.tokenFile(), answer.Status.Token, 0o600)
 }
 
 func (m *measure) tokenFile() string { return filepath.Join(m.dir, "token") }
@@ -169,7 +140,6 @@ type fleet struct {
 	n           int
 	dpus, hosts *side
 	began       time.Time
-	log         *os.File
 }
 
 func (m *measure) makeNode(name string) error {
@@ -210,9 +180,7 @@ func (m *measure) newFleet(scheme string, n int) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{scheme: scheme, n: n, began: time.Now()}
-	f.log, err = os.Create(filepath.Join(m.dir, "sides.log"))
-	return f, err
+	return &fleet{scheme: scheme, n: n, began: time.Now()}, nil
 }
 
 // startSides starts all "dpu" or all "host" within a time; 0: at once.
@@ -225,12 +193,8 @@ func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Dura
 	if err != nil {
 		return nil, err
 	}
-	return startSide(append(argv, kubeconfig, "w", strconv.Itoa(f.n), seconds(interval), seconds(duration),
-		seconds(spread), records), f.log)
+	return startSide(append(argv, sideArgs(kubeconfig, "w", f.n, spread, records)...), m.log)
 }
-
-// seconds is a duration as both parsers take it: 1m15s is none to the agents'.
-func seconds(d time.Duration) string { return fmt.Sprintf("%gs", d.Seconds()) }
 
 // spread is the time within which the sides of a fleet start, for its daily work to be measured: one process, on a
 // machine that it shares with the API server, makes no more connections a second.
@@ -247,7 +211,7 @@ func (m *measure) start(f *fleet) error {
 	if f.dpus, err = m.startSides(f, "dpu", m.kubeconfig, f.spread()); err != nil {
 		return err
 	}
-	return f.waitReady(f.hosts)
+	return m.waitReady(f, f.hosts)
 }
 
 // sides are its processes; none of a fleet that is nil.
@@ -266,20 +230,19 @@ func (f *fleet) stop() {
 	for _, s := range f.sides() {
 		s.stop()
 	}
-	_ = f.log.Close()
 }
 
-func (f *fleet) waitReady(s *side) error {
+func (m *measure) waitReady(f *fleet, s *side) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		r, err := s.report()
 		if err != nil {
-			return fmt.Errorf("%w: %s", err, harness.TailFile(f.log.Name(), 5))
+			return fmt.Errorf("%w: %s", err, harness.TailFile(m.log.Name(), 5))
 		}
 		if r.Ready == f.n {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s, %d: %w within %v, but %d", f.scheme, f.n, errPatience, patience, r.Ready)
+			return fmt.Errorf("%s, %d: not all became ready within %v, but %d", f.scheme, f.n, patience, r.Ready)
 		}
 	}
 }
@@ -294,31 +257,21 @@ func (r rates) minus(other rates) rates {
 	return out
 }
 
-// watch looks at the counters for some intervals: the rates of all, and of each.
-func (m *measure) watch(f *fleet, windows int) (rates, []rates, error) {
+// watch looks at the counters for some intervals.
+func (m *measure) watch(f *fleet, intervals int) (rates, error) {
 	first, err := m.read(f)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	last := first
-	var each []rates
-	for i := range windows {
-		time.Sleep(time.Until(first.at.Add(time.Duration(i+1) * interval)))
-		now, err := m.read(f)
-		if err != nil {
-			return nil, nil, err
-		}
-		each = append(each, now.since(last).minus(m.idle))
-		last = now
-	}
-	return last.since(first).minus(m.idle), each, nil
+	time.Sleep(time.Duration(intervals) * interval)
+	last, err := m.read(f)
+	return last.since(first).minus(m.idle), err
 }
 
 // measureIdle is done before the first fleet.
-func (m *measure) measureIdle() error {
+func (m *measure) measureIdle() (err error) {
 	time.Sleep(interval)
-	idle, _, err := m.watch(nil, 2)
-	m.idle = idle
+	m.idle, err = m.watch(nil, 2)
 	return err
 }
 
@@ -332,28 +285,22 @@ func (m *measure) steady(scheme string, n int) error {
 	if err := m.start(f); err != nil {
 		return err
 	}
-	r := &steadyResult{Scheme: scheme, N: n, StartReady: time.Since(f.began).Seconds()}
+	r := &steadyResult{N: n, StartReady: time.Since(f.began).Seconds()}
 	time.Sleep(interval) // whatever belongs to the start
 	if _, _, err := f.reports(); err != nil {
 		return err
 	}
-	began := time.Now()
-	if r.Rates, r.Windows, err = m.watch(f, m.windows); err != nil {
+	if r.Rates, err = m.watch(f, m.intervals); err != nil {
 		return err
 	}
 	if r.DPU, r.Host, err = f.reports(); err != nil {
 		return err
 	}
-	r.Seconds = time.Since(began).Seconds()
 	if r.Watches, err = m.openWatches(); err != nil {
 		return err
 	}
 	_, r.APIMemory = usage(m.plane.APIServer().Pid)
 	r.APIMemory /= 1024
-	for _, s := range f.sides() {
-		_, kib := usage(s.cmd.Process.Pid)
-		r.FleetMemory += kib / float64(2*n)
-	}
 	m.out.Steady = append(m.out.Steady, r)
 	fmt.Fprintf(os.Stderr, "%s, %d: %.1f requests/s\n", scheme, n, r.Rates.requests())
 	return nil

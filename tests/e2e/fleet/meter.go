@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"strconv"
@@ -22,7 +23,6 @@ const (
 	apiCPU    = "api CPU"
 	etcdCPU   = "etcd CPU"
 	sidesCPU  = "sides CPU"
-	etcdPuts  = "etcd puts"
 	etcdBytes = "etcd bytes" // that came to etcd
 )
 
@@ -74,11 +74,7 @@ func (t *meter) begin(whose, what string) {
 }
 
 func (t *meter) totals(at time.Time) totals {
-	sum := map[string]float64{}
-	for key, value := range t.sum {
-		sum[key] = value
-	}
-	return totals{at: at, sum: sum}
+	return totals{at: at, sum: maps.Clone(t.sum)}
 }
 
 var requestSample = regexp.MustCompile(`(?m)^apiserver_request_total\{(.*)\} (\S+)$`)
@@ -156,7 +152,6 @@ func (m *measure) read(f *fleet) (totals, error) {
 	ctx, cancel := context.WithTimeout(m.ctx, etcdPatience)
 	defer cancel()
 	if text, err := m.plane.EtcdMetrics(ctx); err == nil {
-		m.meter.add("etcd", etcdPuts, value(text, "etcd_mvcc_put_total"))
 		m.meter.add("etcd", etcdBytes, value(text, "etcd_network_client_grpc_received_bytes_total"))
 	}
 	cpu, _ := usage(m.plane.Etcd().Pid)

@@ -22,23 +22,18 @@ const (
 
 // stormResult is what a fleet went through, phase by phase.
 type stormResult struct {
-	Scheme string        `json:"scheme"`
-	N      int           `json:"n"`
-	Steady float64       `json:"steady_requests_per_s"`
-	Phases []phaseResult `json:"phases"`
+	N      int
+	Steady float64 // requests per second
+	Phases []phaseResult
 }
 
 type phaseResult struct {
-	Name       string  `json:"name"`
-	Peak       float64 `json:"peak_requests_per_s"` // of a second
-	Average    float64 `json:"requests_per_s"`
-	Writes     float64 `json:"writes_per_s"`
-	APICPU     float64 `json:"api_cpu_s"` // all of the phase
-	SidesCPU   float64 `json:"sides_cpu_s"`
-	Fell       int64   `json:"turned_not_ready"`
-	Failures   int64   `json:"failed_renewals"`
-	ReadyAfter float64 `json:"all_ready_s"` // after what happened was over; 0: they always were
-	Left       int     `json:"not_ready_in_the_end"`
+	Name             string
+	Peak, Average    float64 // requests per second: of one second, and of all
+	APICPU, SidesCPU float64 // seconds, all of the phase
+	Fell, Failures   int64   // hosts that turned NotReady, renewals that failed
+	ReadyAfter       float64 // seconds after what happened was over; 0: all always were
+	Left             int     // not ready in the end
 }
 
 // stormy is a fleet in a storm: its sides reach the API servers by a balancer.
@@ -59,23 +54,23 @@ func (m *measure) storm(scheme string, n int) error {
 		return err
 	}
 	m.plane.Peer().Kill() // its port is known
-	balancer, err := newRelay(strings.TrimPrefix(m.plane.Server, "https://"), strings.TrimPrefix(peer, "https://"))
+	balancer, err := harness.NewRelay(0, "127.0.0.1:0", strings.TrimPrefix(m.plane.Server, "https://"), strings.TrimPrefix(peer, "https://"))
 	if err != nil {
 		return err
 	}
-	defer balancer.close()
-	kubeconfig, err := m.through("balancer", balancer.url())
+	defer balancer.Close()
+	kubeconfig, err := m.through("balancer", "https://"+balancer.Address())
 	if err != nil {
 		return err
 	}
 	if f.dpus, err = m.startSides(f, "dpu", kubeconfig, f.spread()); err != nil {
 		return err
 	}
-	if err := f.waitReady(f.dpus); err != nil {
+	if err := m.waitReady(f, f.dpus); err != nil {
 		return err
 	}
 	time.Sleep(interval) // whatever belongs to the start
-	s := &stormy{m: m, f: f, out: &stormResult{Scheme: scheme, N: n}}
+	s := &stormy{m: m, f: f, out: &stormResult{N: n}}
 	if err := s.weather(kubeconfig, peer); err != nil {
 		return err
 	}
@@ -85,47 +80,48 @@ func (m *measure) storm(scheme string, n int) error {
 
 func (s *stormy) weather(kubeconfig, peer string) error {
 	m := s.m
-	err := s.phase("all hosts started at once", 3*interval+s.f.spread(), func() (err error) {
-		s.f.hosts, err = m.startSides(s.f, "host", kubeconfig, 0)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	steady, _, err := m.watch(s.f, 2)
-	if err != nil {
-		return err
-	}
-	s.out.Steady = steady.requests()
-	err = s.phase("API server gone for one duration", 3*interval, func() error {
-		m.plane.KillAPIServer()
-		time.Sleep(duration)
-		return m.plane.StartAPIServer(m.ctx)
-	})
-	if err != nil {
-		return err
-	}
-	err = s.phase("two API servers restarted in turn", interval, func() error { return m.rollServers(peer) })
-	if err != nil {
-		return err
-	}
-	err = s.phase("etcd silent for 15 s", 2*interval, func() error {
-		_ = m.plane.Etcd().Signal(syscall.SIGSTOP)
-		time.Sleep(etcdSilence)
-		return m.plane.Etcd().Signal(syscall.SIGCONT)
-	})
-	if err != nil {
-		return err
-	}
-	return s.phase("duration of all changed, agents restarted one by one", interval, func() error {
-		for _, side := range s.f.sides() {
-			if err := side.roll(rolledOut); err != nil {
+	for i, storm := range []struct {
+		name   string
+		after  time.Duration
+		happen func() error
+	}{
+		{"all hosts started at once", 3*interval + s.f.spread(), func() (err error) {
+			s.f.hosts, err = m.startSides(s.f, "host", kubeconfig, 0)
+			return err
+		}},
+		{"API server gone for one duration", 3 * interval, func() error {
+			m.plane.KillAPIServer()
+			time.Sleep(duration)
+			return m.plane.StartAPIServer(m.ctx)
+		}},
+		{"two API servers restarted in turn", interval, func() error { return m.rollServers(peer) }},
+		{"etcd silent for 15 s", 2 * interval, func() error {
+			_ = m.plane.Etcd().Signal(syscall.SIGSTOP)
+			time.Sleep(etcdSilence)
+			return m.plane.Etcd().Signal(syscall.SIGCONT)
+		}},
+		{"duration of all changed, agents restarted one by one", interval, func() error {
+			for _, side := range s.f.sides() {
+				if err := side.roll(rolledOut); err != nil {
+					return err
+				}
+			}
+			time.Sleep(rollout)
+			return nil
+		}},
+	} {
+		if err := s.phase(storm.name, storm.after, storm.happen); err != nil {
+			return err
+		}
+		if i == 0 {
+			steady, err := m.watch(s.f, 2)
+			if err != nil {
 				return err
 			}
+			s.out.Steady = steady.requests()
 		}
-		time.Sleep(rollout)
-		return nil
-	})
+	}
+	return nil
 }
 
 // rollServers restarts two API servers one after the other, in order, as an upgrade does.
@@ -194,8 +190,7 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 			r.ReadyAfter = (time.Since(began) - time.Duration(ended)).Seconds()
 		}
 	}
-	rate := last.since(first)
-	r.Average, r.Writes = rate.requests(), rate[writes]
+	r.Average = last.since(first).requests()
 	r.APICPU, r.SidesCPU = last.sum[apiCPU]-first.sum[apiCPU], last.sum[sidesCPU]-first.sum[sidesCPU]
 	s.out.Phases = append(s.out.Phases, r)
 	fmt.Fprintf(os.Stderr, "%s, %d, %s: %d turned NotReady, %d are not ready in the end, all were after %.0f s, peak %.0f requests/s\n",

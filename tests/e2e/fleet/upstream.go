@@ -26,15 +26,11 @@ import (
 // report is what one line of stdin is answered with, here and by the fleet of ours (fleet.h).
 type report struct {
 	Ready    int     `json:"ready"`
-	NotReady int     `json:"not_ready"`
 	Fell     int64   `json:"fell"`
-	Renewals int64   `json:"renewals"`
 	Late     int64   `json:"late"`
 	Failures int64   `json:"failures"`
-	Samples  int     `json:"samples"`
 	P50      float64 `json:"p50_ms"`
 	P99      float64 `json:"p99_ms"`
-	Max      float64 `json:"max_ms"`
 }
 
 // upstream counts what many sides of ovn-kubernetes' own health check do, which the package of that name plays.
@@ -43,9 +39,8 @@ type upstream struct {
 	duration       atomic.Int64  // of the lease, in ns
 	spread         time.Duration // within which they start
 	count          int
-	renewals, late atomic.Int64
-	failures, fell atomic.Int64
-	ready          atomic.Int64
+	late, failures atomic.Int64
+	fell, ready    atomic.Int64
 	mutex          sync.Mutex
 	latencies      []float64                  // ms, from a renewal's stamp to when a host knew it
 	restart        map[int]context.CancelFunc // of the sides that run
@@ -169,7 +164,6 @@ func (c *counted) renewal(_ *coordination.Lease, err error) {
 	}
 	c.known = now
 	c.set(true)
-	u.renewals.Add(1)
 }
 
 // verdict is what a host has found. The renewal that it finds first was its own.
@@ -178,7 +172,6 @@ func (c *counted) verdict(lease *coordination.Lease, err error) {
 	ready, _ := c.side.Ready()
 	if ready && lease.Spec.RenewTime.After(c.known) {
 		if !c.known.IsZero() {
-			u.renewals.Add(1)
 			u.mutex.Lock()
 			u.latencies = append(u.latencies, float64(time.Since(lease.Spec.RenewTime.Time).Microseconds())/1000)
 			u.mutex.Unlock()
@@ -196,12 +189,10 @@ func (u *upstream) report() report {
 	latencies := u.latencies
 	u.latencies = nil
 	u.mutex.Unlock()
-	ready := int(u.ready.Load())
-	r := report{Ready: ready, NotReady: u.count - ready, Fell: u.fell.Swap(0), Renewals: u.renewals.Swap(0),
-		Late: u.late.Swap(0), Failures: u.failures.Swap(0), Samples: len(latencies)}
+	r := report{Ready: int(u.ready.Load()), Fell: u.fell.Swap(0), Late: u.late.Swap(0), Failures: u.failures.Swap(0)}
 	if n := len(latencies); n > 0 {
 		slices.Sort(latencies)
-		r.P50, r.P99, r.Max = latencies[n/2], latencies[n*99/100], latencies[n-1]
+		r.P50, r.P99 = latencies[n/2], latencies[n*99/100]
 	}
 	return r
 }

@@ -42,12 +42,11 @@ type ControlPlane struct {
 	Dir    string // state, certificates and logs, ours alone
 	Server string // https://127.0.0.1:PORT
 
-	opts          ControlPlaneOptions
-	apiPort       int
-	peerPort      int // of the second API server, if there was one
-	etcd          []*etcdMember
-	api, kcm, sch *Process
-	peer          *Process
+	opts ControlPlaneOptions
+
+	apiPort, etcdPort, etcdPeerPort int
+	peerPort                        int // of the second API server, if there was one
+	etcd, api, peer, kcm, sch       *Process
 }
 
 // ControlPlaneOptions choose what is started.
@@ -58,8 +57,6 @@ type ControlPlaneOptions struct {
 	Bin string
 	// APIOnly leaves the controller manager and the scheduler out.
 	APIOnly bool
-	// EtcdMembers is how many of etcd there are; 0 is one.
-	EtcdMembers int
 	// APIArgs are further flags of kube-apiserver.
 	APIArgs []string
 }
@@ -100,11 +97,11 @@ func (c *ControlPlane) prepareFiles() error {
 	if c.PKI, err = NewPKI(c.file("pki")); err != nil {
 		return err
 	}
-	ports, err := freePorts(1 + 2*max(1, c.opts.EtcdMembers))
+	ports, err := freePorts(3)
 	if err != nil {
 		return err
 	}
-	c.apiPort, c.etcd = ports[0], etcdMembers(ports[1:])
+	c.apiPort, c.etcdPort, c.etcdPeerPort = ports[0], ports[1], ports[2]
 	c.Server = fmt.Sprintf("https://127.0.0.1:%d", c.apiPort)
 	for _, name := range []string{"etcd", "apiserver"} {
 		if err := c.PKI.Server(name); err != nil {
@@ -187,7 +184,7 @@ func (c *ControlPlane) Peer() *Process { return c.peer }
 
 func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more ...string) (*Process, error) {
 	args := append([]string{
-		"--etcd-servers=" + c.etcdURLs(), "--etcd-cafile=" + c.PKI.CAFile(),
+		"--etcd-servers=" + c.EtcdURL(), "--etcd-cafile=" + c.PKI.CAFile(),
 		"--etcd-certfile=" + c.file("pki/etcd.crt"), "--etcd-keyfile=" + c.file("pki/etcd.key"),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
@@ -207,8 +204,7 @@ func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more
 		// A test that stops the server must not wait for its long watches.
 		"--shutdown-delay-duration=0s",
 	}, append(more, c.opts.APIArgs...)...)
-	api, err := StartProcess(name, c.logDir(), nil,
-		append([]string{filepath.Join(c.opts.Bin, "kube-apiserver")}, args...)...)
+	api, err := StartProcess(name, c.logDir(), nil, append([]string{filepath.Join(c.opts.Bin, "kube-apiserver")}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -359,19 +355,13 @@ func (c *ControlPlane) Stop() {
 	c.kcm.Kill()
 	c.peer.Kill()
 	c.api.Kill()
-	for _, m := range c.etcd {
-		m.process.Kill()
-	}
+	c.etcd.Kill()
 }
 
 // Diagnostics returns the last lines of every part's log.
 func (c *ControlPlane) Diagnostics(lines int) string {
 	var b strings.Builder
-	parts := []*Process{c.api, c.peer, c.kcm, c.sch}
-	for _, m := range c.etcd {
-		parts = append(parts, m.process)
-	}
-	for _, p := range parts {
+	for _, p := range []*Process{c.etcd, c.api, c.peer, c.kcm, c.sch} {
 		if p != nil {
 			fmt.Fprintf(&b, "--- %s (alive: %v)\n%s\n", p.Name, p.Alive(), p.Tail(lines))
 		}

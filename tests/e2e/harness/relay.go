@@ -8,15 +8,20 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
-// Relay carries TCP connections from one listening address to another. It is
-// the node's only way to the API server, and so the place to cut one off.
+// Relay carries TCP connections from one listening address to others, and
+// counts their bytes. It is the node's only way to the API server, and so the
+// place to cut one off.
 type Relay struct {
+	Up, Down atomic.Int64 // bytes: requests, answers
+
 	listener net.Listener
-	target   string
+	targets  []string
+	next     atomic.Int64
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
@@ -26,13 +31,13 @@ type Relay struct {
 }
 
 // NewRelay listens at address, in the network namespace of process pid (0: our
-// own), and connects to target in ours.
-func NewRelay(pid int, address, target string) (*Relay, error) {
+// own), and connects in ours to whichever of the targets answers, in turn.
+func NewRelay(pid int, address string, targets ...string) (*Relay, error) {
 	listener, err := listenIn(pid, address)
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{listener: listener, target: target, conns: map[net.Conn]struct{}{}, hang: make(chan struct{})}
+	r := &Relay{listener: listener, targets: targets, conns: map[net.Conn]struct{}{}, hang: make(chan struct{})}
 	close(r.hang)
 	go r.accept()
 	return r, nil
@@ -126,13 +131,23 @@ func (r *Relay) accept() {
 	}
 }
 
+func (r *Relay) dial() (server net.Conn, err error) {
+	for range r.targets {
+		server, err = net.Dial("tcp", r.targets[int(r.next.Add(1))%len(r.targets)])
+		if err == nil {
+			break
+		}
+	}
+	return server, err
+}
+
 func (r *Relay) carry(client net.Conn) {
 	defer client.Close()
 	if !r.add(client) {
 		return
 	}
 	defer r.remove(client)
-	server, err := net.Dial("tcp", r.target)
+	server, err := r.dial()
 	if err != nil {
 		return
 	}
@@ -142,8 +157,8 @@ func (r *Relay) carry(client net.Conn) {
 	}
 	defer r.remove(server)
 	var both sync.WaitGroup
-	both.Go(func() { r.copy(server, client) })
-	both.Go(func() { r.copy(client, server) })
+	both.Go(func() { r.copy(server, client, &r.Up) })
+	both.Go(func() { r.copy(client, server, &r.Down) })
 	both.Wait()
 }
 
@@ -164,7 +179,7 @@ func (r *Relay) remove(c net.Conn) {
 
 // copy ends both connections when either side does: the API's clients never
 // use half-closed connections.
-func (r *Relay) copy(to, from net.Conn) {
+func (r *Relay) copy(to, from net.Conn, bytes *atomic.Int64) {
 	defer to.Close()
 	defer from.Close()
 	buffer := make([]byte, 32<<10)
@@ -179,6 +194,7 @@ func (r *Relay) copy(to, from net.Conn) {
 			continue
 		}
 		if n > 0 {
+			bytes.Add(int64(n))
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}
