@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,6 +19,13 @@ static inline void fuzz_tell(bool is_accepted)
 {
     if (is_accepted && fuzz_count_accepted) {
         fuzz_count_accepted();
+    }
+}
+
+static inline void check(bool condition)
+{
+    if (!condition) {
+        abort();
     }
 }
 

@@ -9,13 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static void check(int condition)
-{
-    if (!condition) {
-        abort();
-    }
-}
-
 static void check_delegate(struct cni_call *c, struct json_slice delegate)
 {
     static const char *const carried[] = {"name", "prevResult", "runtimeConfig", "args"};

@@ -9,13 +9,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static void check(int condition)
-{
-    if (!condition) {
-        abort();
-    }
-}
-
 /* Returns whether there is a plan. */
 static bool check_plan(const char *source, size_t len, const struct conflist_request *request)
 {

@@ -36,9 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const char *text = json_string_value(member);
         char again[PRINT_TEXT_BYTES];
         text_sanitize(again, sizeof(again), text ? text : "", json_string_length(member));
-        if (text && !text_equal(again, text)) {
-            abort();
-        }
+        check(!text || text_equal(again, text));
     }
     if (json_object_size(row) != 25 || !print_holds(row, "state") ||
         (print_holds(row, "toldBy=lease") && !print_holds(row, "reason message"))) {

@@ -12,13 +12,6 @@
 
 enum { ANSWER_MAX_BYTES = 64 << 10 }; /* what a socket takes without a reader */
 
-static void check(bool condition)
-{
-    if (!condition) {
-        abort();
-    }
-}
-
 /* An abstract socket: nothing is left on a disk. */
 static int listen_here(char name[static 40])
 {

@@ -12,13 +12,6 @@
 
 enum { TEXT_BYTES = 64 };
 
-static void check(int condition)
-{
-    if (!condition) {
-        abort();
-    }
-}
-
 static void check_part(struct json_slice part)
 {
     struct json_slice again;

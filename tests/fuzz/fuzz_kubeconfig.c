@@ -19,18 +19,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (fd < 0) {
         fd = memfd_create("kubeconfig", MFD_CLOEXEC);
     }
-    if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size) {
-        abort();
-    }
+    check(fd >= 0 && ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     if (kube_conf_load(path, NULL, &conf, &e) == 0) {
-        if (!conf.server || !strstr(conf.server, "://")) {
-            abort();
-        }
+        check(conf.server && strstr(conf.server, "://"));
         kube_conf_fini(&conf);
         fuzz_tell(true);
-    } else if (e.msg[0] == '\0') {
-        abort();
+    } else {
+        check(e.msg[0] != '\0');
     }
     return 0;
 }

@@ -12,13 +12,6 @@
 
 #define DAEMON "ovn-controller"
 
-static void check(bool condition)
-{
-    if (!condition) {
-        abort();
-    }
-}
-
 static void check_socket(const char *dir, const char *path)
 {
     char start[100];

@@ -52,8 +52,8 @@ static void check_ask(const struct witness *w, struct mono now, const struct pod
     assert(mono_before(now, mono_add(s->seen_at, config.debounce_ns)));
 }
 
-static void check(const struct podnet_plan *x, struct witness *w, const struct podnet_event *event,
-                  const struct podnet_update *out)
+static void check_update(const struct podnet_plan *x, struct witness *w,
+                         const struct podnet_event *event, const struct podnet_update *out)
 {
     bool is_about_it = w->in_hand && event->about == w->in_hand;
     bool is_answer = event->kind == PODNET_ANSWER && is_about_it && w->is_asked;
@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             end_unseen(&x, all, is_seen, now);
         }
         podnet_plan_step(&x, &event, &out);
-        check(&x, &w, &event, &out);
+        check_update(&x, &w, &event, &out);
         has_stopped = has_stopped || out.stop;
     }
     fuzz_tell(has_stopped);

@@ -26,13 +26,6 @@ struct model {
     struct mono outcome_since;
 };
 
-static void check(bool condition)
-{
-    if (!condition) {
-        abort();
-    }
-}
-
 static bool is_over(const struct model *m, struct mono now)
 {
     int64_t longest_ns = 0;

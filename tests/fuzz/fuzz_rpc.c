@@ -41,9 +41,7 @@ static uint64_t digest(const char *bytes, size_t len, size_t piece)
             given = given + piece < len ? given + piece : len;
             continue;
         }
-        if (took == 0 || took > given || bytes[took - 1] != '}') {
-            abort();
-        }
+        check(took > 0 && took <= given && bytes[took - 1] == '}');
         hash = (hash ^ (took * 1099511628211u) ^ look(kind, m)) * 1099511628211u;
         json_decref(m);
         bytes += took;
@@ -62,9 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         enum rpc_kind kind = rpc_message_read(stream, size - 1, true, &m, &took);
         fuzz_tell(kind == RPC_REPLY);
         json_decref(m);
-        if (digest(stream, size - 1, piece) != digest(stream, size - 1, size)) {
-            abort();
-        }
+        check(digest(stream, size - 1, piece) == digest(stream, size - 1, size));
     }
     return 0;
 }

@@ -8,13 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check(bool condition)
-{
-    if (!condition) {
-        abort();
-    }
-}
-
 static void check_words(enum probe_outcome outcome, const char *words)
 {
     char clean[PROBE_WORDS_BYTES];

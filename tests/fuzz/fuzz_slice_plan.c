@@ -9,13 +9,6 @@
 
 #include <stdlib.h>
 
-static void check(bool condition)
-{
-    if (!condition) {
-        abort();
-    }
-}
-
 static void check_device(const json_t *slice, const char *taint, struct slice_dropped dropped)
 {
     const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
