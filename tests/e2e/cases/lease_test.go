@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"dpu-heartbeat.test/e2e/harness"
-	coordination "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -35,32 +33,6 @@ func readyPair(t *testing.T) *pair {
 	p.StartDPU()
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	return p
-}
-
-func TestGivenNoLeaseWhenTheHostStartsThenItMakesOneAndNeverRenewsIt(t *testing.T) {
-	p := newSharedPair(t)
-	node, err := p.admin.CoreV1().Nodes().Get(t.Context(), p.Node, meta.GetOptions{})
-	must(t, err)
-	p.StartHost()
-	lease := p.WaitLease(soon, "the lease", nil)
-	if len(lease.OwnerReferences) != 1 {
-		t.Fatalf("owner references: %+v", lease.OwnerReferences)
-	}
-	owner := lease.OwnerReferences[0]
-	if owner.Kind != "Node" || owner.Name != p.Node || owner.UID != node.UID || owner.APIVersion != "v1" ||
-		owner.Controller == nil || *owner.Controller || owner.BlockOwnerDeletion == nil || *owner.BlockOwnerDeletion {
-		t.Errorf("owner reference: %+v", owner)
-	}
-	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != "ovnkube-dpu-node" {
-		t.Errorf("holder: %v", lease.Spec.HolderIdentity)
-	}
-	if lease.Spec.LeaseDurationSeconds == nil || *lease.Spec.LeaseDurationSeconds != int32(duration.Seconds()) {
-		t.Errorf("duration: %v", lease.Spec.LeaseDurationSeconds)
-	}
-	p.Expect(duration+soon, "NotReady", "") // no one ever renews it
-	if lease = p.Lease(); lease.Spec.RenewTime != nil {
-		t.Errorf("the host wrote a renewTime: %v", lease.Spec.RenewTime)
-	}
 }
 
 func TestGivenARenewedLeaseWhenItsNodeIsDeletedThenItIsCollectedAndStaysAway(t *testing.T) {
@@ -82,36 +54,6 @@ func TestGivenARenewedLeaseWhenItsNodeIsDeletedThenItIsCollectedAndStaysAway(t *
 			t.Fatalf("the DPU brought the lease back (%v)", err)
 		}
 	}
-}
-
-func TestGivenANodeMadeAnewWhenItsAgentsLiveOnThenTheLeaseBelongsToTheNewNode(t *testing.T) {
-	p := readyPair(t)
-	must(t, p.admin.CoreV1().Nodes().Delete(t.Context(), p.Node, meta.DeleteOptions{}))
-	node := p.createNode()
-	lease := p.WaitLease(2*soon, "a lease of the new node", func(l *coordination.Lease) error {
-		if len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID != node.UID {
-			return fmt.Errorf("owner references: %+v", l.OwnerReferences)
-		}
-		return nil
-	})
-	p.WaitRenewals(soon, 3)
-	p.Expect(soon, "Ready", "LeaseRenewed")
-	// The collector must have no reason to take this one too.
-	p.StaysFor(5*time.Second, "Ready")
-	if now := p.Lease(); now.UID != lease.UID {
-		t.Errorf("the lease was made again: %s, then %s", lease.UID, now.UID)
-	}
-}
-
-func TestGivenADPUThatRenewsWhenTheLeaseIsDeletedThenItIsMadeAgainAndNothingFlips(t *testing.T) {
-	p := readyPair(t)
-	before := p.Lease().UID
-	must(t, in(p.admin).Delete(t.Context(), p.LeaseName(), meta.DeleteOptions{}))
-	p.StaysFor(duration+2*time.Second, "Ready")
-	if p.Lease().UID == before {
-		t.Error("the lease is the same as before")
-	}
-	p.WaitRenewals(soon, 2)
 }
 
 func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOtherWrote(t *testing.T) {
@@ -137,81 +79,6 @@ func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOthe
 	if conflicts != 1 || reads != 1 {
 		t.Errorf("%d conflicts and %d reads, want one each", conflicts, reads)
 	}
-}
-
-func TestGivenALeaseThatSomeoneDamagesWhenTheHostSeesItThenItRepairsItAndNothingFlips(t *testing.T) {
-	p := readyPair(t)
-	good := p.Lease()
-	for name, damage := range map[string]func(*coordination.Lease){
-		"duration":        func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 3600 },
-		"no_duration":     func(l *coordination.Lease) { l.Spec.LeaseDurationSeconds = nil },
-		"owner_reference": func(l *coordination.Lease) { l.OwnerReferences = nil },
-		"holder":          func(l *coordination.Lease) { l.Spec.HolderIdentity = nil },
-		"stale_owner_uid": func(l *coordination.Lease) {
-			l.OwnerReferences[0].UID = types.UID("00000000-0000-4000-8000-000000000000")
-		},
-		"block_owner_true": func(l *coordination.Lease) { *l.OwnerReferences[0].BlockOwnerDeletion = true },
-	} {
-		p.EditLease(damage)
-		p.WaitLease(soon, "repair of "+name, func(l *coordination.Lease) error {
-			if l.Spec.LeaseDurationSeconds == nil || *l.Spec.LeaseDurationSeconds != *good.Spec.LeaseDurationSeconds ||
-				l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != *good.Spec.HolderIdentity ||
-				len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID != good.OwnerReferences[0].UID ||
-				*l.OwnerReferences[0].BlockOwnerDeletion {
-				text, _ := json.Marshal(l)
-				return fmt.Errorf("it is %s", text)
-			}
-			return nil
-		})
-		p.StaysFor(interval, "Ready")
-	}
-}
-
-func TestGivenADPUThatDiesWhenTheLeaseRunsOutThenTheHostFlipsThenAndNotBefore(t *testing.T) {
-	p := readyPair(t)
-	p.WaitRenewals(soon, 2)
-	p.DPU.Kill()
-	last := p.Lease().Spec.RenewTime.Time
-	p.Expect(duration+soon, "NotReady", "LeaseExpired")
-	// Both clocks are this machine's. The host counts from when it saw the
-	// renewal, which is later than when it was stamped.
-	late := time.Since(last.Add(duration))
-	if late < 0 {
-		t.Errorf("it flipped %s early", -late)
-	}
-	if late > 5*time.Second {
-		t.Errorf("it flipped %s late", late)
-	}
-	t.Logf("flipped %s after the lease ran out", late)
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
-}
-
-func TestGivenAnAPIOutageWhenTheLeaseRunsOutMeanwhileThenTheHostHoldsAndThenKnows(t *testing.T) {
-	p := readyPair(t)
-	p.HostRelay.Cut()
-	p.DPURelay.Cut()
-	held := p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
-	if !held.Admit {
-		t.Error("the node is not admitted while nothing is known against it")
-	}
-	p.HostRelay.Mend()
-	p.DPURelay.Mend()
-	p.Expect(soon, "Ready", "LeaseRenewed")
-	// A DPU that died during an outage is found out after it.
-	p.HostRelay.Cut()
-	p.DPU.Kill()
-	p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
-	p.HostRelay.Mend()
-	p.Expect(duration+soon, "NotReady", "LeaseExpired")
-}
-
-func TestGivenALinkThatGoesSilentWhenTheDPURenewsThenTheHostNoticesByAFreshConnection(t *testing.T) {
-	p := readyPair(t)
-	p.HostRelay.Hang()
-	p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")
-	p.HostRelay.Mend()
-	p.Expect(soon, "Ready", "LeaseRenewed")
 }
 
 // The interval is long enough that the watch is back before the host grows

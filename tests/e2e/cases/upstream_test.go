@@ -18,7 +18,6 @@ import (
 	"dpu-heartbeat.test/e2e/harness"
 	"dpu-heartbeat.test/e2e/upstream"
 	"github.com/containernetworking/cni/libcni"
-	coordination "k8s.io/api/coordination/v1"
 	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -248,30 +247,6 @@ func (p *pair) startDPUs(kinds []string) (stop func()) {
 			other.stop()
 		}
 		p.DPU.Kill()
-	}
-}
-
-// Its DPU side adds an owner reference with the UID that it knows, which is a controller; the collector takes it off.
-func TestGivenUpstreamsDPUWhenTheHostComesBackAsANewNodeThenItsRenewalsAreTaken(t *testing.T) {
-	p := newSharedPair(t)
-	dpu := p.newTheirs("dpu")
-	var refused atomic.Int32
-	dpu.Seen = func(_ *coordination.Lease, err error) {
-		if err != nil {
-			refused.Add(1)
-			t.Logf("upstream's DPU: %v", err)
-		}
-	}
-	must(t, p.admin.CoreV1().Nodes().Delete(t.Context(), p.Node, meta.DeleteOptions{}))
-	p.createNode()
-	p.StartHost()
-	p.WaitLease(soon, "the lease", nil)
-	dpu.run()
-	p.Expect(soon, "Ready", "LeaseRenewed")
-	answer(p.ourAnswer).stays(t, 2*duration, true)
-	dpu.stop()
-	if refused.Load() > 0 {
-		t.Errorf("%d renewals were refused", refused.Load())
 	}
 }
 
