@@ -46,6 +46,25 @@ func (p *pair) bind(role string, subject rbac.Subject) {
 	})
 }
 
+// bindCluster binds the ClusterRole to the subject, and to nobody else.
+func (p *pair) bindCluster(role string, subject rbac.Subject) {
+	p.t.Helper()
+	bindings := p.admin.RbacV1().ClusterRoleBindings()
+	_, err := bindings.Create(p.t.Context(), &rbac.ClusterRoleBinding{
+		ObjectMeta: meta.ObjectMeta{Name: p.bindingName(role)},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
+	must(p.t, err)
+	p.t.Cleanup(func() { _ = bindings.Delete(context.Background(), p.bindingName(role), meta.DeleteOptions{}) })
+}
+
+// ungrouped gives the pair's host an identity in no group, so that its rights can be given and taken alone.
+func (p *pair) ungrouped() rbac.Subject {
+	p.t.Helper()
+	must(p.t, p.control.PKI.Client(p.file("host"), harness.Identity{User: p.user("host")}))
+	return rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("host")}
+}
+
 func (p *pair) unbind(role string) {
 	p.t.Helper()
 	must(p.t, p.admin.RbacV1().RoleBindings(harness.Namespace).Delete(p.t.Context(), p.bindingName(role), meta.DeleteOptions{}))
@@ -61,11 +80,7 @@ func (p *pair) mayCreate() {
 	})
 	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("dpu")}
 	p.bind("dpu-agent-create", subject)
-	_, err := p.admin.RbacV1().ClusterRoleBindings().Create(p.t.Context(), &rbac.ClusterRoleBinding{
-		ObjectMeta: meta.ObjectMeta{Name: p.bindingName("dpu-agent-create")},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "dpu-agent-create"},
-		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
-	must(p.t, err)
+	p.bindCluster("dpu-agent-create", subject)
 }
 
 // token writes a token for the request to the DPU's token file, by rename.
@@ -170,15 +185,9 @@ func TestGivenADPUWhoseRightsAreTakenWhenTheyComeBackThenItRenewsAgain(t *testin
 // confirming read that is refused, and a refusal proves nothing against the DPU.
 func TestGivenAHostWhoseRightsAreTakenWhenTheDPUDiesThenItDoesNotKnowUntilTheyComeBack(t *testing.T) {
 	p := newSharedPair(t)
-	// In no group, so that its rights can be taken alone.
-	must(t, p.control.PKI.Client(p.file("host"), harness.Identity{User: p.user("host")}))
-	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("host")}
+	subject := p.ungrouped()
 	p.bind("dpu-host-agent", subject)
-	_, err := p.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
-		ObjectMeta: meta.ObjectMeta{Name: p.bindingName("dpu-host-agent")},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "dpu-host-agent"},
-		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
-	must(t, err)
+	p.bindCluster("dpu-host-agent", subject)
 	p.StartHost()
 	p.StartDPU()
 	p.Expect(soon, "Ready", "LeaseRenewed")
@@ -195,19 +204,14 @@ func TestGivenAHostWhoseRightsAreTakenWhenTheDPUDiesThenItDoesNotKnowUntilTheyCo
 // Upstream's own Role has neither list nor watch: then the host polls.
 func TestGivenAHostThatMayNotWatchWhenTheDPURenewsAndDiesThenItStillFollows(t *testing.T) {
 	p := newSharedPair(t)
-	must(t, p.control.PKI.Client(p.file("host"), harness.Identity{User: p.user("host")}))
-	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("host")}
+	subject := p.ungrouped()
 	role, err := p.admin.RbacV1().Roles(harness.Namespace).Create(t.Context(), &rbac.Role{
 		ObjectMeta: meta.ObjectMeta{Name: "upstream-" + p.Node},
 		Rules: []rbac.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"},
 			Verbs: []string{"get", "create", "update"}}}}, meta.CreateOptions{})
 	must(t, err)
 	p.bind(role.Name, subject)
-	_, err = p.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
-		ObjectMeta: meta.ObjectMeta{Name: p.bindingName("upstream")},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "dpu-host-agent"},
-		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
-	must(t, err)
+	p.bindCluster("dpu-host-agent", subject)
 	p.StartHost()
 	p.StartDPU()
 	p.Expect(soon, "Ready", "LeaseRenewed")

@@ -101,6 +101,62 @@ func edit(c *kubernetes.Clientset, p *pair, change func(*coordination.Lease)) fu
 	}
 }
 
+// get, list, create and remove are requests for leases of that namespace with the rights of c.
+func get(c *kubernetes.Clientset, ns, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoordinationV1().Leases(ns).Get(ctx, name, meta.GetOptions{})
+		return err
+	}
+}
+
+func list(c *kubernetes.Clientset) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := in(c).List(ctx, meta.ListOptions{})
+		return err
+	}
+}
+
+func remove(c *kubernetes.Clientset, p *pair) func(context.Context) error {
+	return func(ctx context.Context) error { return in(c).Delete(ctx, p.LeaseName(), meta.DeleteOptions{}) }
+}
+
+// create makes the lease of p, or, after change, another one.
+func create(c *kubernetes.Clientset, p *pair, change func(*coordination.Lease)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		lease := leaseOf(p)
+		change(lease)
+		_, err := in(c).Create(ctx, lease, meta.CreateOptions{})
+		return err
+	}
+}
+
+func readNode(c *kubernetes.Clientset, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
+		return err
+	}
+}
+
+func readSecret(c *kubernetes.Clientset) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.CoreV1().Secrets(harness.Namespace).Get(ctx, "any", meta.GetOptions{})
+		return err
+	}
+}
+
+// named and furtherLease give a lease another name.
+func named(name string) func(*coordination.Lease) {
+	return func(l *coordination.Lease) { l.Name = name }
+}
+
+func furtherLease(name string) func(*coordination.Lease) {
+	return func(l *coordination.Lease) { l.Name += "--" + name }
+}
+
+func lasts(seconds int32) func(*coordination.Lease) {
+	return func(l *coordination.Lease) { l.Spec.LeaseDurationSeconds = &seconds }
+}
+
 func renewed(l *coordination.Lease) {
 	now := meta.NowMicro()
 	l.Spec.RenewTime = &now
@@ -136,14 +192,11 @@ func TestGivenADPUsRightsWhenItDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *te
 	}
 	mine := func(change func(*coordination.Lease)) func(context.Context) error { return edit(dpu, r.a, change) }
 	r.try(t, []attempt{
-		{"reads_its_lease", func(ctx context.Context) error {
-			_, err := in(dpu).Get(ctx, r.a.LeaseName(), meta.GetOptions{})
-			return err
-		}, ""},
+		{"reads_its_lease", get(dpu, harness.Namespace, r.a.LeaseName()), ""},
 		{"renews_its_lease", mine(both), ""},
 		{"reports_its_health", mine(annotated("dpu.k8s.ovn.org/health", "unhealthy")), ""},
 		{"renews_another_DPUs_lease", edit(dpu, r.b, renewed), "its own lease"},
-		{"changes_the_duration", mine(func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 3600 }), "may change only renewTime"},
+		{"changes_the_duration", mine(lasts(3600)), "may change only renewTime"},
 		{"removes_the_duration", mine(func(l *coordination.Lease) { l.Spec.LeaseDurationSeconds = nil }), "may change only renewTime"},
 		{"changes_the_transitions", mine(func(l *coordination.Lease) { n := int32(7); l.Spec.LeaseTransitions = &n }), "may change only renewTime"},
 		{"removes_the_owner_reference", mine(func(l *coordination.Lease) { l.OwnerReferences = nil }), "owner references"},
@@ -160,31 +213,12 @@ func TestGivenADPUsRightsWhenItDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *te
 			l.Spec.HolderIdentity = &holder
 		}), "at most 255 bytes"},
 		{"annotates_beyond_its_prefix", mine(annotated("example.com/note", "x")), "annotations"},
-		{"deletes_its_lease", func(ctx context.Context) error {
-			return in(dpu).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
-		}, "cannot delete"},
-		{"creates_a_lease", func(ctx context.Context) error {
-			lease := leaseOf(r.a)
-			lease.Name = "ovn-dpu-other"
-			_, err := in(dpu).Create(ctx, lease, meta.CreateOptions{})
-			return err
-		}, "cannot create"},
-		{"lists_leases", func(ctx context.Context) error {
-			_, err := in(dpu).List(ctx, meta.ListOptions{})
-			return err
-		}, "cannot list"},
-		{"reads_a_lease_elsewhere", func(ctx context.Context) error {
-			_, err := dpu.CoordinationV1().Leases("kube-system").Get(ctx, realNode, meta.GetOptions{})
-			return err
-		}, "cannot get"},
-		{"reads_a_secret", func(ctx context.Context) error {
-			_, err := dpu.CoreV1().Secrets(harness.Namespace).Get(ctx, "any", meta.GetOptions{})
-			return err
-		}, "cannot get"},
-		{"reads_its_node", func(ctx context.Context) error {
-			_, err := dpu.CoreV1().Nodes().Get(ctx, r.a.Node, meta.GetOptions{})
-			return err
-		}, "cannot get"},
+		{"deletes_its_lease", remove(dpu, r.a), "cannot delete"},
+		{"creates_a_lease", create(dpu, r.a, named("ovn-dpu-other")), "cannot create"},
+		{"lists_leases", list(dpu), "cannot list"},
+		{"reads_a_lease_elsewhere", get(dpu, "kube-system", realNode), "cannot get"},
+		{"reads_a_secret", readSecret(dpu), "cannot get"},
+		{"reads_its_node", readNode(dpu, r.a.Node), "cannot get"},
 	})
 }
 
@@ -201,50 +235,23 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 	r := newRights(t)
 	host := r.hostA
 	r.try(t, []attempt{
-		{"reads_its_node", func(ctx context.Context) error {
-			_, err := host.CoreV1().Nodes().Get(ctx, r.a.Node, meta.GetOptions{})
-			return err
-		}, ""},
-		{"reads_a_lease_elsewhere", func(ctx context.Context) error {
-			_, err := host.CoordinationV1().Leases("kube-system").Get(ctx, r.a.Node, meta.GetOptions{})
-			return err
-		}, "cannot get"},
+		{"reads_its_node", readNode(host, r.a.Node), ""},
+		{"reads_a_lease_elsewhere", get(host, "kube-system", r.a.Node), "cannot get"},
 		{"marks_its_lease", mark(host, r.a), ""},
 		{"marks_another_nodes_lease", mark(host, r.b), "its own lease"},
-		{"repairs_its_lease", edit(host, r.a, func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), ""},
-		{"repairs_another_nodes_lease", edit(host, r.b, func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), "its own lease"},
+		{"repairs_its_lease", edit(host, r.a, lasts(50)), ""},
+		{"repairs_another_nodes_lease", edit(host, r.b, lasts(50)), "its own lease"},
 		{"renews_its_lease_in_the_DPUs_place", edit(host, r.a, renewed), "only the DPU"},
-		{"creates_its_lease_with_a_renewal", func(ctx context.Context) error {
-			lease := leaseOf(r.a)
-			renewed(lease)
-			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
-			return err
-		}, "only the DPU"},
-		{"creates_another_nodes_lease", func(ctx context.Context) error {
-			lease := leaseOf(r.b)
-			lease.Name = "ovn-dpu-other"
-			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
-			return err
-		}, "its own lease"},
-		{"creates_the_lease_of_a_further_DPU", func(ctx context.Context) error {
-			lease := leaseOf(r.a)
-			lease.Name += "--dpu1"
-			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
-			return err
-		}, ""},
-		{"creates_a_lease_without_an_owner", func(ctx context.Context) error {
-			lease := leaseOf(r.a)
-			lease.Name, lease.OwnerReferences = lease.Name+"--dpu2", nil
-			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
-			return err
-		}, "its own Node"},
-		{"creates_a_lease_with_an_annotation", func(ctx context.Context) error {
-			lease := leaseOf(r.a)
-			lease.Name, lease.Annotations = lease.Name+"--dpu2", map[string]string{"example.com/x": strings.Repeat("x", 200<<10)}
-			_, err := in(host).Create(ctx, lease, meta.CreateOptions{})
-			return err
-		}, "annotations of a lease"},
-		{"repairs_the_lease_of_a_further_DPU", edit(host, r.a.further("dpu1"), func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), ""},
+		{"creates_its_lease_with_a_renewal", create(host, r.a, renewed), "only the DPU"},
+		{"creates_another_nodes_lease", create(host, r.b, named("ovn-dpu-other")), "its own lease"},
+		{"creates_the_lease_of_a_further_DPU", create(host, r.a, furtherLease("dpu1")), ""},
+		{"creates_a_lease_without_an_owner", create(host, r.a, func(l *coordination.Lease) {
+			l.Name, l.OwnerReferences = l.Name+"--dpu2", nil
+		}), "its own Node"},
+		{"creates_a_lease_with_an_annotation", create(host, r.a, func(l *coordination.Lease) {
+			l.Name, l.Annotations = l.Name+"--dpu2", map[string]string{"example.com/x": strings.Repeat("x", 200<<10)}
+		}), "annotations of a lease"},
+		{"repairs_the_lease_of_a_further_DPU", edit(host, r.a.further("dpu1"), lasts(50)), ""},
 		{"annotates_its_lease", edit(host, r.a, annotated("dpu.k8s.ovn.org/health", "unhealthy")), "annotations of a lease"},
 		{"notes_something_of_its_own", edit(host, r.a, annotated("dpu.k8s.ovn.org/host-x", "x")), ""},
 		{"changes_what_it_noted", edit(host, r.a, annotated("dpu.k8s.ovn.org/host-x", strings.Repeat("x", 1024))), ""},
@@ -261,17 +268,12 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 			l.Spec.HolderIdentity = &holder
 		}), "holder"},
 		{"gives_its_lease_to_another_node", edit(host, r.a, func(l *coordination.Lease) { l.OwnerReferences[0].Name = r.b.Node }), "its own Node"},
-		{"deletes_its_lease", func(ctx context.Context) error {
-			return in(host).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
-		}, "cannot delete"},
+		{"deletes_its_lease", remove(host, r.a), "cannot delete"},
 		{"lists_nodes", func(ctx context.Context) error {
 			_, err := host.CoreV1().Nodes().List(ctx, meta.ListOptions{})
 			return err
 		}, "cannot list"},
-		{"reads_a_secret", func(ctx context.Context) error {
-			_, err := host.CoreV1().Secrets(harness.Namespace).Get(ctx, "any", meta.GetOptions{})
-			return err
-		}, "cannot get"},
+		{"reads_a_secret", readSecret(host), "cannot get"},
 		{"publishes_a_slice_of_another_node", slice(host, r.b.Node, "dpu.k8s.ovn.org"), "of its own node"},
 		{"publishes_a_slice_of_another_driver", slice(host, r.a.Node, "gpu.example.com"), "of the driver"},
 		{"publishes_a_slice_of_a_driver_that_ends_alike", slice(host, r.a.Node, "xdpu.k8s.ovn.org"), "of the driver"},
@@ -412,7 +414,7 @@ func TestGivenAnnotationsBeyondTheBoundsWhenADPURenewsThenTheyAreNoObstacle(t *t
 	})(t.Context()))
 	r.try(t, []attempt{
 		{"renews_its_lease", edit(r.dpuA, r.a, renewed), ""},
-		{"its_host_repairs_the_lease", edit(r.hostA, r.a, func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 50 }), ""},
+		{"its_host_repairs_the_lease", edit(r.hostA, r.a, lasts(50)), ""},
 		{"its_host_takes_an_annotation_away", edit(r.hostA, r.a, func(l *coordination.Lease) { delete(l.Annotations, "dpu.k8s.ovn.org/n1") }), "annotations of a lease"},
 		{"removes_one_of_its_own", edit(r.dpuA, r.a, func(l *coordination.Lease) { delete(l.Annotations, "dpu.k8s.ovn.org/n0") }), ""},
 		{"adds_one", edit(r.dpuA, r.a, func(l *coordination.Lease) {
@@ -435,29 +437,15 @@ func TestGivenTheIdentityOfItsNodeWhenADPUDoesMoreThanRenewItsOwnLeaseThenItIsRe
 	dpu, err := harness.ClientFor(r.a.file("ovn-dpu.kubeconfig"))
 	must(t, err)
 	poll(t, soon, "the server knows of the right", func() error {
-		_, err := in(dpu).Get(t.Context(), r.a.LeaseName(), meta.GetOptions{})
-		return err
+		return get(dpu, harness.Namespace, r.a.LeaseName())(t.Context())
 	})
 	r.try(t, []attempt{
 		{"renews_its_lease", edit(dpu, r.a, renewed), ""},
 		{"renews_another_DPUs_lease", edit(dpu, r.b, renewed), "cannot update"},
-		{"reads_another_DPUs_lease", func(ctx context.Context) error {
-			_, err := in(dpu).Get(ctx, r.b.LeaseName(), meta.GetOptions{})
-			return err
-		}, "cannot get"},
-		{"lists_leases", func(ctx context.Context) error {
-			_, err := in(dpu).List(ctx, meta.ListOptions{})
-			return err
-		}, "cannot list"},
-		{"creates_a_lease", func(ctx context.Context) error {
-			lease := leaseOf(r.a)
-			lease.Name += "--dpu1"
-			_, err := in(dpu).Create(ctx, lease, meta.CreateOptions{})
-			return err
-		}, "cannot create"},
-		{"deletes_its_lease", func(ctx context.Context) error {
-			return in(dpu).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
-		}, "cannot delete"},
+		{"reads_another_DPUs_lease", get(dpu, harness.Namespace, r.b.LeaseName()), "cannot get"},
+		{"lists_leases", list(dpu), "cannot list"},
+		{"creates_a_lease", create(dpu, r.a, furtherLease("dpu1")), "cannot create"},
+		{"deletes_its_lease", remove(dpu, r.a), "cannot delete"},
 	})
 	r.a.StartDPU("--kubeconfig", r.a.file("ovn-dpu.kubeconfig"))
 	r.a.WaitRenewals(soon, 2)
@@ -469,28 +457,24 @@ func TestGivenTheRightToMakeItsLeaseWhenADPUMakesAnythingElseThenItIsRefused(t *
 	must(t, in(shared.admin).Delete(t.Context(), r.a.LeaseName(), meta.DeleteOptions{}))
 	r.a.mayCreate()
 	create := func(change func(*coordination.Lease)) func(context.Context) error {
-		return func(ctx context.Context) error {
-			lease := leaseOf(r.a)
-			renewed(lease)
-			lease.Spec.AcquireTime = lease.Spec.RenewTime
-			change(lease)
-			_, err := in(r.dpuA).Create(ctx, lease, meta.CreateOptions{})
-			return err
-		}
+		return create(r.dpuA, r.a, func(l *coordination.Lease) {
+			renewed(l)
+			l.Spec.AcquireTime = l.Spec.RenewTime
+			change(l)
+		})
 	}
 	number, text, yes := int32(1), "x", true
 	strategy := coordination.CoordinatedLeaseStrategy("OldestEmulationVersion")
 	poll(t, soon, "the server knows of the right to read its node", func() error {
-		_, err := r.dpuA.CoreV1().Nodes().Get(t.Context(), r.a.Node, meta.GetOptions{})
-		return err
+		return readNode(r.dpuA, r.a.Node)(t.Context())
 	})
 	r.try(t, []attempt{
-		{"another_name", create(func(l *coordination.Lease) { l.Name = "ovn-dpu-other" }), "its own lease"},
-		{"another_DPUs_lease", create(func(l *coordination.Lease) { l.Name = r.b.LeaseName() }), "its own lease"},
+		{"another_name", create(named("ovn-dpu-other")), "its own lease"},
+		{"another_DPUs_lease", create(named(r.b.LeaseName())), "its own lease"},
 		{"a_name_made_up", create(func(l *coordination.Lease) { l.Name, l.GenerateName = "", r.a.LeaseName() }), "its own lease"},
 		{"another_holder", create(func(l *coordination.Lease) { l.Spec.HolderIdentity = &text }), "with holder"},
 		{"no_duration", create(func(l *coordination.Lease) { l.Spec.LeaseDurationSeconds = nil }), "1 to 600 s"},
-		{"a_long_duration", create(func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds = 601 }), "1 to 600 s"},
+		{"a_long_duration", create(lasts(601)), "1 to 600 s"},
 		{"transitions", create(func(l *coordination.Lease) { l.Spec.LeaseTransitions = &number }), "renewTime only"},
 		{"a_strategy", create(func(l *coordination.Lease) { l.Spec.Strategy = &strategy }), "renewTime only"},
 		{"no_owner", create(func(l *coordination.Lease) { l.OwnerReferences = nil }), "its Node's own"},
@@ -500,9 +484,7 @@ func TestGivenTheRightToMakeItsLeaseWhenADPUMakesAnythingElseThenItIsRefused(t *
 		{"a_finalizer", create(func(l *coordination.Lease) { l.Finalizers = []string{"a.example/b"} }), "without finalizers"},
 		{"a_label", create(func(l *coordination.Lease) { l.Labels = map[string]string{"a": "b"} }), "without finalizers"},
 		{"a_foreign_annotation", create(annotated("example.com/note", "x")), "annotations that begin with"},
-		{"deletes_a_lease", func(ctx context.Context) error {
-			return in(r.dpuA).Delete(ctx, r.a.LeaseName(), meta.DeleteOptions{})
-		}, "cannot delete"},
+		{"deletes_a_lease", remove(r.dpuA, r.a), "cannot delete"},
 		{"its_lease", create(func(*coordination.Lease) {}), ""},
 	})
 }
