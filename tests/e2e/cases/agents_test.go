@@ -34,6 +34,7 @@ type pair struct {
 	t       *testing.T
 	control *harness.ControlPlane
 	admin   *kubernetes.Clientset
+	node    *harness.Node // a real one, of some cases
 	Node    string
 	Dir     string
 	Host    *harness.Process

@@ -58,7 +58,7 @@ func (p *pair) crashLoops(name string) {
 }
 
 func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEventsOnPodsSaySo(t *testing.T) {
-	p := realPair(t)
+	p := draPair(t)
 	p.claimObjects()
 	p.startDRAHost("--log-level=debug")
 	p.StartDPUEvery(interval, nodeDuration)
@@ -84,9 +84,14 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 	// When the DPU dies and returns, then the pod that has it is told by Events.
 	p.DPU.Kill()
 	p.podEvent("crashes", "LeaseExpired: ")
+	if p.hasGates() {
+		p.podHealth(2*soon, "crashes", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
+	}
 	p.StartDPUEvery(interval, nodeDuration)
 	p.podEvent("crashes", "LeaseRenewed: ")
-	if text := kubectl(t, "describe", "pod", "crashes"); !strings.Contains(text, "DPUUnhealthy") || !strings.Contains(text, "DPUHealthy") {
+	text, err := p.control.Kubectl(t.Context(), "describe", "pod", "crashes")
+	must(t, err)
+	if !strings.Contains(text, "DPUUnhealthy") || !strings.Contains(text, "DPUHealthy") {
 		t.Errorf("kubectl describe pod shows\n%s", text)
 	}
 

@@ -15,7 +15,6 @@ import (
 
 	"dpu-heartbeat.test/e2e/harness"
 	core "k8s.io/api/core/v1"
-	rbac "k8s.io/api/rbac/v1"
 	resource "k8s.io/api/resource/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -27,23 +26,26 @@ const (
 	draTimeout = 6 * time.Second
 )
 
+// draPair is realPair on the cluster of these cases, one of which restarts its API server.
+func draPair(t *testing.T) *pair {
+	t.Helper()
+	t.Parallel()
+	w, err := draWorld()
+	must(t, err)
+	return w.pair(t)
+}
+
 // startDRAHost is startHostInNode with the DRA plugin and a short health timeout.
 func (p *pair) startDRAHost(more ...string) {
 	p.t.Helper()
-	p.starts++
-	path := ours(p.t, "dpu-host-agent")
-	flags := append([]string{"--dra=on", "--dra-health-timeout=" + draTimeout.String()}, more...)
-	var err error
-	p.Host, err = shared.node.Run(p.t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), nil,
-		append([]string{path}, p.flags("host", interval, nodeDuration, flags)...)...)
-	must(p.t, err)
+	p.startHostInNode(append([]string{"--dra=on", "--dra-health-timeout=" + draTimeout.String()}, more...)...)
 }
 
 // claimedDPU is the real node with a DPU that is Ready, on offer by DRA and healthy, where this Kubernetes has device
 // taints and health in pods on by default.
 func claimedDPU(t *testing.T, flags ...string) (*pair, *resource.ResourceSlice) {
 	t.Helper()
-	p := realPair(t)
+	p := draPair(t)
 	if !p.hasGates() {
 		t.Skip("this Kubernetes has neither taints nor health nor sharing of devices on by default")
 	}
@@ -193,8 +195,8 @@ func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text str
 				if r.Message != nil {
 					message = *r.Message
 				}
-				if string(r.ResourceID) != draDriver+"/"+realNode+"/dpu0" {
-					return harness.Final(fmt.Errorf("the resource is called %q", r.ResourceID))
+				if allocated.Name != "claim:dpu" || string(r.ResourceID) != draDriver+"/"+realNode+"/dpu0" {
+					return harness.Final(fmt.Errorf("%q is called %q", allocated.Name, r.ResourceID))
 				}
 				if r.Health == want && strings.Contains(message, text) {
 					return nil
@@ -263,23 +265,14 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 // The kubelet goes the same way to the API server as the agent, so the way stays and the agent's
 // right to read its lease goes: the agent cannot know, and the pod is told just that.
 func TestGivenAPodThatClaimsTheDPUWhenTheHostMayNotReadTheLeaseThenItsHealthIsUnknown(t *testing.T) {
-	p := realPair(t)
+	p := draPair(t)
 	if !p.hasGates() {
 		t.Skip("this Kubernetes shows no health in pods by default")
 	}
-	must(t, p.control.PKI.Client(p.file("host"), harness.Identity{User: p.user("host")}))
-	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("host")}
+	subject := p.ungrouped()
 	p.bind("dpu-host-agent", subject)
-	for _, role := range []string{"dpu-host-agent", "dpu-host-agent-dra"} {
-		_, err := p.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
-			ObjectMeta: meta.ObjectMeta{Name: p.bindingName(role)},
-			RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
-		must(t, err)
-		t.Cleanup(func() {
-			_ = p.admin.RbacV1().ClusterRoleBindings().Delete(context.Background(), p.bindingName(role), meta.DeleteOptions{})
-		})
-	}
+	p.bindCluster("dpu-host-agent", subject)
+	p.bindCluster("dpu-host-agent-dra", subject)
 	p.claimObjects()
 	p.startDRAHost()
 	p.StartDPUEvery(interval, nodeDuration)
@@ -299,11 +292,11 @@ func TestGivenAPodThatClaimsTheDPUWhenTheHostMayNotReadTheLeaseThenItsHealthIsUn
 
 // What is left where the API server drops taints: an unhealthy DPU is not offered at all.
 func TestGivenAnOlderKubernetesWhenTheDPUDiesAndReturnsThenItIsWithdrawnAndOfferedAgain(t *testing.T) {
-	p := realPair(t)
+	p := draPair(t)
 	if p.hasGates() {
 		t.Skip("this Kubernetes has device taints")
 	}
-	must(t, os.MkdirAll(shared.node.Path("/var/lib/kubelet/plugins_registry"), 0o755))
+	must(t, os.MkdirAll(p.node.Path("/var/lib/kubelet/plugins_registry"), 0o755))
 	p.claimObjects()
 	p.startDRAHost()
 	p.StartDPUEvery(interval, nodeDuration)
@@ -376,7 +369,7 @@ func TestGivenARunningAgentWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testi
 	p, slice := claimedDPU(t)
 	p.healthyPod("survives")
 
-	must(t, shared.node.RestartKubelet(t.Context()))
+	must(t, p.node.RestartKubelet(t.Context()))
 	poll(t, 2*soon, "the kubelet's wipe is made good", func() error {
 		again, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), draSlice, meta.GetOptions{})
 		if err == nil && again.UID == slice.UID {

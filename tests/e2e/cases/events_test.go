@@ -112,11 +112,7 @@ func TestGivenARealNodeWhenTheKubeletWritesItsStatusThenTheConditionStays(t *tes
 	p := realPair(t)
 	p.certificate("host", 0)
 	t.Cleanup(func() { p.removeCondition() })
-	p.starts++
-	var err error
-	p.Host, err = shared.node.Run(t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), nil,
-		append([]string{ours(t, "dpu-host-agent")}, p.flags("host", interval, nodeDuration, []string{"--node-condition"})...)...)
-	must(t, err)
+	p.startHostInNode("--node-condition")
 	p.StartDPUEvery(interval, nodeDuration)
 	p.expectInNode(soon, "Ready", "LeaseRenewed")
 	p.nodeReady(soon, core.ConditionTrue, "")

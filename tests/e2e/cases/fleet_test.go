@@ -41,14 +41,15 @@ type simulatedNode struct {
 }
 
 type simulatedFleet struct {
+	*world
 	t     *testing.T
 	dir   string
 	nodes []*simulatedNode
 	env   []string
 }
 
-func newFleet(t *testing.T) *simulatedFleet {
-	f := &simulatedFleet{t: t, dir: logDir("fleet")}
+func newFleet(t *testing.T, w *world) *simulatedFleet {
+	f := &simulatedFleet{world: w, t: t, dir: logDir("fleet")}
 	must(t, os.RemoveAll(f.dir))
 	must(t, os.MkdirAll(filepath.Join(f.dir, "bin"), 0o755))
 	must(t, os.MkdirAll(filepath.Join(f.dir, "build"), 0o755))
@@ -70,15 +71,14 @@ func newFleet(t *testing.T) *simulatedFleet {
 				host.Kill()
 			}
 			n.dpu.Kill()
-			_ = shared.admin.CoreV1().Nodes().Delete(context.Background(), n.name, meta.DeleteOptions{})
 		})
 		f.register(n)
 	}
-	host, port, _ := strings.Cut(strings.TrimPrefix(shared.control.Server, "https://"), ":")
-	f.env = append(os.Environ(), "KUBECONFIG="+shared.control.AdminKubeconfig(), "NODES="+strings.Join(names, " "),
+	host, port, _ := strings.Cut(strings.TrimPrefix(f.control.Server, "https://"), ":")
+	f.env = append(os.Environ(), "KUBECONFIG="+f.control.AdminKubeconfig(), "NODES="+strings.Join(names, " "),
 		"NAMESPACE="+fleetNamespace, "REGISTRY=registry.example", "API_SERVER_HOST="+host, "API_SERVER_PORT="+port,
 		"HELM_CACHE_HOME="+f.dir, "HELM_CONFIG_HOME="+f.dir, "HELM_DATA_HOME="+f.dir,
-		"PATH="+filepath.Join(f.dir, "bin")+":"+shared.parts+":"+os.Getenv("PATH"))
+		"PATH="+filepath.Join(f.dir, "bin")+":"+f.parts+":"+os.Getenv("PATH"))
 	return f
 }
 
@@ -86,17 +86,14 @@ func newFleet(t *testing.T) *simulatedFleet {
 func (f *simulatedFleet) register(n *simulatedNode) {
 	room := core.ResourceList{core.ResourceCPU: resource.MustParse("4"), core.ResourceMemory: resource.MustParse("8Gi"),
 		core.ResourcePods: resource.MustParse("10")}
-	_, err := shared.admin.CoreV1().Nodes().Create(f.t.Context(), &core.Node{ObjectMeta: meta.ObjectMeta{Name: n.name},
+	_, err := f.admin.CoreV1().Nodes().Create(f.t.Context(), &core.Node{ObjectMeta: meta.ObjectMeta{Name: n.name},
 		Status: core.NodeStatus{Capacity: room, Allocatable: room,
 			Conditions: []core.NodeCondition{{Type: core.NodeReady, Status: core.ConditionTrue, Reason: "Simulated"}},
 			NodeInfo:   core.NodeSystemInfo{KubeletVersion: "v1.36.0", ContainerRuntimeVersion: "containerd://2.1.4"}}}, meta.CreateOptions{})
 	must(f.t, err)
-	_, err = shared.admin.CoordinationV1().Leases("kube-node-lease").Create(f.t.Context(),
+	_, err = f.admin.CoordinationV1().Leases("kube-node-lease").Create(f.t.Context(),
 		&coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: n.name}}, meta.CreateOptions{})
 	must(f.t, err)
-	f.t.Cleanup(func() {
-		_ = shared.admin.CoordinationV1().Leases("kube-node-lease").Delete(context.Background(), n.name, meta.DeleteOptions{})
-	})
 }
 
 // live plays the kubelets until ctx ends.
@@ -113,7 +110,7 @@ func (f *simulatedFleet) live(ctx context.Context) {
 }
 
 func (f *simulatedFleet) renew(ctx context.Context, n *simulatedNode) {
-	leases := shared.admin.CoordinationV1().Leases("kube-node-lease")
+	leases := f.admin.CoordinationV1().Leases("kube-node-lease")
 	if lease, err := leases.Get(ctx, n.name, meta.GetOptions{}); err == nil {
 		lease.Spec.RenewTime = &meta.MicroTime{Time: time.Now()}
 		lease.Spec.HolderIdentity = &n.name
@@ -125,7 +122,7 @@ func (f *simulatedFleet) renew(ctx context.Context, n *simulatedNode) {
 // what is to end. The agent runs with the arguments and the environment of its
 // pod, by a token like the one that the pod would have.
 func (f *simulatedFleet) sync(ctx context.Context, n *simulatedNode) {
-	pods := shared.admin.CoreV1().Pods(fleetNamespace)
+	pods := f.admin.CoreV1().Pods(fleetNamespace)
 	list, err := pods.List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=" + n.name})
 	if err != nil {
 		return
@@ -223,18 +220,18 @@ func (f *simulatedFleet) do(commands string) string {
 
 // everything is the names of all objects in the cluster, but for what others
 // write all the time.
-func everything(t *testing.T) map[string]bool {
-	kinds, err := shared.control.Kubectl(t.Context(), "api-resources", "--verbs=list", "-o", "name")
-	must(t, err)
+func (f *simulatedFleet) everything() map[string]bool {
+	kinds, err := f.control.Kubectl(f.t.Context(), "api-resources", "--verbs=list", "-o", "name")
+	must(f.t, err)
 	var wanted []string
 	for _, kind := range strings.Fields(kinds) {
 		if !strings.HasPrefix(kind, "events") && kind != "componentstatuses" {
 			wanted = append(wanted, kind)
 		}
 	}
-	out, err := shared.control.Kubectl(t.Context(), "get", strings.Join(wanted, ","), "-A", "--ignore-not-found", "--no-headers",
+	out, err := f.control.Kubectl(f.t.Context(), "get", strings.Join(wanted, ","), "-A", "--ignore-not-found", "--no-headers",
 		"-o", `custom-columns=K:.kind,NS:.metadata.namespace,N:.metadata.name`)
-	must(t, err)
+	must(f.t, err)
 	found := map[string]bool{}
 	for _, line := range strings.Split(out, "\n") {
 		found[strings.Join(strings.Fields(line), " ")] = true
@@ -262,21 +259,20 @@ func waitFor(t *testing.T, limit time.Duration, what string, check func() error)
 // As a new admin, by the documentation's own commands: ten nodes in a namespace
 // of their own, three of which are broken in different ways.
 func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThreeAreNamedAndMended(t *testing.T) {
+	t.Parallel()
 	_, err := helm(t, "version")
 	must(t, err)
-	_, err = shared.admin.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: fleetNamespace,
+	w, err := newWorld(shared.parts, "-fleet", false)
+	must(t, err)
+	_, err = w.admin.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: fleetNamespace,
 		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}, meta.CreateOptions{})
 	must(t, err)
-	t.Cleanup(func() {
-		_, _ = helm(t, "uninstall", "dpu", "-n", fleetNamespace, "--ignore-not-found")
-		_ = shared.admin.CoreV1().Namespaces().Delete(context.Background(), fleetNamespace, meta.DeleteOptions{})
-	})
 	commands := page(t)
 	if len(commands) != 4 {
 		t.Fatalf("docs/install.md has %d blocks of this test", len(commands))
 	}
 	install, look, gate, uninstall := commands[0], commands[1], commands[2], commands[3]
-	f := newFleet(t)
+	f := newFleet(t, w)
 	dead, sick, bare := f.nodes[3], f.nodes[5], f.nodes[8]
 	bare.noImage = true
 	ctx, cancel := context.WithCancel(t.Context())
@@ -285,12 +281,12 @@ func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThree
 	defer func() { cancel(); <-done }()
 	// The namespace's own objects are there a moment after it.
 	waitFor(t, soon, "the namespace is complete", func() error {
-		if all := everything(t); !all["ConfigMap "+fleetNamespace+" kube-root-ca.crt"] || !all["ServiceAccount "+fleetNamespace+" default"] {
+		if all := f.everything(); !all["ConfigMap "+fleetNamespace+" kube-root-ca.crt"] || !all["ServiceAccount "+fleetNamespace+" default"] {
 			return fmt.Errorf("it is not")
 		}
 		return nil
 	})
-	before := everything(t)
+	before := f.everything()
 
 	f.do(install)
 	for _, n := range f.nodes {
@@ -343,8 +339,8 @@ func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThree
 	f.do(uninstall)
 	waitFor(t, 2*soon, "nothing is left", func() error {
 		var left []string
-		for object := range everything(t) {
-			if !before[object] && !strings.HasSuffix(object, " "+realNode) { // its kubelet's
+		for object := range f.everything() {
+			if !before[object] {
 				left = append(left, object)
 			}
 		}

@@ -3,7 +3,6 @@
 package cases
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,17 +12,16 @@ import (
 
 	"dpu-heartbeat.test/e2e/harness"
 	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const ovnConf = "10-ovn-kubernetes.conf"
 
 // bareNode turns the node into one of ovn-kubernetes without a gate, until the
 // end of the case.
-func bareNode(t *testing.T) {
+func (p *pair) bareNode() {
+	t := p.t
 	t.Helper()
-	binDir, confDir := shared.node.Path(harness.CNIBinDir), shared.node.Path(harness.CNIConfDir)
+	binDir, confDir := p.node.Path(harness.CNIBinDir), p.node.Path(harness.CNIConfDir)
 	aside := filepath.Join(t.TempDir(), "10-e2e.conflist")
 	standing, err := os.ReadFile(filepath.Join(confDir, "10-e2e.conflist"))
 	must(t, err)
@@ -42,18 +40,20 @@ func bareNode(t *testing.T) {
 }
 
 // inNode runs the host agent's program in the node, to its end.
-func inNode(t *testing.T, args ...string) string {
+func (p *pair) inNode(args ...string) string {
+	t := p.t
 	t.Helper()
-	out, err := shared.node.Output(t.Context(), "", nil, append([]string{ours(t, "dpu-host-agent")}, args...)...)
+	out, err := p.node.Output(t.Context(), "", nil, append([]string{ours(t, "dpu-host-agent")}, args...)...)
 	if err != nil {
 		t.Fatalf("%s: %v: %s", args, err, out)
 	}
 	return out
 }
 
-func names(t *testing.T, dir string) []string {
+func (p *pair) names(dir string) []string {
+	t := p.t
 	t.Helper()
-	entries, err := os.ReadDir(shared.node.Path(dir))
+	entries, err := os.ReadDir(p.node.Path(dir))
 	must(t, err)
 	var found []string
 	for _, e := range entries {
@@ -62,31 +62,20 @@ func names(t *testing.T, dir string) []string {
 	return found
 }
 
-func (p *pair) podGoes(name string) {
-	p.t.Helper()
-	must(p.t, p.admin.CoreV1().Pods("default").Delete(p.t.Context(), name, meta.DeleteOptions{}))
-	poll(p.t, 2*soon, "pod "+name+" is gone", func() error {
-		if _, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{}); !errors.IsNotFound(err) {
-			return fmt.Errorf("it is still there (%v)", err)
-		}
-		return nil
-	})
-}
-
 // One story, in order: what an administrator does, and containerd's part in it.
 func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButTheProgram(t *testing.T) {
 	gate := ours(t, "dpu-gate")
 	p := realPair(t)
-	bareNode(t)
+	p.bareNode()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	before := attachments(t)
+	before := p.attachments()
 	p.pod("older", realNode)
 	p.podRuns("older")
 
 	// When the gate is installed, then it counts at once, and says that nobody vouches for the DPU.
-	inNode(t, "install-cni", "--gate-binary", gate)
+	p.inNode("install-cni", "--gate-binary", gate)
 	p.nodeReady(2*kubeletSync+soon, core.ConditionFalse, "dpu-host-agent")
-	if _, err := sandbox(t); err == nil || !strings.Contains(err.Error(), notReady) {
+	if _, err := p.straight(); err == nil || !strings.Contains(err.Error(), notReady) {
 		t.Errorf("a sandbox past the gate: %v", err)
 	}
 
@@ -96,14 +85,14 @@ func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButT
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	p.pod("newer", realNode)
 	p.podRuns("newer")
-	p.podGoes("older")
-	if n := attachments(t); n != before+1 {
+	p.deletePod("older")
+	if n := p.attachments(); n != before+1 {
 		t.Errorf("the delegate has %d attachments, want %d", n, before+1)
 	}
 
 	// When ovn-kubernetes takes its file away, as it does when it stops, then the node is not ready
 	// until it is back.
-	source := filepath.Join(shared.node.Path(harness.CNIConfDir), ovnConf)
+	source := filepath.Join(p.node.Path(harness.CNIConfDir), ovnConf)
 	text, err := os.ReadFile(source)
 	must(t, err)
 	must(t, os.Remove(source))
@@ -112,7 +101,7 @@ func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButT
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 
 	// When somebody deletes ours, then it is back before the kubelet asks twice.
-	ourFile := filepath.Join(shared.node.Path(harness.CNIConfDir), "05-dpu-gate.conflist")
+	ourFile := filepath.Join(p.node.Path(harness.CNIConfDir), "05-dpu-gate.conflist")
 	must(t, os.Remove(ourFile))
 	poll(t, 3*time.Second, "the conflist is back", func() error {
 		_, err := os.Stat(ourFile)
@@ -123,23 +112,23 @@ func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButT
 	p.DPU.Kill()
 	p.nodeReady(nodeDuration+kubeletSync+soon, core.ConditionFalse, notReady)
 	p.Host.Kill()
-	inNode(t, "uninstall-cni")
+	p.inNode("uninstall-cni")
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	p.podGoes("newer")
-	if _, err := sandbox(t); err != nil {
+	p.deletePod("newer")
+	if _, err := p.straight(); err != nil {
 		t.Errorf("a sandbox without the gate: %v", err)
 	}
-	if n := attachments(t); n != before {
+	if n := p.attachments(); n != before {
 		t.Errorf("the delegate has %d attachments, want %d", n, before)
 	}
-	if left := names(t, harness.CNIConfDir); !slices.Equal(left, []string{ovnConf}) {
+	if left := p.names(harness.CNIConfDir); !slices.Equal(left, []string{ovnConf}) {
 		t.Errorf("left in %s: %q", harness.CNIConfDir, left)
 	}
-	if left := names(t, harness.CNIBinDir); !slices.Contains(left, "dpu-gate") {
+	if left := p.names(harness.CNIBinDir); !slices.Contains(left, "dpu-gate") {
 		t.Errorf("the program is gone: %q", left)
 	}
-	inNode(t, "uninstall-cni", "--remove-binary")
-	for _, left := range names(t, harness.CNIBinDir) {
+	p.inNode("uninstall-cni", "--remove-binary")
+	for _, left := range p.names(harness.CNIBinDir) {
 		if strings.Contains(left, "dpu-gate") {
 			t.Errorf("%s was left", left)
 		}

@@ -5,8 +5,9 @@
 // parts of it start a control plane of their own.
 //
 // The names say given, when and then. Most cases use a Node object without a
-// kubelet: what the agents do with leases needs no more. Only the cases in
-// node_test.go use the one real node.
+// kubelet: what the agents do with leases needs no more. Cases with a real node
+// have it in turn; those about DRA have a cluster of their own, so that two
+// such cases run at a time.
 package cases
 
 import (
@@ -14,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,15 +26,21 @@ import (
 // realNode is the name of the node with a kubelet.
 const realNode = "worker-1"
 
-// world is the shared cluster.
+// world is a cluster, as a rule with one real node.
 type world struct {
 	parts   string
 	control *harness.ControlPlane
-	node    *harness.Node
+	node    *harness.Node // nil: none
 	admin   *kubernetes.Clientset
+
+	nodeInUse sync.Mutex
+	pairs     int // that had the node
 }
 
 var shared *world
+
+// draWorld is started when the first case needs it.
+var draWorld = sync.OnceValues(func() (*world, error) { return newWorld(shared.parts, "-dra", true) })
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -42,46 +50,67 @@ func run(m *testing.M) int {
 		fmt.Println("real-cluster tests: skipped: run them by tests/e2e/run.sh, which builds a cluster first")
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	w, err := newWorld(ctx, parts)
-	if err != nil {
+	start := time.Now()
+	var err error
+	if shared, err = newWorld(parts, "", true); err != nil {
 		fmt.Println("FAIL: the cluster did not come up:", err)
 		return 1
 	}
-	shared = w
+	fmt.Printf("the cluster is up after %.1f s\n", time.Since(start).Seconds())
+	defer stopWorlds()
 	status := m.Run()
 	if status != 0 {
-		fmt.Println(w.control.Diagnostics(4), w.node.Diagnostics(4))
+		fmt.Println(shared.control.Diagnostics(4), shared.node.Diagnostics(4))
 	}
-	w.node.Stop()
-	w.control.Stop()
 	return status
 }
 
-func newWorld(ctx context.Context, parts string) (*world, error) {
-	start := time.Now()
+// worlds are to be stopped in the end.
+var worlds struct {
+	sync.Mutex
+	all []*world
+}
+
+func stopWorlds() {
+	for _, w := range worlds.all {
+		w.stop()
+	}
+}
+
+func (w *world) stop() {
+	if w.node != nil {
+		w.node.Stop()
+	}
+	w.control.Stop()
+}
+
+// newWorld starts a cluster, whose folders have names that end so.
+func newWorld(parts, name string, hasNode bool) (*world, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
 	w := &world{parts: parts}
 	var err error
 	w.control, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Dir: logDir("control-plane"), Bin: parts})
+		Dir: logDir("control-plane" + name), Bin: parts})
 	if err != nil {
 		return nil, err
 	}
 	if err = w.control.PrepareNamespace(ctx, rbacDir()); err == nil {
 		w.admin, err = w.control.Admin()
 	}
-	if err == nil {
+	if err == nil && hasNode {
 		w.node, err = harness.StartNode(ctx, harness.NodeOptions{
-			Name: realNode, Dir: logDir("node"), Bin: parts, Self: filepath.Join(parts, "cluster"),
+			Name: realNode, Dir: logDir("node" + name), Bin: parts, Self: filepath.Join(parts, "cluster"),
 			ControlPlane: w.control,
 			CNI:          harness.CNI{Parts: parts, Gate: harness.FindOurs("dpu-gate")}.Install})
 	}
 	if err != nil {
-		w.control.Stop()
+		w.stop()
 		return nil, err
 	}
-	fmt.Printf("the cluster is up after %.1f s\n", time.Since(start).Seconds())
+	worlds.Lock()
+	defer worlds.Unlock()
+	worlds.all = append(worlds.all, w)
 	return w, nil
 }
 

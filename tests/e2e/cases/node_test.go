@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,39 +34,36 @@ const (
 func realPair(t *testing.T) *pair {
 	t.Helper()
 	t.Parallel()
-	return realPairAlone(t)
+	return shared.pair(t)
 }
 
-var realNodeInUse sync.Mutex
-
-// realPairAlone is realPair for a case beside which no other runs.
-func realPairAlone(t *testing.T) *pair {
+func (w *world) pair(t *testing.T) *pair {
 	t.Helper()
 	ours(t, "dpu-gate")
 	ours(t, "dpu-agent")
-	realNodeInUse.Lock()
-	t.Cleanup(realNodeInUse.Unlock)
+	w.nodeInUse.Lock()
+	t.Cleanup(w.nodeInUse.Unlock)
+	p := &pair{t: t, control: w.control, admin: w.admin, node: w.node, Node: realNode, Dir: logDir("pairs/" + t.Name())}
 	poll(t, 2*soon, "the Pods of the case before are gone", func() error {
-		if n := attachments(t); n != 0 {
+		if n := p.attachments(); n != 0 {
 			return fmt.Errorf("%d are attached", n)
 		}
 		return nil
 	})
-	p := &pair{t: t, control: shared.control, admin: shared.admin, Node: realNode, Dir: logDir("pairs/" + t.Name())}
 	must(t, os.MkdirAll(p.Dir, 0o755))
-	realPairs++
-	p.starts = 10 * realPairs // names the logs on the node, which all cases share
-	must(t, os.RemoveAll(shared.node.Path(recordInNode)))
+	w.pairs++
+	p.starts = 10 * w.pairs // names the logs on the node, which all cases share
+	must(t, os.RemoveAll(p.node.Path(recordInNode)))
 	leases := p.admin.CoordinationV1().Leases(harness.Namespace)
 	if err := leases.Delete(t.Context(), p.LeaseName(), meta.DeleteOptions{}); !errors.IsNotFound(err) {
 		must(t, err)
 	}
-	p.HostRelay, p.DPURelay = shared.node.Relay, p.relay()
+	p.HostRelay, p.DPURelay = p.node.Relay, p.relay()
 	p.certificate("host", 0)
 	p.certificate("dpu", 0)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(p.report(), p.podReport(), shared.node.Diagnostics(25))
+			t.Log(p.report(), p.podReport(), p.node.Diagnostics(25))
 		}
 		p.Host.Kill()
 		p.DPU.Kill()
@@ -77,8 +73,6 @@ func realPairAlone(t *testing.T) *pair {
 
 const recordInNode = "/run/dpu-heartbeat/readiness.json"
 
-var realPairs int
-
 // startHostInNode starts the agent with its default record, which is where the
 // gate looks for it.
 func (p *pair) startHostInNode(more ...string) {
@@ -86,14 +80,14 @@ func (p *pair) startHostInNode(more ...string) {
 	p.starts++
 	path := ours(p.t, "dpu-host-agent")
 	var err error
-	p.Host, err = shared.node.Run(p.t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), nil,
+	p.Host, err = p.node.Run(p.t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), nil,
 		append([]string{path}, p.flags("host", interval, nodeDuration, more)...)...)
 	must(p.t, err)
 }
 
 func (p *pair) expectInNode(limit time.Duration, state, reason string) record {
 	p.t.Helper()
-	return expectRecord(p.t, shared.node.Path(recordInNode), limit, state, reason)
+	return expectRecord(p.t, p.node.Path(recordInNode), limit, state, reason)
 }
 
 // nodeReady waits for the Node's Ready condition to have that status, and text
@@ -224,11 +218,12 @@ func (p *pair) podReport() string {
 	return b.String()
 }
 
-// sandbox asks containerd for a pod's network, straight, as nobody would who
+// straight asks containerd for a pod's network, straight, as nobody would who
 // had looked at the Node's condition.
-func sandbox(t *testing.T) (time.Duration, error) {
+func (p *pair) straight() (time.Duration, error) {
+	t := p.t
 	t.Helper()
-	connection, err := shared.node.CRI()
+	connection, err := p.node.CRI()
 	must(t, err)
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -251,13 +246,13 @@ func sandbox(t *testing.T) (time.Duration, error) {
 }
 
 // attachments counts the addresses that the delegate has given out.
-func attachments(t *testing.T) int {
-	t.Helper()
-	entries, err := os.ReadDir(shared.node.Path(harness.DelegateState))
+func (p *pair) attachments() int {
+	p.t.Helper()
+	entries, err := os.ReadDir(p.node.Path(harness.DelegateState))
 	if os.IsNotExist(err) {
 		return 0
 	}
-	must(t, err)
+	must(p.t, err)
 	count := 0
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), "10.88.") {
@@ -288,7 +283,7 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	p.podRuns("waits")
 	p.pod("lives", realNode)
 	p.podRuns("lives")
-	if n := attachments(t); n != 2 {
+	if n := p.attachments(); n != 2 {
 		t.Errorf("the delegate has %d attachments, want 2", n)
 	}
 
@@ -306,7 +301,7 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	p.podNotScheduled("unplaced")
 	p.pod("pinned", realNode)
 	p.podEvent("pinned", notReady)
-	took, err := sandbox(t)
+	took, err := p.straight()
 	if err == nil || !strings.Contains(err.Error(), notReady) {
 		t.Errorf("a sandbox asked for straight: %v", err)
 	}
@@ -314,14 +309,8 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	if took > 5*time.Second {
 		t.Errorf("it was refused only after %s", took)
 	}
-	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "lives", meta.DeleteOptions{}))
-	poll(t, 2*soon, "a running pod goes while the DPU is dead", func() error {
-		if _, err := p.admin.CoreV1().Pods("default").Get(t.Context(), "lives", meta.GetOptions{}); !errors.IsNotFound(err) {
-			return fmt.Errorf("it is still there (%v)", err)
-		}
-		return nil
-	})
-	if n := attachments(t); n != 1 {
+	p.deletePod("lives") // while the DPU is dead
+	if n := p.attachments(); n != 1 {
 		t.Errorf("the delegate has %d attachments, want 1", n)
 	}
 
@@ -330,7 +319,7 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	p.podRuns("pinned")
 	p.podRuns("unplaced")
-	if took, err = sandbox(t); err != nil {
+	if took, err = p.straight(); err != nil {
 		t.Errorf("a sandbox asked for straight: %v", err)
 	}
 	t.Logf("a sandbox was made in %s", took)
@@ -339,7 +328,7 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 // The runtime's view alone: what the gate says is what the Node shows.
 func TestGivenARealNodeWhenTheHostAgentNeverRanThenTheNodeNamesIt(t *testing.T) {
 	p := realPair(t)
-	if err := os.Remove(shared.node.Path(recordInNode)); err != nil && !os.IsNotExist(err) {
+	if err := os.Remove(p.node.Path(recordInNode)); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
 	p.nodeReady(2*kubeletSync+soon, core.ConditionFalse, "dpu-host-agent")

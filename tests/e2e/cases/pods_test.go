@@ -49,7 +49,7 @@ func (p *pair) sandboxes(pod string) []*cri.PodSandbox {
 
 func (p *pair) runtime(ask func(context.Context, cri.RuntimeServiceClient) error) {
 	p.t.Helper()
-	connection, err := shared.node.CRI()
+	connection, err := p.node.CRI()
 	must(p.t, err)
 	defer connection.Close()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
@@ -79,7 +79,7 @@ func (p *pair) inNetwork(pod string, argv ...string) (string, error) {
 		}
 		return json.Unmarshal([]byte(status.Info["info"]), &info)
 	})
-	return shared.node.Output(p.t.Context(), "", nil,
+	return p.node.Output(p.t.Context(), "", nil,
 		append([]string{"nsenter", "-t", fmt.Sprint(info.Pid), "-n"}, argv...)...)
 }
 
@@ -118,12 +118,12 @@ const uplink = "dpu0"
 func (p *pair) addUplink() {
 	p.t.Helper()
 	p.link("add", uplink, "type", "veth", "peer", "name", uplink+"-card")
-	p.t.Cleanup(func() { _, _ = shared.node.Output(context.Background(), "", nil, "ip", "link", "del", uplink) })
+	p.t.Cleanup(func() { _, _ = p.node.Output(context.Background(), "", nil, "ip", "link", "del", uplink) })
 }
 
 func (p *pair) link(argv ...string) {
 	p.t.Helper()
-	if out, err := shared.node.Output(p.t.Context(), "", nil, append([]string{"ip", "link"}, argv...)...); err != nil {
+	if out, err := p.node.Output(p.t.Context(), "", nil, append([]string{"ip", "link"}, argv...)...); err != nil {
 		p.t.Fatalf("ip link %q: %v: %s", argv, err, out)
 	}
 }
@@ -138,7 +138,7 @@ func (p *pair) page() (string, error) {
 	if port == nil {
 		return "", fmt.Errorf("no page yet")
 	}
-	return shared.node.Output(p.t.Context(), "", nil, "curl", "-sS", "http://127.0.0.1:"+string(port[1])+"/metrics")
+	return p.node.Output(p.t.Context(), "", nil, "curl", "-sS", "http://127.0.0.1:"+string(port[1])+"/metrics")
 }
 
 // metric waits for one of the host agent's metrics to have that value.
@@ -182,7 +182,7 @@ func (p *pair) dpuctl(argv []string, words ...string) {
 	p.t.Helper()
 	poll(p.t, soon, fmt.Sprintf("dpuctl %q says %q", argv, words), func() error {
 		// Its status is part of what it says, and no error.
-		out, _ := shared.node.Output(p.t.Context(), "", nil, append([]string{ours(p.t, "dpuctl")}, argv...)...)
+		out, _ := p.node.Output(p.t.Context(), "", nil, append([]string{ours(p.t, "dpuctl")}, argv...)...)
 		for _, word := range words {
 			if !strings.Contains(out, word) {
 				return fmt.Errorf("it says %q", out)
@@ -199,7 +199,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 
 	// Given pods with and without a future, on a node that is Ready.
 	p.addUplink()
-	p.startHostInNode("--cri-socket="+shared.node.RuntimeSocket(), "--on-lost-network=restart", "--events=on",
+	p.startHostInNode("--cri-socket="+p.node.RuntimeSocket(), "--on-lost-network=restart", "--events=on",
 		"--probe=interval=1s,missing=0;netdev:"+uplink)
 	boot := p.startDPUOfBoot()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")

@@ -91,7 +91,7 @@ func (r *rights) try(t *testing.T, attempts []attempt) {
 // edit updates the lease of p with the rights of c, after change.
 func edit(c *kubernetes.Clientset, p *pair, change func(*coordination.Lease)) func(context.Context) error {
 	return func(ctx context.Context) error {
-		lease, err := in(shared.admin).Get(ctx, p.LeaseName(), meta.GetOptions{})
+		lease, err := in(p.admin).Get(ctx, p.LeaseName(), meta.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -129,7 +129,7 @@ func (n *Node) APIServer() string { return "https://" + nodeAPIAddress }
 
 func (n *Node) startInit() error {
 	var err error
-	if n.cgroups, err = newCgroupSet(fmt.Sprintf("dpu-e2e-%d-%s", os.Getpid(), n.Name)); err != nil {
+	if n.cgroups, err = newCgroupSet(fmt.Sprintf("dpu-e2e-%d-%s-%s", os.Getpid(), filepath.Base(n.Dir), n.Name)); err != nil {
 		return fmt.Errorf("cgroups: %w", err)
 	}
 	goRead, goWrite, err := os.Pipe()
