@@ -22,23 +22,24 @@ static void on_sandbox(void *user, const struct cri_sandbox *s)
 /* By hand: field number and wire type, length, text. */
 TEST(requests_have_the_kubelets_field_numbers)
 {
+    static const struct {
+        enum cri_call call;
+        const char *id;
+        uint8_t bytes[6];
+        size_t len;
+    } rows[] = {
+        {CRI_INSPECT, "id", {0x0a, 2, 'i', 'd', 0x10, 1}, 6},
+        {CRI_STOP, "id", {0x0a, 2, 'i', 'd'}, 4},
+        {CRI_LIST, NULL, {0x0a, 2, 0x12, 0}, 4}, /* filter{2: state{}}: 0 is ready */
+        {CRI_VERSION, NULL, {0}, 0},
+        {CRI_STATUS, NULL, {0}, 0},
+    };
     struct cri_request r;
-    static const uint8_t inspect[] = {0x0a, 2, 'i', 'd', 0x10, 1};
-    static const uint8_t stop[] = {0x0a, 2, 'i', 'd'};
-    static const uint8_t list[] = {0x0a, 2, 0x12, 0}; /* filter{2: state{}}: 0 is ready */
-    cri_ask(CRI_INSPECT, "id", &r);
-    assert_int_equal(r.len, sizeof(inspect));
-    assert_memory_equal(r.bytes, inspect, sizeof(inspect));
-    cri_ask(CRI_STOP, "id", &r);
-    assert_int_equal(r.len, sizeof(stop));
-    assert_memory_equal(r.bytes, stop, sizeof(stop));
-    cri_ask(CRI_LIST, NULL, &r);
-    assert_int_equal(r.len, sizeof(list));
-    assert_memory_equal(r.bytes, list, sizeof(list));
-    cri_ask(CRI_VERSION, NULL, &r);
-    assert_int_equal(r.len, 0);
-    cri_ask(CRI_STATUS, NULL, &r);
-    assert_int_equal(r.len, 0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        cri_ask(rows[i].call, rows[i].id, &r);
+        assert_int_equal(r.len, rows[i].len);
+        assert_memory_equal(r.bytes, rows[i].bytes, rows[i].len);
+    }
     char id[CRI_ID_BYTES] = "";
     memset(id, 'f', sizeof(id) - 1);
     cri_ask(CRI_INSPECT, id, &r); /* the longest */

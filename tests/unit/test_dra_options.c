@@ -33,20 +33,6 @@ static int parse(struct program_config *config, const char *const *flags, struct
     return rc == 0 ? dra_options_check(&config->dra, e) : rc;
 }
 
-TEST(defaults_are_those_of_the_documentation)
-{
-    struct program_config c;
-    const struct dra_options *o = &c.dra;
-    assert_int_equal(parse(&c, NULL, NULL), 0);
-    assert_string_equal(o->driver, "dpu.k8s.ovn.org");
-    assert_string_equal(o->device, "dpu0");
-    assert_string_equal(o->dirs.kubelet_root, "/var/lib/kubelet");
-    assert_int_equal(o->health_timeout_ns, 30 * NS_PER_SEC);
-    assert_int_equal(o->taint_effect, SLICE_EFFECT_NO_SCHEDULE);
-    assert_int_equal(o->attributes.count, 0);
-    option_fini(&program, &c);
-}
-
 TEST(every_option_arrives)
 {
     static const char *const flags[] = {"--dra-driver-name=d.example.com",

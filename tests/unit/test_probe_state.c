@@ -26,14 +26,40 @@ static void start(struct probe_state *v, size_t probes, uint32_t failures, uint3
     }
 }
 
-/* One probe; a letter per result ('.' passed, 'x' failed), and the verdict expected after it. */
+/* A letter per result and second: '.' passed, 'x' wrong, 'r' refused, 's' silent (asked for 2 s
+ * before it came), 'm' missing, 'd' denied, 'u' not to be asked, '?' nothing known. */
+static const enum probe_outcome outcomes['z'] = {
+    ['.'] = PROBE_PASSED,  ['x'] = PROBE_WRONG,  ['r'] = PROBE_REFUSED, ['s'] = PROBE_SILENT,
+    ['m'] = PROBE_MISSING, ['d'] = PROBE_DENIED, ['u'] = PROBE_UNABLE};
+
+/* What is expected after each: H healthy, U unhealthy, '?' not known, '+' told though it is the
+ * same. */
+static void follow(struct probe_state *v, const char *results, const char *expected)
+{
+    for (size_t n = 0; results[n]; n++) {
+        const struct probe_result result = {.started = AT((int64_t)n - (results[n] == 's' ? 2 : 0)),
+                                            .now = AT((int64_t)n),
+                                            .outcome = outcomes[(unsigned char)results[n]],
+                                            .reason = "down"};
+        enum probe_health before = v->state;
+        bool is_told = probe_state_step(v, &result) && v->state == before && v->is_of_host;
+        char got = v->state == PROBE_UNHEALTHY ? 'U'
+                   : is_told                   ? '+'
+                   : v->state == PROBE_HEALTHY ? 'H'
+                                               : '?';
+        if (got != expected[n]) {
+            fail_msg("'%s', result %zu: %c, expected %c", results, n, got, expected[n]);
+        }
+    }
+}
+
 TEST(hysteresis_follows_the_table)
 {
     static const struct {
         uint32_t failures;
         uint32_t successes;
         const char *results;
-        const char *expected; /* H healthy, U unhealthy */
+        const char *expected;
     } rows[] = {
         {3, 1, "....", "HHHH"},
         {3, 1, ".xx.xx.xxx", "HHHHHHHHHU"},
@@ -51,19 +77,11 @@ TEST(hysteresis_follows_the_table)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct probe_state v;
         start(&v, 1, rows[i].failures, rows[i].successes);
-        for (size_t n = 0; rows[i].results[n]; n++) {
-            (void)step(&v, (int64_t)n, 0, rows[i].results[n] == 'x' ? "down" : NULL);
-            char got = v.state == PROBE_HEALTHY ? 'H' : v.state == PROBE_UNHEALTHY ? 'U' : '?';
-            if (got != rows[i].expected[n]) {
-                fail_msg("row %zu, result %zu: %c, expected %c", i, n, got, rows[i].expected[n]);
-            }
-        }
+        follow(&v, rows[i].results, rows[i].expected);
     }
 }
 
-/* A letter per result and second: '.' passed, 'r' refused, 's' silent (asked for 2 s before it
- * came), 'm' missing, '?' nothing known. Patience: refused 2 s, silent 6 s, missing 4 s, in all 12
- * s. */
+/* Patience: refused 2 s, silent 6 s, missing 4 s, in all 12 s. */
 TEST(patience_depends_on_the_way_of_failing)
 {
     static const struct {
@@ -90,32 +108,14 @@ TEST(patience_depends_on_the_way_of_failing)
                                                            [PROBE_SILENT] = 6 * NS_PER_SEC,
                                                            [PROBE_MISSING] = 4 * NS_PER_SEC,
                                                        }};
-    static const enum probe_outcome outcomes['z'] = {['.'] = PROBE_PASSED,
-                                                     ['r'] = PROBE_REFUSED,
-                                                     ['s'] = PROBE_SILENT,
-                                                     ['m'] = PROBE_MISSING,
-                                                     ['u'] = PROBE_UNABLE};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct probe_state v;
-        v = (struct probe_state){.probe_count = 0};
+        struct probe_state v = {.probe_count = 0};
         probe_state_add_probe(&v, "ovs", &thresholds);
-        for (size_t n = 0; rows[i].results[n]; n++) {
-            char letter = rows[i].results[n];
-            struct probe_result result = {.started = AT((int64_t)n - (letter == 's' ? 2 : 0)),
-                                          .now = AT((int64_t)n),
-                                          .outcome = outcomes[(unsigned char)letter],
-                                          .reason = "down"};
-            (void)probe_state_step(&v, &result);
-            char got = v.state == PROBE_HEALTHY ? 'H' : v.state == PROBE_UNHEALTHY ? 'U' : '?';
-            if (got != rows[i].expected[n]) {
-                fail_msg("row %zu, result %zu: %c, expected %c", i, n, got, rows[i].expected[n]);
-            }
-        }
+        follow(&v, rows[i].results, rows[i].expected);
     }
 }
 
-/* The same letters, and 'd' denied; '+' stands for a result that is told though the state is the
- * same. Failures in a row: 2. */
+/* Failures in a row: 2. */
 TEST(host_probe_accuses_only_after_it_has_been_well)
 {
     static const struct {
@@ -136,30 +136,14 @@ TEST(host_probe_accuses_only_after_it_has_been_well)
         {"x", ".", "H"},
     };
     static const struct probe_thresholds thresholds = {.failures = 2};
-    static const enum probe_outcome outcomes['z'] = {
-        ['.'] = PROBE_PASSED, ['x'] = PROBE_MISSING, ['d'] = PROBE_DENIED};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct probe_state v;
-        v = (struct probe_state){.probe_count = 0};
-        v.is_of_host = true;
+        struct probe_state v = {.is_of_host = true};
         probe_state_add_probe(&v, "pci", &thresholds);
         if (rows[i].known[0]) {
             probe_state_restore(&v, 0, rows[i].known[0] == 'x');
         }
         assert_true(probe_state_settle(&v, AT(0)));
-        for (size_t n = 0; rows[i].results[n]; n++) {
-            const struct probe_result result = {.started = AT((int64_t)n),
-                                                .now = AT((int64_t)n),
-                                                .outcome =
-                                                    outcomes[(unsigned char)rows[i].results[n]],
-                                                .reason = "gone"};
-            enum probe_health before = v.state;
-            bool told = probe_state_step(&v, &result) && v.state == before;
-            char got = v.state == PROBE_UNHEALTHY ? 'U' : told ? '+' : 'H';
-            if (got != rows[i].expected[n]) {
-                fail_msg("row %zu, result %zu: %c, expected %c", i, n, got, rows[i].expected[n]);
-            }
-        }
+        follow(&v, rows[i].results, rows[i].expected);
     }
 }
 
