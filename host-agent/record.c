@@ -271,10 +271,7 @@ int record_carry_read(const char *path, const char *node, const struct verdict_c
     struct record record;
     char boot_id[CLOCK_BOOT_ID_BYTES];
     char mark[PATH_MAX];
-    int length = snprintf(mark, sizeof(mark), "%s" MARK_SUFFIX, path);
-    if (length >= (int)sizeof(mark)) {
-        return err_set(e, ERR_LIMIT, "'%s' is too long for a path", path);
-    }
+    text_format(mark, sizeof(mark), "%s" MARK_SUFFIX, path); /* it fits: check_path() */
     if (unlink(mark) == 0) {
         return err_set(e, ERR_GONE, "the agent that last read '%s' crashed, so this one ignores it",
                        path);

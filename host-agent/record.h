@@ -63,10 +63,10 @@ bool record_turn_vouches(const struct record_turn *t, struct mono now);
 
 /* ---- what a former agent left ---------------------------------------------------------------- */
 
-/* The record at `path`, if it is this boot's, this node's and about the same lease: read once at
- * start, so that a restart neither makes a dead DPU look alive nor a living one dead.
- * Errors: ERR_NOTFOUND (there is none), ERR_IO, ERR_PARSE, ERR_GONE (another boot, node or lease),
- * each with the reason: none of them is a reason not to start. */
+/* The record at `path`, which record_turn_start() took, if it is this boot's, this node's and about
+ * the same lease: read once at start, so that a restart neither makes a dead DPU look alive nor a
+ * living one dead. Errors: ERR_NOTFOUND (there is none), ERR_IO, ERR_PARSE, ERR_GONE (another boot,
+ * node or lease), each with the reason: none of them is a reason not to start. */
 NODISCARD int record_carry_read(const char *path, const char *node,
                                 const struct verdict_config *config, struct verdict_carry *out,
                                 struct err *e);

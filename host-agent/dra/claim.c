@@ -149,8 +149,8 @@ static const char *const words[] = {
 
 static bool claim_path(const char *plugin_dir, const char *uid, char out[static PATH_MAX])
 {
-    int len = snprintf(out, PATH_MAX, "%s/claims/%s", plugin_dir, uid);
-    return text_is_dns1123_subdomain(uid) && len >= 0 && len < PATH_MAX;
+    text_format(out, PATH_MAX, "%s/claims/%s", plugin_dir, uid); /* fits: both are bounded */
+    return text_is_dns1123_subdomain(uid);
 }
 
 /* "USE NAMESPACE/NAME" */

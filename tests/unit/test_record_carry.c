@@ -167,19 +167,6 @@ TEST_IN(what_is_no_file_of_its_own_is_not_carried)
     assert_refused(w, ERR_IO, "not a regular file");
 }
 
-TEST_IN(a_path_without_room_for_the_mark_is_refused)
-{
-    char path[PATH_MAX];
-    struct verdict_carry out;
-    memset(path, 'a', sizeof(path));
-    path[PATH_MAX - sizeof(".crashed")] = '\0';
-    assert_int_equal(record_carry_read(path, "w1", &w->config, &out, NULL),
-                     ERR_IO); /* just too long */
-    path[PATH_MAX - sizeof(".crashed")] = 'a';
-    path[PATH_MAX - sizeof(".crashed") + 1] = '\0';
-    assert_int_equal(record_carry_read(path, "w1", &w->config, &out, NULL), ERR_LIMIT);
-}
-
 /* ---- what ended its reader ------------------------------------------------------------------- */
 
 enum course { CRASHES, SETTLES_FIRST, READS_NOTHING };
