@@ -77,8 +77,7 @@ struct grpc_conn {
 };
 
 struct grpc_server {
-    struct grpc_server_config config; /* the path is our own */
-    char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+    struct grpc_server_config config;
     int fd;       /* -1: closed */
     dev_t device; /* of the name in the file system, to tell it from a successor's */
     ino_t inode;
@@ -765,8 +764,9 @@ static int server_publish(struct grpc_server *s, const char *hidden, struct err 
     struct stat st;
     /* chmod because the umask may have taken bits away that the admin asked for. */
     if (chmod(hidden, s->config.mode) != 0 || lstat(hidden, &st) != 0 ||
-        listen(s->fd, BACKLOG) != 0 || rename(hidden, s->path) != 0) {
-        (void)err_set_errno(e, ERR_IO, errno, "listening on '%s'", s->path); /* that is returned */
+        listen(s->fd, BACKLOG) != 0 || rename(hidden, s->config.path) != 0) {
+        (void)err_set_errno(e, ERR_IO, errno, "listening on '%s'",
+                            s->config.path); /* that is returned */
         (void)unlink(hidden);
         return ERR_IO;
     }
@@ -780,10 +780,7 @@ static int server_bind(struct grpc_server *s, struct err *e)
     struct sockaddr_un hidden;
     struct stat st;
     const char *path = s->config.path;
-    if (!text_copy(s->path, sizeof(s->path), path)) {
-        return err_set(e, ERR_LIMIT, "socket path '%s' has %zu bytes, more than %zu", path,
-                       strlen(path), sizeof(s->path) - 1);
-    }
+    assert(strlen(path) < sizeof(hidden.sun_path));
     if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
         return err_set(e, ERR_CONFLICT, "'%s' exists and is not a socket", path);
     }
@@ -792,14 +789,14 @@ static int server_bind(struct grpc_server *s, struct err *e)
     if (s->fd < 0 || fchmod(s->fd, s->config.mode) != 0) {
         return err_set_errno(e, ERR_IO, errno, "creating a socket for '%s'", path);
     }
-    int rc = bind_hidden(s->fd, s->path, &hidden, e);
+    int rc = bind_hidden(s->fd, path, &hidden, e);
     return rc == 0 ? server_publish(s, hidden.sun_path, e) : rc;
 }
 
 bool grpc_server_is_in_place(const struct grpc_server *s)
 {
     struct stat st;
-    return s->fd >= 0 && lstat(s->path, &st) == 0 && st.st_dev == s->device &&
+    return s->fd >= 0 && lstat(s->config.path, &st) == 0 && st.st_dev == s->device &&
            st.st_ino == s->inode;
 }
 
@@ -828,7 +825,7 @@ static void stop_accepting(struct grpc_server *s)
     ev_io_stop(s->config.loop, &s->acceptable);
     ev_timer_stop(s->config.loop, &s->accept_again);
     if (grpc_server_is_in_place(s)) {
-        (void)unlink(s->path); /* gone already: just as well */
+        (void)unlink(s->config.path); /* gone already: just as well */
     }
     cleanup_fd(&s->fd);
     s->fd = -1;

@@ -83,9 +83,9 @@ void grpc_call_end(struct grpc_call *call, enum grpc_status status, const char *
 /* ---- the server ------------------------------------------------------------------------------ */
 
 struct grpc_server_config {
-    struct ev_loop *loop; /* borrowed, like all of these but the path */
+    struct ev_loop *loop; /* borrowed, like all of these */
     const char *name;     /* for the log: "dra" */
-    const char *path;     /* at most 107 bytes; copied */
+    const char *path;     /* at most 107 bytes */
     mode_t mode;          /* of the socket */
     const struct grpc_method *methods;
     size_t method_count;
@@ -97,7 +97,7 @@ struct grpc_server_config {
 };
 
 /* Listens when it returns; replaces a socket of that name, but no other kind of file. The directory
- * has to exist. Errors: ERR_LIMIT (path too long), ERR_CONFLICT (no socket has the name), ERR_IO.
+ * has to exist. Errors: ERR_CONFLICT (no socket has the name), ERR_IO.
  */
 NODISCARD int grpc_server_start(const struct grpc_server_config *config, struct grpc_server **out,
                                 struct err *e);

@@ -584,9 +584,7 @@ TEST_IN(what_cannot_be_listened_on_is_an_error)
     memset(path, 'x', sizeof(path));
     memcpy(path, w->peer.dir, strlen(w->peer.dir));
     path[strlen(w->peer.dir)] = '/';
-    path[108] = '\0';
-    assert_int_equal(try_start(w, path, &s, NULL), ERR_LIMIT);
-    path[107] = '\0';
+    path[107] = '\0'; /* the longest */
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     (void)fclose(file);
