@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documentation names is there: the files and headings that its links lead to, and the
 tests, paths of this tree, functions() and options of programs in its `inline code`. The pages and
-headings that other files name are there, too."""
+headings that other files name are there, too, and so is each reason and state that a page explains."""
 
 import glob
 import os
@@ -22,6 +22,12 @@ TABLES = {
     "tests/e2e/README.md": ("tests/e2e/cases/*_test.go", re.compile(r"^\| (\w+_test\.go) \|", re.MULTILINE), {"agents_test.go", "main_test.go"}),
     "tests/integration/README.md": ("tests/integration/test_*.py", re.compile(r"^\| (test_\w+) \|", re.MULTILINE), set()),
 }  # fmt: skip
+
+# Names that a page has to explain: (page, how it shows one, file of the program, where that has them).
+EXPLAINED = [
+    ("docs/reasons.md", "## {}\n", "common/contract/readiness.c", r'\[REASON_\w+\] =\s*\{"(\w+)"'),
+    ("docs/monitoring.md", "{}", "dpu-agent/renewer.c", r'\[RENEWER_\w+\] = \{"(\w+)",'),
+]  # fmt: skip
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
@@ -100,6 +106,15 @@ def table_faults(page, pattern, row, spared):
     return [f"{page}: its table and {pattern} differ in {name}" for name in sorted(listed ^ (there - spared))]
 
 
+def unexplained():
+    """What a program says and its page does not."""
+    for page, shown, source, pattern in EXPLAINED:
+        with open(page, encoding="utf-8") as file, open(source, encoding="utf-8") as program:
+            text, names = file.read(), re.findall(pattern, program.read())
+        yield from ([] if names else [f"{source}: no name by {pattern}"])
+        yield from (f"{page}: no {name} of {source}" for name in names if shown.format(name) not in text)
+
+
 def main():
     others = files()
     text = "\n".join(text for path, text in others if is_source(path))
@@ -126,6 +141,9 @@ def main():
         for fault in table_faults(page, pattern, row, spared):
             print(fault)
             bad += 1
+    for fault in unexplained():
+        print(fault)
+        bad += 1
     for path, content in others:
         for mention in MENTION.findall(content):
             fault = dead_link("README.md", mention)
