@@ -207,7 +207,10 @@ static void check_lease(struct doctor *d, const struct api_answer *answer, const
 #define RULES      "resource.k8s.io", "devicetaintrules", ""
 #define TAINTS     "host-agent-taint-devices"
 #define TAINT      "taint-devices"
-#define RESTART    "on-lost-network=restart"
+#define CONDITIONS "dra-claim-conditions"
+#define CLAIMS_OF(part)                                                                            \
+    "resource.k8s.io", "resourceclaims/" part, "", CHECK_WARN, "host-agent-claims", CONDITIONS
+#define RESTART "on-lost-network=restart"
 
 /* What dpu-host-agent asks for, and what is lost without it. */
 static const struct right {
@@ -243,6 +246,9 @@ static const struct right {
      "the Node gets no Events"},
     {"create", EVENTS, "", CHECK_WARN, PODS, "cri-socket", "Pods get no Events"},
     {"list", "", "pods", "", CHECK_WARN, PODS, RESTART, "no Pod gets a new sandbox"},
+    {"update", CLAIMS_OF("status"), "claims have no condition"},
+    {"associated-node:update", CLAIMS_OF("driver"), "from 1.36 on claims have no condition"},
+    {"arbitrary-node:update", CLAIMS_OF("driver"), "by a certificate claims have no condition"},
     {"create", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver are never tainted"},
     {"get", RULES, CHECK_WARN, TAINTS, TAINT, "a changed DeviceTaintRule is not noticed"},
     {"list", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver are never tainted"},
@@ -269,6 +275,7 @@ static bool is_needed(const struct admin_config *config, const struct right *r)
         {DRA_ON, config->dra != ADMIN_DRA_OFF},
         {"events=on", config->events},
         {"node-condition", config->node_condition},
+        {CONDITIONS, config->claim_conditions && config->dra != ADMIN_DRA_OFF},
         {TAINT, !text_is_empty(config->taint_devices)},
         {"cri-socket", has_socket},
         {RESTART, has_socket && config->on_lost_network == LOST_NETWORK_RESTART},
@@ -291,6 +298,7 @@ static const struct api_answer *ask_right(struct api *api, const struct right *r
     const char *name = text_equal(r->verb, "create")           ? ""
                        : text_equal(r->resource, "leases")     ? a->lease_name
                        : strncmp(r->resource, "nodes", 5) == 0 ? a->node_name
+                       : strstr(r->resource, "/driver")        ? api->config->driver
                                                                : "";
     CLEANUP(json)
     json_t *review = json_pack("{s:s, s:s, s:{s:{s:s, s:s, s:s%, s:s, s:s, s:s}}}", "apiVersion",

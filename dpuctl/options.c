@@ -60,6 +60,8 @@ static const struct option_row node_rows[] = {
      .help = OF_AGENT},
     {ROW("events", OPTION_BOOL, events), .default_text = "on", .help = OF_AGENT},
     {ROW("node-condition", OPTION_BOOL, node_condition), .default_text = "off", .help = OF_AGENT},
+    {ROW("dra-claim-conditions", OPTION_BOOL, claim_conditions), .default_text = "off",
+     .help = OF_AGENT},
     {ROW("taint-devices", OPTION_TEXT, taint_devices), .default_text = "",
      .placeholder = "DRIVER[/POOL]", .help = OF_AGENT},
     {ROW("root", OPTION_TEXT, root), .placeholder = "DIR",

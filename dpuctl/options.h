@@ -56,6 +56,7 @@ struct admin_config {
     bool events;
     bool node_condition;
     char *taint_devices;
+    bool claim_conditions;
     bool asks_runtime; /* after the API server, which leaves half of the time to it */
     /* Of the cluster, and of a DRA driver. */
     bool watch;

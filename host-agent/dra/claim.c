@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define EVENT_ACTION "HealthChanged"
+#define CLAIM_PATH   "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s"
 
 enum { WORD_BYTES = 8, TARGET_BYTES = WORD_BYTES + 2 * NAMES_K8S_NAME_BYTES };
 
@@ -38,8 +39,7 @@ int claim_ask(struct kube_client *client, enum kube_priority priority, const str
         return err_set(e, ERR_PARSE, "claim '%s/%s' is asked for without a UID", ref->ns,
                        ref->name);
     }
-    text_format(path, sizeof(path), "/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s",
-                ref->ns, ref->name);
+    text_format(path, sizeof(path), CLAIM_PATH, ref->ns, ref->name);
     *out = kube_client_start(client, &request, done, user);
     return 0;
 }
@@ -264,10 +264,13 @@ struct claim_events {
     struct kube_call *call;    /* NULL: no look-up is under way */
     bool is_check;             /* it is of no round */
     bool is_anew;              /* a round starts at the first claim (again) */
+    bool is_again;             /* for its condition alone, after a conflict */
     bool has_told;
     enum readiness_reason reason; /* of what is told, or was last */
     struct health_report news;
     struct wall at;
+    struct wall since; /* the first news of this status */
+    struct log_repeat trouble;
 };
 
 /* Returns the pods that have the claim, borrowed from it; NULL if none can have it, which drops it,
@@ -313,6 +316,75 @@ static void tell_pod(struct claim_events *t, const json_t *user)
 }
 
 static void round_go_on(struct claim_events *t);
+static void claim_look_up(struct claim_events *t);
+
+/* ---- the condition of its devices (KEP-4817) ------------------------------------------------- */
+
+/* The claim with our entries among its devices made anew, one for each result; those of other
+ * drivers stay. Returns owned. */
+static json_t *lay_condition(const struct claim_events *t, const json_t *claim)
+{
+    static const char *const statuses[] = {
+        [HEALTH_UNKNOWN] = "Unknown", [HEALTH_HEALTHY] = "True", [HEALTH_UNHEALTHY] = "False"};
+    char since[RFC3339_BYTES];
+    json_t *copy = json_deep_copy(claim);
+    json_t *status = json_object_get(copy, "status");
+    const json_t *allocated = json_object_get(json_object_get(status, "allocation"), "devices");
+    json_t *devices = json_array();
+    size_t i;
+    json_t *entry;
+    json_array_foreach(json_object_get(status, "devices"), i, entry)
+    {
+        if (!text_equal(json_text_get(entry, "driver"), t->device->driver)) {
+            (void)json_array_append(devices, entry);
+        }
+    }
+    rfc3339_format(t->since, false, since);
+    json_array_foreach(json_object_get(allocated, "results"), i, entry)
+    {
+        if (text_equal(json_text_get(entry, "driver"), t->device->driver)) {
+            (void)json_array_append_new(
+                devices,
+                json_pack("{s:s, s:s, s:s, s:s*, s:[{s:s, s:s, s:s, s:s, s:s}]}", "driver",
+                          t->device->driver, "pool", t->device->pool, "device", t->device->name,
+                          "shareID", json_text_get(entry, "shareID"), "conditions", "type", "Ready",
+                          "status", statuses[t->news.status], "reason",
+                          readiness_reason_name(t->reason), "message", t->news.message,
+                          "lastTransitionTime", since));
+        }
+    }
+    (void)json_object_set_new(status, "devices", devices);
+    return copy;
+}
+
+/* Who else writes the claim goes first; then it is tried once more. */
+static void on_condition(void *user, const struct kube_response *r)
+{
+    struct claim_events *t = user;
+    t->call = NULL;
+    if (r->http_status == 409 && !t->is_again && !t->is_anew) {
+        t->is_again = true;
+        claim_look_up(t);
+    } else if (r->code != 0) {
+        log_limited(&t->trouble, LOG_AGAIN_NS, LOG_WARN, "dra",
+                    "writing the condition of claim '%s/%s': %s%s", t->claim.ns, t->claim.name,
+                    r->message,
+                    r->http_status == 403 ? "; rbac/host-agent-claims.yaml gives that right" : "");
+    }
+    round_go_on(t);
+}
+
+static void write_condition(struct claim_events *t, const json_t *claim)
+{
+    char path[2 * NAMES_K8S_NAME_BYTES + 96];
+    CLEANUP(json) json_t *body = lay_condition(t, claim);
+    const struct kube_request request = {
+        .method = KUBE_PUT, .channel = KUBE_CONTROL, .path = path, .body = body};
+    text_format(path, sizeof(path), CLAIM_PATH "/status", t->claim.ns, t->claim.name);
+    t->call = kube_client_start(t->config->client, &request, on_condition, t);
+}
+
+/* ---- a round --------------------------------------------------------------------------------- */
 
 static void on_answer(void *user, const struct kube_response *answer)
 {
@@ -320,8 +392,11 @@ static void on_answer(void *user, const struct kube_response *answer)
     t->call = NULL;
     const json_t *pods = pods_of(t, answer);
     bool is_told = !t->is_check && !t->is_anew;
-    for (size_t i = 0; is_told && i < json_array_size(pods); i++) {
+    for (size_t i = 0; is_told && !t->is_again && i < json_array_size(pods); i++) {
         tell_pod(t, json_array_get(pods, i));
+    }
+    if (is_told && pods && t->config->options->claim_conditions) {
+        write_condition(t, answer->body);
     }
     if (!t->is_check || t->is_anew) {
         round_go_on(t);
@@ -347,6 +422,7 @@ static void round_go_on(struct claim_events *t)
         }
         t->is_anew = false;
         t->is_check = false;
+        t->is_again = false;
         if (!claim_store_next(t->config->options->names.plugin_dir, t->claim.uid, &t->claim)) {
             return;
         }
@@ -360,10 +436,12 @@ void claim_events_tell(struct claim_events *t, const struct readiness *verdict)
     if (!t->config->events || is_hold || (t->has_told && t->reason == verdict->reason)) {
         return;
     }
+    const struct health_report news = health_report_of(verdict);
+    t->at = verdict->transition;
+    t->since = t->has_told && news.status == t->news.status ? t->since : t->at;
     t->has_told = true;
     t->reason = verdict->reason;
-    t->news = health_report_of(verdict);
-    t->at = verdict->transition;
+    t->news = news;
     t->is_anew = true;
     events_withdraw(t->config->events, EVENT_ACTION);
     round_go_on(t);

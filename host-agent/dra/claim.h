@@ -96,6 +96,9 @@ NODISCARD bool claim_store_next(const char *plugin_dir, const char *uid, struct 
  * Which claims are prepared the store knows; which pods have them at this moment is asked of the
  * API server, claim by claim. What turns out to be prepared no longer is dropped from the store. A
  * newer verdict starts the round anew.
+ *
+ * With --dra-claim-conditions the claim says it, too: the condition Ready
+ * in the status of our devices. What fails is dropped, like an Event.
  */
 
 struct claim_events;

@@ -53,6 +53,7 @@ struct dra_options {
     char *lock_dir;            /* NULL or "": that of the plugin */
     int64_t health_timeout_ns; /* whole seconds, at least 3 */
     int taint_effect;          /* enum slice_effect */
+    bool claim_conditions;
     struct option_list attributes;
     char *rolling_uid; /* NULL or "": no rolling updates */
 
@@ -104,6 +105,10 @@ struct dra_options {
      .choices = "NoSchedule|NoExecute|None|off", .default_text = "NoSchedule", \
      .help = "The taint of an unhealthy DPU. NoSchedule: no further Pods get it. NoExecute: " \
              "Pods that have it are evicted. None: information only. off: no taint."}, \
+    {.name = "dra-claim-conditions", .type = OPTION_BOOL, \
+     .offset = offsetof(owner, member.claim_conditions), .default_text = "off", \
+     .help = "With each Event on a Pod that claims the DPU, also write the condition Ready into " \
+             "the status of its ResourceClaim."}, \
     {.name = "dra-attribute", .type = OPTION_LIST, .offset = offsetof(owner, member.attributes), \
      .placeholder = "NAME=VALUE", .help = "A device attribute to select by, a string."}, \
     {.name = "dra-rolling-update-uid", .type = OPTION_TEXT, \

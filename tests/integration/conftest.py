@@ -52,6 +52,7 @@ LONG = {  # cases: why they take so long, or longer than others of their module
     "test_each_is_judged_by_its_own_lease_and_shown_by_its_own_names": "two starts, two leases",
     "test_every_expression_has_data_from_a_real_prometheus": "samples, and an alert",
     "test_rules_on_the_condition_take_a_held_verdict_for_a_failure_unless_it_is_firm": "an outage",
+    "test_a_prepared_claim_says_how_its_device_is": "two Events of the Node, a lease apart",
     "test_runtime_that_refuses_and_restarts": "a stop that failed is tried again at its pace",
     "test_seconds_of_real_work_are_no_alarm_with_the_patience_that_is_shipped": "seconds of work",
     "test_the_demo_tells_its_story": "the whole story",

@@ -368,7 +368,7 @@ def granted(path):
 @pytest.mark.standin_only
 def test_the_doctor_asks_for_all_that_rbac_grants_and_for_no_more(target, patient):
     target.standin.set_rules({**target.standin.rules, "rules": []})
-    _, links = patient.examine(*RESTART, "--node-condition", "--taint-devices=vf.example.com")
+    _, links = patient.examine(*RESTART, "--node-condition", "--taint-devices=vf.example.com", "--dra-claim-conditions")
     said = [re.match(r"dpu-host-agent may not (\S+) (\S+?)(?: in (\S+))?: ", c["found"]).groups("") for c in links["rights"]]
     asked = {(*s, pathlib.Path(c["mend"]).stem) for s, c in zip(said, links["rights"], strict=True)}
     granting = (pathlib.Path(__file__).parents[2] / "rbac").glob("host-agent*.yaml")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ResourceSlice and its writer's manners. What a kubelet sees is in tests/e2e."""
 
+import os
 import time
 
 import pytest
@@ -9,6 +10,7 @@ from dpu_testing.wait import never, until
 from world import SOON_S
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 DRIVER = "dpu.k8s.ovn.org"
 
@@ -48,6 +50,37 @@ def test_a_probe_of_a_function_gives_the_device_its_standard_attributes(
         "resource.kubernetes.io/pciBusID": {"string": "0000:03:00.0"},
         "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"},
     }
+
+
+def test_a_prepared_claim_says_how_its_device_is(world, target, kubelet_root):
+    device = {"driver": DRIVER, "pool": target.node, "device": "dpu0"}
+    others = {"driver": "gpu.example.com", "pool": "p", "device": "gpu0", "conditions": []}
+    results = [{"request": "dpu", **device}, {"request": "gpu", **others}]
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}}
+    uid = target.admin.create(CLAIMS, claim)["metadata"]["uid"]
+    allocation = {"devices": {"results": results}}
+    users = [{"resource": "pods", "name": "web", "uid": "web-uid"}]
+    status = {"allocation": allocation, "reservedFor": users, "devices": [others]}
+    target.admin.patch(f"{CLAIMS}/c/status", {"status": status})
+    claims = os.path.join(kubelet_root, "plugins", DRIVER, "claims")
+    os.makedirs(claims)
+    os.symlink("shared default/c", os.path.join(claims, uid))
+
+    def wait_condition(status, reason):
+        def found():
+            devices = target.admin.get(f"{CLAIMS}/c")["status"]["devices"]
+            ours = [d for d in devices if all(d[k] == device[k] for k in device)]
+            says = ours and ours[0]["conditions"][0]
+            return says and (says["status"], says["reason"], others in devices) == (status, reason, True) and says
+
+        return until(found, SOON_S, lambda: f"{status}; it is {target.admin.get(f'{CLAIMS}/c')['status']}")
+
+    start(world, kubelet_root, dra_claim_conditions="on")
+    dpu = world.dpu()
+    assert wait_condition("True", "LeaseRenewed")["type"] == "Ready"
+    dpu.kill()
+    assert "LeaseExpired: the DPU has not renewed" in wait_condition("False", "LeaseExpired")["message"]
+    assert target.admin.get(f"{CLAIMS}/c")["status"]["allocation"] == allocation
 
 
 def test_devices_of_another_driver_are_tainted_while_the_dpu_is_not_ready(world, target):

@@ -191,3 +191,83 @@ TEST_IN(claim_that_is_prepared_no_longer_is_forgotten)
     respond(w, 404, "NotFound", NULL);
     assert_false(claim_store_next(w->options.names.plugin_dir, "", &claim));
 }
+
+/* ---- the condition of its devices ------------------------------------------------------------ */
+
+#define OTHERS "{\"conditions\":[],\"device\":\"d\",\"driver\":\"other\",\"pool\":\"node1\"}"
+#define OURS(status, time, reason, message)                                                        \
+    "{\"conditions\":[{\"lastTransitionTime\":\"" time "\",\"message\":\"" reason ": " message     \
+    "\",\"reason\":\"" reason "\",\"status\":\"" status "\",\"type\":\"Ready\"}],\"device\":"      \
+    "\"dpu0\",\"driver\":\"dpu.example.com\",\"pool\":\"node1\",\"shareID\":\"s\"}"
+#define NOW   "2026-07-31T12:13:20Z"
+#define LATER "2026-07-31T12:13:21Z"
+
+/* A claim with these entries, which a pod uses. */
+static void respond_devices(struct world *w, const char *devices)
+{
+    char users[1024];
+    (void)snprintf(users, sizeof(users), TWO_PODS ",\"devices\":[%s]", devices);
+    respond_claim(w, "u1", users);
+}
+
+static void assert_written(struct world *w, const char *wanted)
+{
+    assert_true(w->client.is_busy);
+    assert_int_equal(w->client.method, KUBE_PUT);
+    assert_string_equal(w->client.path, CLAIMS "cu1/status");
+    json_t *devices = json_object_get(json_object_get(w->client.body, "status"), "devices");
+    CLEANUP(free) char *text = json_dumps(devices, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(text, wanted);
+    assert_non_null(json_object_get(json_object_get(w->client.body, "status"), "allocation"));
+}
+
+TEST_IN(a_claim_has_the_condition_of_our_device_beside_those_of_others)
+{
+    struct readiness other = DEAD;
+    other.reason = REASON_HOST_PROBE_FAILED;
+    other.transition.ns += NS_PER_SEC;
+    w->options.claim_conditions = true;
+    is_prepared(w, "u1");
+    claim_events_tell(w->teller, &DEAD);
+    respond_devices(w, "");
+    assert_written(w, "[" OURS("False", NOW, "LeaseExpired", "silent") "]");
+    respond(w, 200, "", NULL);
+    assert_false(w->client.is_busy);
+    claim_events_tell(w->teller, &other); /* the same status: since then */
+    respond_devices(w, OURS("False", NOW, "LeaseExpired", "silent") "," OTHERS);
+    assert_written(w, "[" OTHERS "," OURS("False", NOW, "HostProbeFailed", "silent") "]");
+    respond(w, 503, "", NULL); /* dropped */
+    assert_false(w->client.is_busy);
+    other.state = READINESS_READY;
+    other.admit = true;
+    other.reason = REASON_LEASE_RENEWED;
+    claim_events_tell(w->teller, &other);
+    respond_devices(w, "");
+    assert_written(w, "[" OURS("True", LATER, "LeaseRenewed", "silent") "]");
+    respond(w, 200, "", NULL);
+}
+
+TEST_IN(a_claim_that_another_writes_meanwhile_is_read_once_more)
+{
+    w->options.claim_conditions = true;
+    is_prepared(w, "u1");
+    is_prepared(w, "u2");
+    claim_events_tell(w->teller, &DEAD);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(w->client.path, CLAIMS "cu1");
+        respond_devices(w, "");
+        assert_written(w, "[" OURS("False", NOW, "LeaseExpired", "silent") "]");
+        respond(w, 409, "Conflict", NULL);
+    }
+    world_answer(201, NULL); /* two pods, each once */
+    world_answer(201, NULL);
+    assert_false(world.client.is_busy);
+    assert_string_equal(w->client.path, CLAIMS "cu2");
+    respond_claim(w, "u2", "[]");
+    claim_events_tell(w->teller, &ALIVE); /* while it is written */
+    respond(w, 409, "Conflict", NULL);
+    assert_string_equal(w->client.path, CLAIMS "cu1");
+    respond(w, 404, "NotFound", NULL);
+    respond(w, 404, "NotFound", NULL);
+    assert_false(w->client.is_busy);
+}

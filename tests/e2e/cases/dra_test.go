@@ -208,6 +208,25 @@ func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text str
 	return fmt.Errorf("there is no health in its status yet")
 }
 
+// claimCondition waits until the claim of that pod has the condition Ready for the DPU.
+func (p *pair) claimCondition(name string, want meta.ConditionStatus, reason string) {
+	p.t.Helper()
+	pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+	must(p.t, err)
+	poll(p.t, 2*soon, fmt.Sprintf("the claim of pod %s is Ready=%s", name, want), func() error {
+		claim, err := p.admin.ResourceV1().ResourceClaims("default").Get(p.t.Context(), *pod.Status.ResourceClaimStatuses[0].ResourceClaimName, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, d := range claim.Status.Devices {
+			if c := d.Conditions; d.Driver == draDriver && len(c) == 1 && c[0].Type == "Ready" && c[0].Status == want && c[0].Reason == reason {
+				return nil
+			}
+		}
+		return fmt.Errorf("its devices are %+v", claim.Status.Devices)
+	})
+}
+
 // One story, in order: a DPU that is claimed, dies, returns, and whose watcher goes away.
 func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFollow(t *testing.T) {
 	host, function := t.TempDir(), "sys/devices/pci0000:00/0000:03:00.0"
@@ -215,7 +234,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	must(t, os.MkdirAll(filepath.Join(host, "sys/bus/pci/devices"), 0o755))
 	must(t, os.Symlink("../../../devices/pci0000:00/0000:03:00.0", filepath.Join(host, "sys/bus/pci/devices/0000:03:00.0")))
 	must(t, os.WriteFile(filepath.Join(host, function, "numa_node"), []byte("1\n"), 0o644))
-	p, slice := claimedDPU(t, "--dra-attribute=model=bf3", "--host-root="+host, "--probe=pci:0000:03:00.0")
+	p, slice := claimedDPU(t, "--dra-attribute=model=bf3", "--host-root="+host, "--probe=pci:0000:03:00.0", "--dra-claim-conditions")
 	standard := slice.Spec.Devices[0].Attributes
 	if n, root := standard["resource.kubernetes.io/numaNode"].IntValue, standard["resource.kubernetes.io/pcieRoot"].StringValue; n == nil || *n != 1 || root == nil || *root != "pci0000:00" {
 		t.Errorf("the device's attributes are %v", standard)
@@ -231,6 +250,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	p.DPU.Kill()
 	p.taints(nodeDuration+soon, "LeaseExpired/NoSchedule")
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
+	p.claimCondition("claims", meta.ConditionFalse, "LeaseExpired")
 	p.claimingPod("late")
 	p.podNotScheduled("late")
 
@@ -238,6 +258,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	p.StartDPUEvery(interval, nodeDuration)
 	p.taints(soon, "")
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
+	p.claimCondition("claims", meta.ConditionTrue, "LeaseRenewed")
 	p.podRuns("late")
 
 	// When the kubelet removes our slice, as it does at its start, then it is back.

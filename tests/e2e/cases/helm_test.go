@@ -62,7 +62,7 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_watches_only", hostChart, []string{"--set=gate=off"}, "kind: FlowSchema"},
 		{"host_uninstalls", hostChart, []string{"--set=gate=uninstall"}, "- uninstall-cni"},
 		{"host_with_DRA", hostChart, []string{"--set=dra.enabled=true"}, "--dra-rolling-update-uid"},
-		{"host_with_everything", hostChart, []string{"--set=dra.enabled=true,nodeCondition=true,viewer=true,taintDevices=vf.example.com"}, "dpu-heartbeat:viewers"},
+		{"host_with_everything", hostChart, []string{"--set=dra.enabled=true,dra.claimConditions=true,nodeCondition=true,viewer=true,taintDevices=vf.example.com"}, "dpu-heartbeat:viewers"},
 		{"host_with_pods", hostChart, []string{"--set=pods.criSocket=/run/crio/crio.sock,pods.onLostNetwork=restart"}, "path: /run/crio\n"},
 		{"host_on_OpenShift", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "path: /var/lib/cni/bin"},
 		{"host_on_OpenShift_before_Multus", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "value: 00-multus.conf"},

@@ -318,6 +318,58 @@ func TestGivenAHostsRightsWhenItTaintsWhatIsNotItsOwnThenItIsRefused(t *testing.
 	})
 }
 
+// ofClaim edits the status of a claim with the rights of c.
+func ofClaim(c *kubernetes.Clientset, name string, change func(*resource.ResourceClaimStatus)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		claim, err := c.ResourceV1().ResourceClaims("default").Get(ctx, name, meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(&claim.Status)
+		_, err = c.ResourceV1().ResourceClaims("default").UpdateStatus(ctx, claim, meta.UpdateOptions{})
+		return err
+	}
+}
+
+func TestGivenAClaimOfSeveralDriversWhenAHostWritesMoreThanItsOwnConditionThenItIsRefused(t *testing.T) {
+	r := newRights(t)
+	name := "rights-" + r.a.Node
+	claims := shared.admin.ResourceV1().ResourceClaims("default")
+	results := []resource.DeviceRequestAllocationResult{
+		{Request: "dpu", Driver: draDriver, Pool: r.a.Node, Device: "dpu0"},
+		{Request: "other", Driver: draDriver, Pool: r.b.Node, Device: "dpu0"},
+		{Request: "gpu", Driver: "gpu.example.com", Pool: r.a.Node, Device: "gpu0"},
+	}
+	var requests []resource.DeviceRequest
+	for _, result := range results {
+		requests = append(requests, resource.DeviceRequest{Name: result.Request, Exactly: &resource.ExactDeviceRequest{DeviceClassName: name}})
+	}
+	_, err := claims.Create(t.Context(), &resource.ResourceClaim{ObjectMeta: meta.ObjectMeta{Name: name},
+		Spec: resource.ResourceClaimSpec{Devices: resource.DeviceClaim{Requests: requests}}}, meta.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() { _ = claims.Delete(bounded(t), name, meta.DeleteOptions{}) })
+	must(t, ofClaim(shared.admin, name, func(s *resource.ResourceClaimStatus) {
+		s.Allocation = &resource.AllocationResult{Devices: resource.DeviceAllocationResult{Results: results}}
+	})(t.Context()))
+	mine := func(i int, more func(*resource.ResourceClaimStatus)) func(context.Context) error {
+		return ofClaim(r.hostA, name, func(s *resource.ResourceClaimStatus) {
+			d := results[i]
+			s.Devices = []resource.AllocatedDeviceStatus{{Driver: d.Driver, Pool: d.Pool, Device: d.Device, Conditions: []meta.Condition{
+				{Type: "Ready", Status: meta.ConditionFalse, Reason: "x", LastTransitionTime: meta.Now()}}}}
+			more(s)
+		})
+	}
+	nothing := func(*resource.ResourceClaimStatus) {}
+	r.try(t, []attempt{
+		{"of_another_node", mine(1, nothing), "of the DPU of its own node"},
+		{"of_another_driver", mine(2, nothing), "status"}, // from 1.36 on in Kubernetes' own words
+		{"and_a_user", mine(0, func(s *resource.ResourceClaimStatus) {
+			s.ReservedFor = []resource.ResourceClaimConsumerReference{{Resource: "pods", Name: "x", UID: "x"}}
+		}), "status"},
+		{"its_own_condition", mine(0, nothing), ""},
+	})
+}
+
 // further is a further DPU of the pair's Node, or a Node of such a name.
 func (p *pair) further(name string) *pair {
 	return &pair{t: p.t, control: p.control, admin: p.admin, HostRelay: p.HostRelay, DPURelay: p.DPURelay,

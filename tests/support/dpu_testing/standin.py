@@ -51,6 +51,7 @@ RULES = {
         },
         {"users": ["host"], "verbs": ["create", "get", "list", "update"], "resources": ["devicetaintrules"]},
         {"users": ["host"], "verbs": ["get"], "resources": ["resourceclaims"]},
+        {"users": ["host"], "verbs": ["update"], "resources": ["resourceclaims/status"]},
     ],
 }
 
