@@ -7,7 +7,6 @@ import socketserver
 import threading
 
 import pytest
-from dpu_testing.process import clean_env
 from dpu_testing.wait import until
 from test_http import Page
 from world import SOON_S
@@ -104,27 +103,3 @@ def test_a_stop_while_it_waits_does_not_hang(world, tmp_path):
     dpu = world.dpu(node_name=None, ovs_rundir=str(tmp_path))
     dpu.wait_log(SOON_S, level="warn", msg="waiting for the name of the node")
     assert dpu.stop() == 0
-
-
-def test_the_log_and_the_page_say_which_source_won(world, target):
-    names = {
-        "OVNKUBE_NODE_LEASE_RENEW_INTERVAL": "0.3",
-        "OVNKUBE_NODE_DPU_LEASE_DURATION": "3",
-        "OVN_KUBERNETES_NAMESPACE": "elsewhere",
-        "OVNKUBE_NODE_LEASE_NAMESPACE": target.namespace,
-    }
-    host = world.host(
-        env=clean_env(**names), namespace=None,
-        dpu_node_lease_renew_interval=None, dpu_node_lease_duration=None,
-    )  # fmt: skip
-    until(target.lease, SOON_S, host.tail)
-    assert target.lease()["spec"]["leaseDurationSeconds"] == 3
-    assert status(host)["sources"] == {
-        "node-name": "flag --node-name",
-        "namespace": "environment variable OVNKUBE_NODE_LEASE_NAMESPACE",
-        "dpu-node-lease-renew-interval": "environment variable OVNKUBE_NODE_LEASE_RENEW_INTERVAL",
-        "dpu-node-lease-duration": "environment variable OVNKUBE_NODE_DPU_LEASE_DURATION",
-    }
-    said = host.lines(level="info", msg="renew interval 300ms")[0]["msg"]
-    for name in list(names)[:2] + ["OVNKUBE_NODE_LEASE_NAMESPACE", "--node-name"]:
-        assert name in said, said

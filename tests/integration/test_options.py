@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 from dpu_testing.process import clean_env, run
-from dpu_testing.wait import never, until
+from dpu_testing.wait import until
 from world import SOON_S
 
 AGENTS = ["dpu-agent", "dpu-host-agent"]
@@ -49,17 +49,3 @@ def test_node_name_and_kubeconfig_come_from_the_environment(world, target):
     environ = clean_env(K8S_NODE=target.node, KUBECONFIG=target.kubeconfig("host"))
     world.host(env=environ, node_name=None, kubeconfig=None)
     until(target.lease, SOON_S, "the lease of that node")
-
-
-@pytest.mark.parametrize("option", ["duration", "renew_interval"])
-def test_zero_for_either_timer_turns_the_check_off_on_both_sides(world, target, option):
-    zero = {f"dpu_node_lease_{option}": 0}
-    host, dpu = world.host(**zero), world.dpu(**zero)
-    name = f"dpu-node-lease-{option}".replace("_", "-")
-    for agent in (host, dpu):
-        agent.wait_log(mod="main", msg=f"the health check is disabled ({name} is 0)")
-    seen = world.wait_verdict("Ready/HealthCheckDisabled")
-    assert f"--{name}=0" in seen["message"]
-    never(target.lease, 0.5, "a lease")
-    assert host.is_running() and dpu.is_running()
-    assert world.gate.status().ok
