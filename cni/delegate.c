@@ -294,9 +294,7 @@ static int config_fd(const struct buf *config)
         lseek(fd, 0, SEEK_SET) != 0) {
         return -1;
     }
-    int made = fd;
-    fd = -1; /* moved */
-    return made;
+    return take_fd(&fd);
 }
 
 /* Returns only on failure: errno of the last try. */

@@ -193,8 +193,7 @@ int file_lock_take(struct file_lock *l, struct err *e)
         return err_set(e, ERR_IO, "somebody replaced '%s' while it was locked", l->path);
     }
     file_lock_release(l);
-    l->fd = fd;
-    fd = -1; /* moved */
+    l->fd = take_fd(&fd);
     return 0;
 }
 

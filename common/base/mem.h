@@ -64,6 +64,14 @@ extern const struct mem_last_word {
         taken_;                                                                                    \
     })
 
+/* Takes the descriptor out of a CLEANUP local. */
+static inline int take_fd(int *fd)
+{
+    int taken = *fd;
+    *fd = -1;
+    return taken;
+}
+
 static inline void cleanup_free(void *pointer_to_pointer)
 {
     free(*(void **)pointer_to_pointer);

@@ -35,9 +35,7 @@ static int open_safely(const char *path, struct err *e)
         return err_set(e, ERR_LIMIT, "it has %lld bytes, and dpu-gate reads at most %d: " REMOVE_IT,
                        (long long)found.st_size, (int)RECORD_FILE_MAX_BYTES);
     }
-    int opened = fd;
-    fd = -1; /* moved */
-    return opened;
+    return take_fd(&fd);
 }
 
 static int read_page(int fd, struct record *out, struct err *e)

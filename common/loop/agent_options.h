@@ -70,61 +70,55 @@ void agent_options_log(const struct agent_config *config);
 /* The same by option, for /statusz. Returns owned. */
 json_t *agent_options_sources(const struct agent_config *config);
 
-/* The row of --http-bind-address, whose default differs. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
 /* clang-format off */
-#define AGENT_HTTP_ROW(owner, agent_member, address) \
-    {.name = "http-bind-address", .type = OPTION_TEXT, \
-     .offset = offsetof(owner, agent_member.http_bind_address), .default_text = (address), \
-     .placeholder = "HOST:PORT", \
+#define AGENT_ROW(owner, agent_member, field, kind, option) \
+    OPTION_ROW(owner, agent_member.field, kind, option)
+
+/* The row of --http-bind-address, whose default differs. */
+#define AGENT_HTTP_ROW(owner, at, address) \
+    {AGENT_ROW(owner, at, http_bind_address, OPTION_TEXT, "http-bind-address"), \
+     .default_text = (address), .placeholder = "HOST:PORT", \
      .help = "The address of /metrics, /livez, /readyz and /statusz, which have no TLS and no " \
              "login. Empty turns them off."}
-/* clang-format on */
 
 /* The row of --node-name for who runs on the node itself. */
-/* clang-format off */
-#define AGENT_NODE_ROW(owner, agent_member) \
-    {.name = "node-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.node_name), \
+#define AGENT_NODE_ROW(owner, at) \
+    {AGENT_ROW(owner, at, node_name, OPTION_TEXT, "node-name"), \
      .env = {"NODE_NAME", "K8S_NODE"}, .placeholder = "NAME", \
      .help = "The Kubernetes node that the DPU serves. Defaults to the host name in lower case."}
-/* clang-format on */
 
-/* The rows for the member `agent_member` of the config struct `owner`. A macro, because a C array
- * cannot be put together from another one. */
-/* clang-format off */
-#define AGENT_OPTION_ROWS(owner, agent_member) \
-    {.name = "kubeconfig", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.kubeconfig), \
+/* The rows for the member `at` of the config struct `owner`. A macro, because a C array cannot be
+ * put together from another one. */
+#define AGENT_OPTION_ROWS(owner, at) \
+    {AGENT_ROW(owner, at, kubeconfig, OPTION_TEXT, "kubeconfig"), \
      .env = {"KUBECONFIG"}, .placeholder = "FILE", \
      .help = "The kubeconfig for the Kubernetes API. Defaults to the Pod's service account."}, \
-    {.name = "namespace", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.lease_namespace), \
+    {AGENT_ROW(owner, at, lease_namespace, OPTION_TEXT, "namespace"), \
      .default_text = NAMES_LEASE_NAMESPACE, .placeholder = "NAME", \
      .env = {"OVNKUBE_NODE_LEASE_NAMESPACE", "OVN_KUBERNETES_NAMESPACE"}, \
      .help = "The namespace of the Lease."}, \
-    {.name = "lease-name", .type = OPTION_TEXT, .offset = offsetof(owner, agent_member.lease_name), \
-     .placeholder = "NAME", \
+    {AGENT_ROW(owner, at, lease_name, OPTION_TEXT, "lease-name"), .placeholder = "NAME", \
      .help = "The name of the Lease. Defaults to " NAMES_LEASE_PREFIX "NODE."}, \
-    {.name = "dpu-node-lease-renew-interval", .type = OPTION_DURATION, \
-     .offset = offsetof(owner, agent_member.renew_interval_ns), \
+    {AGENT_ROW(owner, at, renew_interval_ns, OPTION_DURATION, "dpu-node-lease-renew-interval"), \
      .env = {"DPU_NODE_LEASE_RENEW_INTERVAL", "OVNKUBE_NODE_LEASE_RENEW_INTERVAL", \
              "OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL"}, \
      .default_text = "10", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
      .help = "How often the DPU renews the Lease. 0 disables the health check: the node is " \
              "then always ready. Set it alike on both sides."}, \
-    {.name = "dpu-node-lease-duration", .type = OPTION_DURATION, \
-     .offset = offsetof(owner, agent_member.lease_duration_ns), \
+    {AGENT_ROW(owner, at, lease_duration_ns, OPTION_DURATION, "dpu-node-lease-duration"), \
      .env = {"DPU_NODE_LEASE_DURATION", "OVNKUBE_NODE_LEASE_DURATION", \
              "OVNKUBE_NODE_DPU_LEASE_DURATION"}, \
      .default_text = "40", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
      .help = "How long a renewal is valid: whole seconds, longer than the renew interval. 0 " \
              "disables the health check."}, \
-    {.name = "holder-identity", .type = OPTION_TEXT, \
-     .offset = offsetof(owner, agent_member.holder_identity), .default_text = NAMES_HOLDER_IDENTITY, \
-     .placeholder = "NAME", .help = "The holder of the Lease. Only this holder's renewals " \
-                                    "count."}, \
-    {.name = "log-level", .type = OPTION_CHOICE, .offset = offsetof(owner, agent_member.log_level), \
+    {AGENT_ROW(owner, at, holder_identity, OPTION_TEXT, "holder-identity"), \
+     .default_text = NAMES_HOLDER_IDENTITY, .placeholder = "NAME", \
+     .help = "The holder of the Lease. Only this holder's renewals count."}, \
+    {AGENT_ROW(owner, at, log_level, OPTION_CHOICE, "log-level"), \
      .choices = "error|warn|info|debug", .default_text = "info", \
      .help = "The lowest level to log."}, \
-    {.name = "log-format", .type = OPTION_CHOICE, .offset = offsetof(owner, agent_member.log_format), \
+    {AGENT_ROW(owner, at, log_format, OPTION_CHOICE, "log-format"), \
      .choices = "text|json", .default_text = "text", .help = "The format of log lines."}
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */

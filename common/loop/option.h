@@ -48,6 +48,12 @@ struct option_row {
     const char *help;        /* one or two sentences */
 };
 
+/* What a row begins with; `member` is that of the program's config struct `owner`. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
+#define OPTION_ROW(owner, member, kind, option)                                                    \
+    .name = (option), .type = (kind), .offset = offsetof(owner, member)
+/* NOLINTEND(bugprone-macro-parentheses) */
+
 /* Says where each option came from; handed to the program's check. */
 struct option_origins;
 
