@@ -469,12 +469,19 @@ static void settle_phase(struct renewer *r)
     }
 }
 
+/* Ends the request under way, if there is one: what comes next comes at once. */
+static void drop_request(struct renewer *r, struct renewer_update *out)
+{
+    out->cancel = r->under_way != RENEWER_NONE;
+    r->under_way = RENEWER_NONE;
+    r->retry_at = (struct mono){0};
+}
+
 static void stop_renewing(struct renewer *r, struct renewer_update *out)
 {
     change_phase(r, RENEWER_STOPPED);
-    out->cancel = r->under_way != RENEWER_NONE;
+    drop_request(r, out);
     out->stopped = true;
-    r->under_way = RENEWER_NONE;
 }
 
 /* ---- what is due ---------------------------------------------------------------------------- */
@@ -775,21 +782,20 @@ static void handle_late(struct renewer *r, const struct step *s)
                                          .lease = s->event->lease};
     const struct step read = {.event = &answer, .out = s->out};
     if (s->event->code == ERR_CONFLICT) { /* what is written beside it is as old: read, at once */
-        bool is_reading = r->under_way == RENEWER_GET;
         r->lease_current = false;
-        s->out->cancel = r->under_way != RENEWER_NONE && !is_reading;
-        r->under_way = is_reading ? RENEWER_GET : RENEWER_NONE;
         r->retry_at = (struct mono){0};
+        if (r->under_way != RENEWER_GET) {
+            drop_request(r, s->out);
+        }
         return;
     }
     if (s->event->http_status == HTTP_CREATED || !is_asked_lease(r, s->event->lease)) {
         r->lease_current = false;
         return;
     }
-    s->out->cancel = r->under_way != RENEWER_NONE;
+    drop_request(r, s->out);
     r->under_way = RENEWER_GET;
     r->sent_action = RENEWER_GET;
-    r->retry_at = (struct mono){0};
     handle_answer(r, &read);
 }
 
@@ -816,11 +822,9 @@ static void handle_stop(struct renewer *r, const struct step *s)
     }
     /* What is under way may still be applied; then our write meets a conflict and is repeated. */
     change_phase(r, RENEWER_STOPPING);
-    s->out->cancel = r->under_way != RENEWER_NONE;
-    r->under_way = RENEWER_NONE;
+    drop_request(r, s->out);
     r->conflicts = 0;
     r->failures = 0;
-    r->retry_at = (struct mono){0};
     r->stop_until = mono_add(s->event->now, RENEWER_STOP_NS);
 }
 

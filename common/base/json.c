@@ -161,41 +161,32 @@ static bool take_key(struct checker *c)
     return take(&c->in, ':');
 }
 
-/* After a value: what it closes, then a comma unless it was the last. */
-static bool take_separator(struct checker *c)
-{
-    while (c->depth > 0 && take_closing(c)) {
-    }
-    return c->depth == 0 || (take(&c->in, ',') && take_key(c));
-}
-
-/* A value, or the beginning of one that is not empty: then what stands before its first part. */
-static bool take_value(struct checker *c, bool *out_is_inside)
-{
-    skip_blanks(&c->in);
-    bool is_object = take(&c->in, '{');
-    *out_is_inside = false;
-    if (!is_object && !take(&c->in, '[')) {
-        return take_scalar(&c->in);
-    }
-    if (c->depth == JSON_SCAN_MAX_DEPTH) {
-        c->is_too_deep = true;
-        return false;
-    }
-    c->closing[c->depth++] = is_object ? '}' : ']';
-    *out_is_inside = !take_closing(c);
-    return !*out_is_inside || take_key(c);
-}
-
 static bool take_document(struct checker *c)
 {
-    bool is_inside = false;
-    do {
-        if (!take_value(c, &is_inside) || (!is_inside && !take_separator(c))) {
+    for (;;) {
+        skip_blanks(&c->in);
+        bool is_object = take(&c->in, '{');
+        if (is_object || take(&c->in, '[')) {
+            c->is_too_deep = c->depth == JSON_SCAN_MAX_DEPTH;
+            if (c->is_too_deep) {
+                return false;
+            }
+            c->closing[c->depth++] = is_object ? '}' : ']';
+            if (!take_closing(c)) {
+                if (!take_key(c)) {
+                    return false;
+                }
+                continue; /* with its first part */
+            }
+        } else if (!take_scalar(&c->in)) {
             return false;
         }
-    } while (c->depth > 0);
-    return true;
+        while (c->depth > 0 && take_closing(c)) {
+        }
+        if (c->depth == 0 || !take(&c->in, ',') || !take_key(c)) {
+            return c->depth == 0;
+        }
+    }
 }
 
 int json_scan_check(const char *text, size_t len, struct json_slice *out, struct err *e)

@@ -4,13 +4,9 @@
  * Its writer is host-agent/record; docs/architecture.md is the specification. Codec
  * and gate are pure; record_file.c reads the file.
  *
- * The page is RECORD_PAGE_BYTES of one JSON object, padded with blanks and ended by a newline, so
- * that a rewrite in place never leaves a tail behind. `crc32c` is the last member; it covers all
- * bytes of the page before the comma that precedes it. A torn page fails the checksum: read again.
- *
- * All *_until and observed times are CLOCK_BOOTTIME of the initial time namespace. The record is
- * itself a lease: writer_until is the writer's promise to have rewritten by then, hold_until bounds
- * how long a dead writer's last word counts.
+ * The page has always the same size, so that a rewrite in place never leaves a tail behind. The
+ * record is itself a lease: writer_until is the writer's promise to have rewritten by then,
+ * hold_until bounds how long a dead writer's last word counts.
  */
 #ifndef CONTRACT_RECORD_H
 #define CONTRACT_RECORD_H
@@ -48,14 +44,8 @@ NODISCARD int record_decode(const char *page, size_t len, struct record *out, st
 
 /* ---- the gate --------------------------------------------------------------------------------
  *
- * May CNI go on? The reader's half: record + now -> a decision. Judged from the top:
- *  - of another boot, or observed in the future          RecordInvalid: refused
- *  - NotReady, or not admitting                          refused at any age, in its own words
- *  - before writer_until                                 its writer lives: admitted
- *  - before hold_until                                   its writer is dead: held, with a note
- *  - later                                               RecordStale: refused
- * A living writer says itself that the DPU is NotReady; no reader condemns.
- * While a verdict lasts its words are the same, byte for byte: they name times, not ages. */
+ * May CNI go on? The reader's half: record + now -> a decision (docs/architecture.md, "How to read
+ * it"). While a verdict lasts its words are the same, byte for byte: they name times, not ages. */
 
 enum { GATE_DETAILS_BYTES = 512 };
 
