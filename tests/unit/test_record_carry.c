@@ -9,7 +9,6 @@
 #include "tests/support/scratch.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -129,42 +128,6 @@ TEST_IN(a_damaged_record_is_not_carried)
     assert_refused(w, ERR_PARSE, "checksum");
     assert_int_equal(truncate(w->path, 0), 0);
     assert_refused(w, ERR_PARSE, "checksum");
-}
-
-/* ---- who could have written it? -------------------------------------------------------------- */
-
-TEST_IN(a_record_that_others_may_write_is_not_carried)
-{
-    static const mode_t modes[] = {0664, 0646, 0666};
-    if (geteuid() != 0) {
-        skip();
-    }
-    for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
-        assert_int_equal(chmod(w->path, modes[i]), 0);
-        assert_refused(w, ERR_AUTH, "only root may write");
-    }
-}
-
-TEST_IN(a_record_of_another_owner_is_not_carried)
-{
-    if (geteuid() != 0) {
-        skip();
-    }
-    assert_int_equal(chown(w->path, 65534, 65534), 0);
-    assert_refused(w, ERR_AUTH, "only root may write");
-}
-
-TEST_IN(what_is_no_file_of_its_own_is_not_carried)
-{
-    char real[112];
-    (void)snprintf(real, sizeof(real), "%s/real", w->dir);
-    assert_int_equal(rename(w->path, real), 0);
-    assert_int_equal(symlink(real, w->path), 0);
-    assert_refused(w, ERR_IO, "opening");
-    assert_int_equal(unlink(w->path), 0);
-    assert_int_equal(unlink(real), 0);
-    assert_int_equal(mkfifo(w->path, 0644), 0);
-    assert_refused(w, ERR_IO, "not a regular file");
 }
 
 /* ---- what ended its reader ------------------------------------------------------------------- */

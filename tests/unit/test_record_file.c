@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-struct bench {
+struct world {
     char dir[64];
     char path[96];
     char page[RECORD_PAGE_BYTES];
@@ -30,28 +30,23 @@ static void make_page(char page[static RECORD_PAGE_BYTES])
     assert_int_equal(record_encode(&r, page, NULL), 0);
 }
 
-static int set_up(void **state)
+static void world_make(struct world *w)
 {
-    struct bench *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    (void)snprintf(b->dir, sizeof(b->dir), "/tmp/test-record-file.XXXXXX");
-    assert_non_null(mkdtemp(b->dir));
-    (void)snprintf(b->path, sizeof(b->path), "%s/readiness.json", b->dir);
-    make_page(b->page);
-    *state = b;
-    return 0;
+    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/test-record-file.XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    (void)snprintf(w->path, sizeof(w->path), "%s/readiness.json", w->dir);
+    make_page(w->page);
 }
 
-static int tear_down(void **state)
+static void world_remove(struct world *w)
 {
-    struct bench *b = *state;
-    if (unlink(b->path) != 0) {
-        (void)rmdir(b->path); /* one test makes it a directory, another none at all */
+    if (unlink(w->path) != 0) {
+        (void)rmdir(w->path); /* one test makes it a directory, another none at all */
     }
-    assert_int_equal(rmdir(b->dir), 0);
-    free(b);
-    return 0;
+    assert_int_equal(rmdir(w->dir), 0);
 }
+
+WORLD(world_make, world_remove)
 
 static void write_file(const char *path, const char *bytes, size_t len)
 {
@@ -61,98 +56,92 @@ static void write_file(const char *path, const char *bytes, size_t len)
     assert_int_equal(fchmod(fd, 0644), 0);
 }
 
-static struct gate_decision judge(const struct bench *b)
+static struct gate_decision judge(const struct world *w)
 {
     struct gate_decision decision;
-    record_file_judge(b->path, &decision);
+    record_file_judge(w->path, &decision);
     print_message("%s %s\n", decision.admit ? "admitted" : "refused", decision.message);
     return decision;
 }
 
-static void assert_invalid(const struct bench *b, const char *words)
+static void assert_invalid(const struct world *w, const char *words)
 {
-    struct gate_decision d = judge(b);
+    struct gate_decision d = judge(w);
     assert_false(d.admit);
     assert_int_equal(d.reason, REASON_RECORD_INVALID);
     assert_non_null(strstr(d.message, words));
 }
 
-TEST_WITH(an_intact_record_is_judged, set_up, tear_down)
+TEST_IN(an_intact_record_is_judged)
 {
-    const struct bench *b = *state;
-    write_file(b->path, b->page, sizeof(b->page));
-    assert_true(judge(b).admit);
+    write_file(w->path, w->page, sizeof(w->page));
+    assert_true(judge(w).admit);
 }
 
-TEST_WITH(a_record_that_is_not_there_is_missing, set_up, tear_down)
+TEST_IN(a_record_that_is_not_there_is_missing)
 {
-    const struct bench *b = *state;
-    struct gate_decision d = judge(b);
+    struct gate_decision d = judge(w);
     assert_false(d.admit);
     assert_int_equal(d.reason, REASON_RECORD_MISSING);
     record_file_judge("/dev/null/readiness.json", &d);
     assert_int_equal(d.reason, REASON_RECORD_MISSING);
 }
 
-TEST_WITH(a_damaged_record_is_invalid, set_up, tear_down)
+TEST_IN(a_damaged_record_is_invalid)
 {
-    struct bench *b = *state;
-    b->page[30] ^= 1;
-    write_file(b->path, b->page, sizeof(b->page));
-    assert_invalid(b, "checksum");
-    write_file(b->path, "", 0);
-    assert_invalid(b, "checksum");
+    w->page[30] ^= 1;
+    write_file(w->path, w->page, sizeof(w->page));
+    assert_invalid(w, "checksum");
+    write_file(w->path, "", 0);
+    assert_invalid(w, "checksum");
 }
 
-TEST_WITH(what_is_no_regular_file_is_not_opened_for_long, set_up, tear_down)
+TEST_IN(what_is_no_regular_file_is_not_opened_for_long)
 {
-    const struct bench *b = *state;
     char real[128];
-    assert_int_equal(mkfifo(b->path, 0644), 0);
-    assert_invalid(b, "regular file");
-    assert_int_equal(unlink(b->path), 0);
-    assert_int_equal(mkdir(b->path, 0755), 0);
-    assert_invalid(b, "regular file");
-    assert_int_equal(rmdir(b->path), 0);
-    (void)snprintf(real, sizeof(real), "%s/real", b->dir);
-    write_file(real, b->page, sizeof(b->page));
-    assert_int_equal(symlink(real, b->path), 0);
-    assert_invalid(b, "opening it");
+    assert_int_equal(mkfifo(w->path, 0644), 0);
+    assert_invalid(w, "regular file");
+    assert_int_equal(unlink(w->path), 0);
+    assert_int_equal(mkdir(w->path, 0755), 0);
+    assert_invalid(w, "regular file");
+    assert_int_equal(rmdir(w->path), 0);
+    (void)snprintf(real, sizeof(real), "%s/real", w->dir);
+    write_file(real, w->page, sizeof(w->page));
+    assert_int_equal(symlink(real, w->path), 0);
+    assert_invalid(w, "opening it");
     assert_int_equal(unlink(real), 0);
 }
 
-TEST_WITH(a_large_file_is_refused, set_up, tear_down)
+TEST_IN(a_large_file_is_refused)
 {
-    const struct bench *b = *state;
-    write_file(b->path, b->page, sizeof(b->page));
-    assert_int_equal(truncate(b->path, RECORD_FILE_MAX_BYTES + 1), 0);
-    assert_invalid(b, "it has 65537 bytes, and dpu-gate reads at most 65536");
-    assert_int_equal(truncate(b->path, RECORD_FILE_MAX_BYTES), 0);
-    assert_invalid(b, "checksum"); /* it was read */
+    write_file(w->path, w->page, sizeof(w->page));
+    assert_int_equal(truncate(w->path, RECORD_FILE_MAX_BYTES + 1), 0);
+    assert_invalid(w, "it has 65537 bytes, and dpu-gate reads at most 65536");
+    assert_int_equal(truncate(w->path, RECORD_FILE_MAX_BYTES), 0);
+    assert_invalid(w, "checksum"); /* it was read */
 }
 
-TEST_WITH(root_refuses_what_others_may_write, set_up, tear_down)
+TEST_IN(root_refuses_what_others_may_write)
 {
-    const struct bench *b = *state;
     static const mode_t modes[] = {0664, 0646, 0666};
     if (geteuid() != 0) {
         skip();
     }
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
-        write_file(b->path, b->page, sizeof(b->page));
-        assert_int_equal(chmod(b->path, modes[i]), 0);
-        assert_invalid(b, "only root may write it");
+        write_file(w->path, w->page, sizeof(w->page));
+        assert_int_equal(chmod(w->path, modes[i]), 0);
+        assert_invalid(w, "only root may write it");
     }
-    write_file(b->path, b->page, sizeof(b->page));
-    assert_int_equal(chown(b->path, 65534, 65534), 0);
-    assert_invalid(b, "its owner is 65534 and its mode 0644");
-    assert_int_equal(chown(b->path, 0, 65534), 0);
-    assert_true(judge(b).admit);
+    write_file(w->path, w->page, sizeof(w->page));
+    assert_int_equal(chown(w->path, 65534, 65534), 0);
+    assert_invalid(w, "its owner is 65534 and its mode 0644");
+    assert_int_equal(chown(w->path, 0, 65534), 0);
+    assert_true(judge(w).admit);
 }
 
 /* In place of the C library's: the writer gets on with its page while the reader pauses. */
 static struct {
-    const struct bench *bench;
+    const struct world *bench;
     int pauses;
     int finish_at; /* the pause during which the page becomes whole; 0: it never does */
     int64_t paused_ns;
@@ -168,27 +157,25 @@ int nanosleep(const struct timespec *pause, struct timespec *left)
     return 0;
 }
 
-TEST_WITH(a_page_that_is_being_written_is_looked_at_again, set_up, tear_down)
+TEST_IN(a_page_that_is_being_written_is_looked_at_again)
 {
-    const struct bench *b = *state;
     for (int finish_at = 1; finish_at < RECORD_FILE_TRIES; finish_at++) {
-        write_file(b->path, b->page, 100);
-        writer.bench = b;
+        write_file(w->path, w->page, 100);
+        writer.bench = w;
         writer.pauses = 0;
         writer.finish_at = finish_at;
-        assert_true(judge(b).admit);
+        assert_true(judge(w).admit);
         assert_int_equal(writer.pauses, finish_at);
     }
 }
 
-TEST_WITH(a_page_that_stays_torn_is_given_up_after_some_milliseconds, set_up, tear_down)
+TEST_IN(a_page_that_stays_torn_is_given_up_after_some_milliseconds)
 {
-    const struct bench *b = *state;
-    write_file(b->path, b->page, 100);
+    write_file(w->path, w->page, 100);
     writer.pauses = 0;
     writer.finish_at = 0;
     writer.paused_ns = 0;
-    assert_invalid(b, "checksum");
+    assert_invalid(w, "checksum");
     assert_int_equal(writer.pauses, RECORD_FILE_TRIES - 1);
     assert_in_range(writer.paused_ns, 10 * NS_PER_MS, 20 * NS_PER_MS);
 }
