@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pods that lost their network with their DPU. At a steady pace all pod sandboxes of this node are
- * listed over CRI, and the network of each is looked at (probe/pod_net.h); what podnet_plan.h decides
- * is told, and those sandboxes that it names are stopped, for the kubelet to make new ones. One
- * call of a scan at a time, each with a deadline; what is in the host's network is not looked at.
- * Loop thread only.
+ * listed over CRI, and the network of each is looked at (probe/pod_net.h); what podnet_plan.h
+ * decides is told, and those sandboxes that it names are stopped, for the kubelet to make new ones.
+ * One call of a scan at a time, each with a deadline; what is in the host's network is not looked
+ * at. Loop thread only.
  *
  * CNI's word that a sandbox once had its interface counts for those that were there before us. Of
  * younger ones we would have seen it: a device that never gives its netdev to the pod (vDPA) must
