@@ -49,7 +49,8 @@ void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
 
 enum {
     PAGE_BYTES = 4096,
-    GATE_SHARE = 16,     /* one reading in so many is dpu-gate's, too */
+    GATE_SHARE = 16, /* one reading in so many is dpu-gate's, too */
+    REQUESTS_OF_DEATH = 4,
     COMPANION_SHARE = 4, /* one world in so many has another writer, too */
 };
 
@@ -65,6 +66,7 @@ struct run {
     unsigned dpu_starts;
     int64_t dpu_wall_ns;
     int64_t host_wall_ns;
+    uint64_t asked[2]; /* about the lease: by the DPU, by the host */
 };
 
 static const struct {
@@ -132,6 +134,7 @@ static void log_request(void *user, const char *who, const char *method, const c
     struct run *run = user;
     world_tell(&run->world, "api: %s: %s %.100s", who, method, path);
     note_request(who, method, path);
+    run->asked[strcmp(who, AGENTS_HOST) == 0] += strstr(path, "/leases") != NULL;
     oracle_request(run->oracle, run->world.now, who, method);
 }
 
@@ -248,7 +251,9 @@ static void set_up(struct run *run, const struct sim_case *c, const char *direct
     run->api.log = log_change;
     run->api.log_request = log_request;
     run->api.log_user = run;
-    choose_timers(c->seed, &run->agents);
+    if (run->agents.interval_ns == 0) {
+        choose_timers(c->seed, &run->agents);
+    }
     run->agents.directory = directory;
     run->oracle = oracle_new(&(struct oracle_config){.interval_ns = run->agents.interval_ns,
                                                      .duration_ns = run->agents.duration_ns,
@@ -262,6 +267,16 @@ static void set_up(struct run *run, const struct sim_case *c, const char *direct
     if (run->agents.is_companion) {
         ovnkube_start(&run->api, run->agents.interval_ns);
     }
+}
+
+static void tear_down(struct run *run)
+{
+    agents_fini();
+    exchange_drop_tasks(&run->world);
+    api_fini(&run->api);
+    oracle_free(run->oracle);
+    world_set(NULL);
+    free(run);
 }
 
 void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
@@ -291,12 +306,7 @@ void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
     out->callbacks = w->callbacks;
     (void)snprintf(out->failure, sizeof(out->failure), "%s", w->failure);
     (void)snprintf(out->rule, sizeof(out->rule), "%s", run->oracle->rule);
-    agents_fini();
-    exchange_drop_tasks(w);
-    api_fini(&run->api);
-    oracle_free(run->oracle);
-    world_set(NULL);
-    free(run);
+    tear_down(run);
 }
 
 /* ---- the shortest list of faults that still breaks the same rule ----------------------------- */
@@ -347,6 +357,7 @@ static void shrink(struct sim_case *c, const char *rule, const char *directory)
  * sim soak CORPUS SECONDS RUNS COUNTS   as many as fit, on all processors; what fails goes into
  *                                   the corpus
  * sim replay SEED MINUTES [FAULT]...   one run with its story
+ * sim figures   what a pair and a death cost, for some timers; fails where that is too much
  *
  * A line of the corpus is "SEED MINUTES [FAULT]..."; without faults they are drawn from the seed.
  * COUNTS names what all runs together have to exercise (world.h); a name that check does not come
@@ -638,6 +649,93 @@ static int replay(int argc, char **argv, const char *directory)
     return r.failure[0] != '\0' ? 1 : 0;
 }
 
+struct figures {
+    uint64_t of_pair;  /* requests about the lease in 100 s */
+    uint64_t of_death; /* the host's, from the death to the verdict */
+    int64_t late_ns;   /* the verdict, after the lease ran out */
+};
+
+/* The DPU dies at 1300 s. */
+static void take_figures(struct run *run, struct figures *out)
+{
+    struct world *w = &run->world;
+    uint64_t begun = 0;
+    *out = (struct figures){.late_ns = INT64_MAX};
+    while (w->now < 3000 * SEC && out->late_ns == INT64_MAX) {
+        if (w->now < 1200 * SEC) {
+            begun = run->asked[0] + run->asked[1];
+        }
+        if (w->now < 1300 * SEC) {
+            out->of_pair = run->asked[0] + run->asked[1] - begun;
+            out->of_death = run->asked[1];
+            world_step(w, w->now + 100 * MS);
+            continue;
+        }
+        world_step(w, w->now + 5 * MS);
+        look(run);
+        read_as_gate(run);
+        if (strcmp(oracle_told(run->oracle).state, "NotReady") == 0) {
+            out->late_ns =
+                machine_boot_ns(w, agents_host()->machine) - run->oracle->record.lease_until_ns;
+        }
+    }
+    out->of_death = run->asked[1] - out->of_death;
+}
+
+/* Where nothing else is wrong, and the network takes up to 60 ms both ways. False if that is later
+ * or dearer than it may be. */
+static bool show_figures(int64_t interval_ms, int64_t duration_s, const char *faults,
+                         int64_t late_most_ms, const char *directory)
+{
+    struct sim_case c = {.seed = 1};
+    struct figures f;
+    struct run *run = calloc(1, sizeof(*run));
+    run->agents = (struct agents_config){.interval_ns = interval_ms * MS,
+                                         .duration_ns = duration_s * SEC,
+                                         .stale_hold_ns = 300 * SEC};
+    bool is_away = strchr(faults, ' ') != NULL;
+    bool is_well = faults_parse(faults, &c.faults);
+    set_up(run, &c, directory, false);
+    take_figures(run, &f);
+    tear_down(run);
+    double of_interval = (double)f.of_pair * (double)interval_ms / 100e3;
+    is_well = is_well && f.late_ns <= late_most_ms * MS && of_interval < 1.05 &&
+              (is_away || f.of_death <= REQUESTS_OF_DEATH);
+    (void)printf("%4.1f s / %2lld s%s: a living pair %.2f requests an interval; a death is found "
+                 "%.3f s after the lease ran out, by %llu requests%s\n",
+                 (double)interval_ms / 1e3, (long long)duration_s, is_away ? ", host away" : "",
+                 of_interval, (double)f.late_ns / 1e9, (unsigned long long)f.of_death,
+                 is_well ? "" : ": TOO MUCH");
+    return is_well;
+}
+
+/* The host agent is away for 25 of each 35 s, from the death on. */
+static void absences(char *out, size_t bytes)
+{
+    size_t used = (size_t)snprintf(out, bytes, "dpu-dead@1300+2000:0");
+    for (int at = 1301; at < 2000; at += 35) {
+        used += (size_t)snprintf(out + used, bytes - used, " host-dead@%d+25:1", at);
+    }
+}
+
+static int figures(const char *directory)
+{
+    static const struct {
+        int64_t interval_ms, duration_s;
+    } rows[] = {{10000, 40}, {20000, 65}, {1000, 4}, {400, 1}};
+    char away[FAULTS_TEXT_BYTES];
+    bool is_well = true;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        is_well &= show_figures(rows[i].interval_ms, rows[i].duration_s, "dpu-dead@1300+2000:0",
+                                100, directory);
+    }
+    is_well &= show_figures(10000, 40, "dpu-dead@1300+2000:0 host-dead@1301+60:1", 45000,
+                            directory); /* R, 20 s, after it is back */
+    absences(away, sizeof(away));
+    is_well &= show_figures(10000, 40, away, 200000, directory);
+    return is_well ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
     char in_memory[] = "/dev/shm/sim-XXXXXX";
@@ -654,11 +752,13 @@ int main(int argc, char **argv)
     } else if (argc == 6 && strcmp(argv[1], "soak") == 0) {
         status = soak(argv[2], strtoll(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), argv[5],
                       directory);
+    } else if (argc == 2 && strcmp(argv[1], "figures") == 0) {
+        status = figures(directory);
     } else if (argc >= 4 && strcmp(argv[1], "replay") == 0) {
         status = replay(argc, argv, directory);
     } else {
         (void)fprintf(stderr, "usage: sim check CORPUS SECONDS COUNTS | soak CORPUS SECONDS RUNS "
-                              "COUNTS | replay SEED MINUTES [FAULT]...\n");
+                              "COUNTS | replay SEED MINUTES [FAULT]... | figures\n");
     }
     if (directory && rmdir(directory) != 0) { /* only the records may be left, and go */
         perror("sim: something was left behind");
