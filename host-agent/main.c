@@ -296,7 +296,7 @@ static int start(struct host_agent *host, struct err *e)
     host->daemon = daemon_new(STOP_GRACE_MS, on_stop_asked, host);
     daemon_feed_while(host->daemon, is_working);
     if (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition ||
-        c->on_lost_network == PODNET_MODE_RESTART) {
+        !text_is_empty(c->taint_devices) || c->on_lost_network == PODNET_MODE_RESTART) {
         rc = start_client(host, e);
         if (rc != 0) {
             return rc;

@@ -93,7 +93,8 @@ def test_devices_of_another_driver_are_tainted_while_the_dpu_is_not_ready(world,
         return until(is_so, SOON_S + 5, f"a rule that says {value}")
 
     devices = {"driver": "vf.example.com", "pool": target.node}
-    world.host(dra="off", taint_devices="vf.example.com", dra_taint_effect="NoExecute")
+    options = {"dra": "off", "taint_devices": "vf.example.com", "dra_taint_effect": "NoExecute"}
+    host = world.host(**options)
     first = wait_rule("AwaitingFirstRenewal", devices)
     assert first["spec"]["taint"]["effect"] == "NoExecute"
     (owner,) = first["metadata"]["ownerReferences"]
@@ -102,6 +103,9 @@ def test_devices_of_another_driver_are_tainted_while_the_dpu_is_not_ready(world,
     wait_rule("ready", None)
     dpu.kill()
     assert wait_rule("LeaseExpired", devices)["metadata"]["uid"] == first["metadata"]["uid"]
+    host.kill()
+    world.host(dpu_node_lease_renew_interval="0", **options)  # without a health check nothing is tainted
+    wait_rule("ready", None)
 
 
 @pytest.mark.standin_only
