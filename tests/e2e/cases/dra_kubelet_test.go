@@ -133,7 +133,7 @@ func (p *pair) podShares(limit time.Duration, name string) {
 
 // One story, in order, as an administrator turns the gates on, and off again.
 func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThere(t *testing.T) {
-	p := draPair(t)
+	p := draPairAlone(t)
 	if !p.hasGates() {
 		t.Skip("this Kubernetes has none of them on by default")
 	}

@@ -36,7 +36,7 @@ func anyNode(spec *core.PodSpec) {
 }
 
 func TestGivenPodsThatKnowNoDRAWhenTheDPUDiesThenTheyAreShownItAndKeptAway(t *testing.T) {
-	p := draPair(t)
+	p := draPairAlone(t)
 	if !p.hasGates() {
 		t.Skip("this Kubernetes has neither mutating policies nor extended resources by DRA on by default")
 	}

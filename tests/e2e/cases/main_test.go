@@ -6,8 +6,8 @@
 //
 // The names say given, when and then. Most cases use a Node object without a
 // kubelet: what the agents do with leases needs no more. Cases with a real node
-// have it in turn; those about DRA have a cluster of their own, so that two
-// such cases run at a time.
+// have it in turn; those about DRA may take a second cluster's, so that two such
+// cases run at a time.
 package cases
 
 import (

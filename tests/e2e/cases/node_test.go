@@ -39,10 +39,15 @@ func realPair(t *testing.T) *pair {
 
 func (w *world) pair(t *testing.T) *pair {
 	t.Helper()
+	w.nodeInUse.Lock()
+	return w.pairOfLocked(t)
+}
+
+func (w *world) pairOfLocked(t *testing.T) *pair {
+	t.Helper()
+	t.Cleanup(w.nodeInUse.Unlock)
 	ours(t, "dpu-gate")
 	ours(t, "dpu-agent")
-	w.nodeInUse.Lock()
-	t.Cleanup(w.nodeInUse.Unlock)
 	p := &pair{t: t, control: w.control, admin: w.admin, node: w.node, Node: realNode, Dir: logDir("pairs/" + t.Name())}
 	poll(t, 2*soon, "the Pods of the case before are gone", func() error {
 		if n := p.attachments(); n != 0 {
