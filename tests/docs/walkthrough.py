@@ -15,35 +15,32 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
+
+import blocks  # noqa: E402
+
 PAGES = ["docs/install.md", "docs/run-it.md"]
-BLOCK = re.compile(
-    r"^<!-- run: walkthrough (?P<number>\d+)(?: exit=(?P<exit>\d+))?(?: says=\"(?P<says>[^\"]*)\")? -->\n"
-    r"```sh\n(?P<text>.*?)^```$",
-    re.MULTILINE | re.DOTALL,
-)
+MARKER = re.compile(r'^walkthrough (\d+)(?: exit=(\d+))?(?: says="([^"]*)")?$')
 LIMIT_S = 300
 
 
-def blocks():
+def walk():
+    """(block, its exit status, its words) in order."""
     found = {}
     for page in PAGES:
-        with open(page, encoding="utf-8") as file:
-            text = file.read()
-        matches = list(BLOCK.finditer(text))
-        if len(matches) != text.count("<!-- run: walkthrough"):
-            sys.exit(f"{page}: a line of the walk-through has no block, or makes no sense")
-        for match in matches:
-            number = int(match["number"])
-            if number in found:
-                sys.exit(f"{page}: number {number} is given twice")
-            line = text.count("\n", 0, match.start()) + 1
-            found[number] = (f"{page}:{line}", match)
+        for block in blocks.read(page)[0]:
+            if not block.marker or not block.marker[1].startswith("walkthrough"):
+                continue
+            marker = MARKER.match(block.marker[1])
+            if not marker or int(marker[1]) in found:
+                sys.exit(f"{block}: its marker makes no sense, or its number is given twice")
+            found[int(marker[1])] = (block, int(marker[2] or 0), marker[3] or "")
     return [found[number] for number in sorted(found)]
 
 
-def run(match, state):
+def run(text, state):
     """The block's exit status and what it said."""
-    script = f'. "{state}"\nset -euo pipefail\n{match["text"]}\ndeclare -px >"{state}"\n'
+    script = f'. "{state}"\nset -euo pipefail\n{text}\ndeclare -px >"{state}"\n'
     with tempfile.TemporaryFile("w+") as said:  # a file: what runs on in the background keeps it open
         done = subprocess.run(
             ["bash", "-c", script], stdout=said, stderr=said, stdin=subprocess.DEVNULL,
@@ -57,16 +54,14 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         state = os.path.join(directory, "state")
         open(state, "w", encoding="utf-8").close()
-        for place, match in blocks():
+        for block, wanted, says in walk():
             start = time.monotonic()
-            code, said = run(match, state)
-            wanted = int(match["exit"] or 0)
-            fits = code == wanted and (match["says"] or "") in said
-            print(f"{'ok' if fits else 'FAILED'}  {place}  {time.monotonic() - start:.1f} s", flush=True)
+            text = "\n".join(block.lines)
+            code, said = run(text, state)
+            fits = code == wanted and says in said
+            print(f"{'ok' if fits else 'FAILED'}  {block}  {time.monotonic() - start:.1f} s", flush=True)
             if not fits:
-                print(match["text"])
-                print(said)
-                print(f"exit status {code}, expected {wanted} and {match['says']!r}")
+                print(f"{text}\n{said}\nexit status {code}, expected {wanted} and {says!r}")
                 return 1
     return 0
 
