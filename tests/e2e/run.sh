@@ -9,7 +9,7 @@
 #   run.sh cluster down|kubeconfig|status|path
 #   run.sh cluster exec COMMAND  on the node
 #   run.sh fleet [-help|FLAG...] what N DPUs cost an API server; for tests/bench/run.sh
-#   run.sh build                 make the parts, print their folder
+#   run.sh build                 make the parts and the cases, print the parts' folder
 #   run.sh packages [--install]  the Debian packages that it needs
 #
 # Exit status: 0 passed, 77 skipped (the reason is the last line), else failed.
@@ -174,6 +174,10 @@ build_parts() {
   echo "$parts"
 }
 
+build_cases() {
+  (cd "$here" && CGO_ENABLED=0 go test -c -o "$own/cases.test" ./cases)
+}
+
 # Prints the folder with our programs as they are shipped, and record-tool for the integration suite.
 build_ours() {
   if [ -n "${DPU_BIN_DIR:-}" ]; then
@@ -209,8 +213,7 @@ run_tests() {
   export DPU_E2E_LOGS=${DPU_E2E_LOGS:-$own/logs}
   rm -rf "$DPU_E2E_LOGS"
   mkdir -p "$DPU_E2E_LOGS"
-  CGO_ENABLED=0 go vet ./...
-  CGO_ENABLED=0 go test -c -o "$own/cases.test" ./cases
+  build_cases
   # Its own folder: the cases find rbac/ and their data from there.
   cd "$here/cases"
   local status=0
@@ -280,7 +283,7 @@ case $verb in
   test) run_tests "$@" ;;
   cluster) run_cluster "$@" ;;
   fleet) run_fleet "$@" ;;
-  build) find_go; build_parts ;;
+  build) find_go; build_parts; build_cases ;;
   packages)
     if [ "${1:-}" = --install ]; then
       install_packages
@@ -288,5 +291,5 @@ case $verb in
       printf '%s\n' "${packages[@]}"
     fi
     ;;
-  *) sed -n '3,24s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,26s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
