@@ -113,6 +113,10 @@ def unexplained():
             text, names = file.read(), re.findall(pattern, program.read())
         yield from ([] if names else [f"{source}: no name by {pattern}"])
         yield from (f"{page}: no {name} of {source}" for name in names if shown.format(name) not in text)
+    with open("docs/performance.md", encoding="utf-8") as page, open("docs/performance/measured.md", encoding="utf-8") as measured:
+        ratios, tables = re.findall(r"(?<![\d.])\d\.\d\d(?!\d)", page.read()), measured.read()
+    yield from ([] if ratios else ["docs/performance.md: no ratio"])
+    yield from (f"docs/performance.md: {r} is not in performance/measured.md" for r in ratios if f" {r} |" not in tables)
 
 
 def main():
