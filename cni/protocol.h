@@ -91,7 +91,7 @@ bool cni_is_gated(enum cni_verb verb);
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* What a plugin prints on stdout; nothing else ever goes there. Each returns the exit status. */
+/* The answers on stdout, where nothing else goes. Each function returns the exit status. */
 int reply_error(const struct cni_call *c);
 int reply_versions(void);
 
@@ -120,8 +120,8 @@ NODISCARD int cni_version_at_least(const char *version, const char *least, bool 
 /* Checks in the order of the CNI library's skeleton. Returns a code. */
 int cni_read_env(struct cni_call *c);
 
-/* Reads all of `fd`; checks size, syntax and network name, by the rules of Go's JSON reader. What
- * we do not need is not looked at: a verb that cleans up must not fail for it. Returns a code. */
+/* Reads all of `fd`; checks size, syntax and network name, by the rules of Go's JSON reader.
+ * Ignores what dpu-gate does not need, so that it fails no cleanup. Returns a code. */
 int conf_read(struct cni_call *c, int fd);
 
 /* May the verb be used with this configuration's version, and do we speak it? Returns a code. */

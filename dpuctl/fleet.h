@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be said of DPUs from outside, by the API server's objects alone: a row, which is a JSON
- * object, for each DPU. deploy/man/dpuctl.h2m describes its members; members are only ever added.
+ * The state of DPUs by the API server's objects alone: a row, which is a JSON object, for each DPU.
+ * deploy/man/dpuctl.h2m describes its members; members are only ever added.
  *
- * dpuctl cannot observe renewals from outside the node. It holds the stamp of the last one, which
- * is the DPU's clock, against the Date of the answer that brought it, which is the API server's.
- * What the host itself has said (dpu-gate's refusal in the Node's condition Ready, the condition
- * DPUReady, the taint of the ResourceSlice) counts more than that, except that it cannot make a
- * silent DPU Ready.
+ * dpuctl cannot observe renewals from outside the node. It compares the stamp of the last renewal,
+ * by the DPU's clock, with the Date of the API server's answer. The host's own reports (dpu-gate's
+ * rejection in the Node's condition Ready, the condition DPUReady, the taint of the ResourceSlice)
+ * count more, but they cannot make a DPU Ready whose lease has expired.
  */
 #ifndef DPUCTL_FLEET_H
 #define DPUCTL_FLEET_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be seen on this node without any agent: the readiness record and what dpu-gate makes of
- * it, the CNI configuration as a runtime meets it, and the pods as the container runtime and the
- * kernel show them.
+ * The state of this node without any agent: the readiness record and dpu-gate's decision by it, the
+ * CNI configuration as a runtime reads it, and the Pods as the container runtime and the kernel
+ * show them.
  */
 #ifndef DPUCTL_NODE_H
 #define DPUCTL_NODE_H

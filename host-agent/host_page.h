@@ -36,7 +36,7 @@ struct host_page {
 /* Without an address it does nothing. Errors: ERR_PARSE for the address. */
 NODISCARD int host_page_start(struct host_page *p, struct ev_loop *loop, struct err *e);
 
-/* What its metrics are made of; docs/metrics.md is the reference. Label values come from our own
+/* The values of the metrics; docs/metrics.md is the reference. Label values come from our own
  * enums, but for the names of probes, which are escaped. */
 struct host_snapshot {
     struct mono now;

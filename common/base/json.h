@@ -75,9 +75,9 @@ NODISCARD bool json_scan_field(struct json_slice object, const char *name, struc
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* The characters of a text, terminated. What no C text can hold (NUL, half a surrogate pair,
- * invalid UTF-8) becomes U+FFFD. Returns whether all of it is there as it was: not for what is no
- * text or does not fit. Fills `out` in any case. */
+/* The characters of a text, terminated. U+FFFD replaces characters that a C text cannot hold (NUL,
+ * half a surrogate pair, invalid UTF-8). Returns whether `out` is the whole text, unchanged: false
+ * for other kinds, too. Fills `out` in any case. */
 bool json_scan_text(struct json_slice text, char *out, size_t out_bytes);
 
 /* `text` says `word` (which is plain ASCII); json_scan_folds: in letters of either case, by Go's

@@ -9,8 +9,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* What json_text_get gives for a text that holds a NUL, lest it pass for what stands before that.
- */
+/* json_text_get returns this for a text with a NUL, so that nobody takes its first part for it. */
 #define JSON_TEXT_WITH_NUL "(a text with a NUL character)"
 
 static inline void cleanup_json(json_t **json)

@@ -51,8 +51,8 @@ struct lease_view {
  * and resourceVersion (an HTTP 200 is evidence only if it is the object that was asked for). */
 NODISCARD int lease_read(const struct json_t *lease, struct lease_view *out, struct err *e);
 
-/* Who wrote the renewTime, by metadata.managedFields: the name that a client gives itself in its
- * User-Agent. NULL if that does not name exactly one. Returns borrowed from `lease`. */
+/* The writer of renewTime, by metadata.managedFields: the name from the client's User-Agent. NULL
+ * if there is not exactly one. Returns borrowed from `lease`. */
 const char *lease_renewed_by(const struct json_t *lease);
 
 /* "ovn-dpu-<node>". Errors: ERR_LIMIT if the result is no valid object name (at most 253 bytes of

@@ -51,7 +51,7 @@ enum grpc_framing {
     GRPC_TOO_LARGE,  /* more than `max_bytes` are announced */
 };
 
-/* What stands at the front of `in`. */
+/* The kind of the first message in `in`. */
 enum grpc_framing grpc_first_message(const struct buf *in, size_t max_bytes,
                                      struct grpc_slice *out);
 

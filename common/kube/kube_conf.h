@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How to reach an API server and who we are there: from a kubeconfig or from within a pod.
+ * The address of the API server and the agent's identity there, from a kubeconfig or from within a
+ * Pod.
  *
  * Understood: clusters, users, contexts, current-context; server, certificate-authority(-data),
  * tls-server-name, proxy-url, insecure-skip-tls-verify (warned about); client-certificate(-data),
  * client-key(-data), token, tokenFile; as, as-uid, as-groups, as-user-extra. Relative paths are
- * relative to the kubeconfig's directory. What we cannot do (exec, auth-provider,
- * username/password) is an error that names it, never skipped.
+ * relative to the kubeconfig's directory. Unsupported members (exec, auth-provider,
+ * username/password) are an error that names them.
  *
  * The secrets are read from their files and kept up to date; so is the kubeconfig itself, because
  * platforms put a token into it and write it anew. Files are re-read by path when their identity

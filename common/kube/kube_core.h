@@ -45,11 +45,10 @@ void kube_bucket_return(struct kube_bucket *b);
 /* ---- how long --------------------------------------------------------------------------------
  *
  * Of a request without a deadline of its own: KUBE_PATIENCE_MS, and twice as much after each that
- * was not enough, up to KUBE_PATIENCE_MAX_MS, until one is answered within the first again. What
- * is given up always after the same time fails for ever where a server is slow. Reads and writes
- * learn apart: a loaded etcd is slow to write and fast to read. So do watches and their lists,
- * which connect anew: where a fleet comes back at once, handshakes that are given up early are work
- * in vain. */
+ * was not enough, up to KUBE_PATIENCE_MAX_MS, until one is answered within the first again. With
+ * one fixed time, all requests would fail for ever where a server is slow. Reads and writes learn
+ * apart: a loaded etcd is slow to write and fast to read. So do watches and their lists, which
+ * connect anew: where a fleet returns at once, handshakes that end early are wasted work. */
 
 enum { KUBE_PATIENCE_MS = 5000, KUBE_PATIENCE_MAX_MS = 40000 };
 

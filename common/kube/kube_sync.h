@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps one object of the API server as its owner wants it: reads it, asks what is desired, writes
- * what differs. Its owner calls kube_sync_changed() when it wants something else, and
- * kube_sync_saw() when a watch shows the object.
+ * Keeps one object of the API server as its owner wants it: reads it, asks the owner for the
+ * desired state, writes the difference. The owner calls kube_sync_changed() when it wants something
+ * else, and kube_sync_saw() when a watch shows the object.
  *
- * One request at a time. What fails backs off with jitter; what is forbidden waits longer, and is
- * complained of once an hour. What somebody takes back is written again at a pace that slows down
- * (whoever reacts to its own writes yields), and at the slowest from the first time on where the
- * API server stores something else than was written. Loop thread only.
+ * One request at a time. After a failure it backs off with jitter; after a denial it waits longer,
+ * and logs that once an hour. When another writer undoes a write, it repeats the write ever more
+ * slowly, so that two writers cannot loop. When the API server stores something else than it wrote,
+ * it uses the slowest pace from the start. Loop thread only.
  */
 #ifndef KUBE_KUBE_SYNC_H
 #define KUBE_KUBE_SYNC_H

@@ -104,7 +104,7 @@ const char *option_origin(const struct option_origins *origins, const char *name
 NODISCARD int option_refuse(const struct option_origins *origins, const char *name,
                             const char *value, const char *allowed, struct err *e);
 
-/* What option_parse does with the file of --config: one YAML mapping. `path` is for messages.
+/* Reads the file of --config, one YAML mapping, as option_parse does. `path` is for messages.
  * Errors as there. */
 NODISCARD int option_apply_yaml(const struct option_program *program, void *config,
                                 const char *path, const char *text, size_t len, struct err *e);

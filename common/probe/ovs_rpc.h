@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemons and databases of OVS and OVN answer, over JSON-RPC 1.0 on a unix socket: one
- * connection per run, question after question. A server's own requests are passed over. By default
- * OVS sends no echo request on a unix socket, so none waits for our answer.
+ * Asks the daemons and databases of OVS and OVN over JSON-RPC 1.0 on a unix socket: one connection
+ * per run, one question after another. Ignores the server's own requests. By default OVS sends no
+ * echo request on a unix socket, so none waits for our answer.
  *
  * A hostile server costs no more than RPC_TOTAL_BYTES read, in pieces of what is there, and the
  * tree of RPC_INBOX_BYTES of JSON.

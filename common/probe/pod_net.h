@@ -81,8 +81,8 @@ bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid, const c
 /* By path it enters the namespace and comes back, which needs CAP_SYS_ADMIN. */
 void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *out);
 
-/* What a file of libcni's cache (cniCacheV1) says, into `p`: for the fuzzer. `text` is not
- * terminated. */
+/* Reads a file of libcni's cache (cniCacheV1) into `p`: for the fuzzer. `text` is not terminated.
+ */
 void pod_net_take_cache(struct pod_net *p, const char *text, size_t len, const char *sandbox_id);
 
 /* By the text of /proc/PID/net/dev: WHOLE if the interface is there, UNKNOWN if there is one that

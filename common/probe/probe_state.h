@@ -69,7 +69,7 @@ enum { PROBES_MAX = 16, PROBE_NAME_BYTES = 128 };
 
 enum probe_health { PROBE_HEALTH_UNKNOWN, PROBE_HEALTHY, PROBE_UNHEALTHY };
 
-/* What turns a probe. Numbers of results in a row count as 1 where they are 0. */
+/* When a probe's state changes. A number of results in a row that is 0 counts as 1. */
 struct probe_thresholds {
     int64_t failures;
     int64_t successes;

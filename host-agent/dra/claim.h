@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ResourceClaims: what of one is our device, and which are prepared.
+ * ResourceClaims: whether a claim has our device, and which claims are prepared.
  *
- * The kubelet names claims in its requests; what was allocated stands in the claim's status, at the
- * API server. Only results of our driver count; each has to be the one device we have, and the
- * claim has to be the one that was asked for, not a namesake that replaced it (KEP-4381).
+ * The kubelet names claims in its requests; the claim's status, at the API server, has the
+ * allocation. Only results of our driver count. Each must be our one device, and the claim must
+ * have the requested UID: another claim may have taken its name (KEP-4381).
  *
- * Which claims are prepared is all that the driver remembers: for each a symbolic link in `claims/`
- * of the plugin's directory, named by the claim's UID. Its target is no path but says "USE
- * NAMESPACE/NAME": it is whole or not there, outlives the agent, and two agents in a rolling update
- * see the same. Who takes holds the lock of plugin.h; to drop takes none. What is there may be out
- * of date, where a kubelet has lost its own memory: so it is asked about, and never the last word
- * for ever. Loop thread only.
+ * The driver remembers only which claims are prepared: for each a symbolic link in `claims/` of the
+ * plugin's directory, named by the claim's UID. Its target is not a path but "USE NAMESPACE/NAME".
+ * A link is whole or absent, outlives the agent, and is the same for two agents in a rolling
+ * update. To add one, hold the lock of plugin.h; to drop one needs no lock. A link may be out of
+ * date after a kubelet lost its own state, so the driver asks the API server about it. Loop thread
+ * only.
  */
 #ifndef DRA_CLAIM_H
 #define DRA_CLAIM_H
@@ -89,13 +89,12 @@ NODISCARD bool claim_store_next(const char *plugin_dir, const char *uid, struct 
 
 /* ---- Events ----------------------------------------------------------------------------------
  *
- * Tells the pods that claim the DPU how it is, by an Event on each: who looks at a pod finds there
- * since when and why, also where the kubelet shows no health, or the pod is none the wiser any
- * more.
+ * Writes an Event about the DPU's state on each Pod that claims it: the Pod then shows since when
+ * and why, even where the kubelet shows no health.
  *
- * Which claims are prepared the store knows; which pods have them at this moment is asked of the
- * API server, claim by claim. What turns out to be prepared no longer is dropped from the store. A
- * newer verdict starts the round anew.
+ * The store knows which claims are prepared. The API server tells, claim by claim, which Pods have
+ * them at this moment. A claim that is no longer prepared leaves the store. A newer verdict starts
+ * the round again.
  *
  * With --dra-claim-conditions the claim says it, too: the condition Ready
  * in the status of our devices. What fails is dropped, like an Event.
@@ -107,8 +106,8 @@ struct claim_events *claim_events_new(const struct dra_config *config,
                                       const struct dra_device *device);
 void claim_events_free(struct claim_events *t); /* before the client; accepts NULL */
 
-/* This is the verdict, since its transition. What lets pods in because nobody can know is no news
- * of the DPU; nor is what they were told last. */
+/* Reports this verdict, since its transition. Reports neither an Unknown that admits Pods nor the
+ * same state twice. */
 void claim_events_tell(struct claim_events *t, const struct readiness *verdict);
 
 /* Looks whether that claim is still what the store says, unless one is looked up already. */

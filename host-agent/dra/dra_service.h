@@ -57,8 +57,8 @@ struct dra_options {
     struct option_list attributes;
     char *rolling_uid; /* NULL or "": no rolling updates */
 
-    /* What dra_options_check made of them. In a rolling update two instances share both
-     * directories, so each has its pod's UID in its names; where that does not fit, a hash. */
+    /* The result of dra_options_check. In a rolling update two instances share both directories, so
+     * each has its Pod's UID in its names, or a hash of it where the UID does not fit. */
     struct {
         char registry_dir[SOCKET_PATH_BYTES];
         char plugin_dir[SOCKET_PATH_BYTES];
@@ -183,9 +183,9 @@ struct dra_stats {
     uint64_t slice_failures;
 };
 
-/* Sockets that cannot be made now are tried again later; what is an error is a configuration that
- * can never work, or another agent with our driver's name: found later, it stops the service.
- * Errors: ERR_LIMIT (attributes), ERR_CONFLICT (the name is taken). */
+/* Retries sockets that it cannot create now. Fails for a configuration that can never work, or
+ * another agent with this driver's name; if such an agent appears later, the service stops. Errors:
+ * ERR_LIMIT (attributes), ERR_CONFLICT (the name is taken). */
 NODISCARD int dra_service_start(const struct dra_config *config, struct dra_service **out,
                                 struct err *e);
 

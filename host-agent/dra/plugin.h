@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kubelet calls: pluginregistration.Registration, DRAPlugin v1 and v1beta1, and
+ * The services that a kubelet calls: pluginregistration.Registration, DRAPlugin v1 and v1beta1, and
  * DRAResourceHealth v1 and v1alpha1. Knows no clock and no socket.
  *
  * Registration: the kubelet dials the registration socket whenever it sees it (also after each of
@@ -9,12 +9,12 @@
  * itself.
  *
  * There is nothing to set up for a DPU that already carries the node's traffic, so Prepare and
- * Unprepare are idempotent; what Prepare does is to check, to remember and to tell. Where the
- * device is not shared a second claim is refused for as long as the first is prepared. Each answer
- * has exactly one entry per claim asked for: a kubelet treats a missing one as failure, as it does
- * an extra one. Prepare looks each claim up at the API server, in parallel and without blocking; a
- * claim that cannot be looked up gets its own error and the kubelet asks again. Unprepare never
- * asks anybody, because the claim may be gone, and always succeeds.
+ * Unprepare are idempotent. Prepare checks the claim, stores it and answers. If the device is not
+ * shared, Prepare rejects a second claim while the first is prepared. Each answer has exactly one
+ * entry per claim asked for: a kubelet treats a missing one as failure, as it does an extra one.
+ * Prepare looks each claim up at the API server, in parallel and without blocking; a claim that
+ * cannot be looked up gets its own error and the kubelet asks again. Unprepare never asks anybody,
+ * because the claim may be gone, and always succeeds.
  *
  * In a rolling update two of us answer one after the other, by a lock on the same file that
  * Kubernetes' own plugin helper takes; the lookups come before. It never blocks: without the lock
@@ -56,9 +56,8 @@ struct health_report {
     char message[HEALTH_MESSAGE_BYTES];
 };
 
-/* What of a verdict goes to the kubelet: Ready is Healthy, NotReady is Unhealthy; Unknown, and
- * Ready without a health check, is Unknown. The message is the verdict's sentence with its reason
- * in front. */
+/* A verdict as health for the kubelet: Ready is Healthy, NotReady is Unhealthy; Unknown, and Ready
+ * without a health check, is Unknown. The message is the reason and the verdict's sentence. */
 struct health_report health_report_of(const struct readiness *verdict);
 
 /* Caller-owned. Zero-initialise, fill the first part, and plugin_init. All borrowed. */

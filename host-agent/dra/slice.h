@@ -70,11 +70,11 @@ const char *slice_taint_of(const struct readiness *verdict);
 void slice_make_name(const char *driver, const char *node_name,
                      char out[static NAMES_K8S_NAME_BYTES]);
 
-/* What the server should have, given what it has (NULL: nothing). `node_uid` NULL: unknown; the
- * slice gets no owner. Returns owned. */
+/* The desired slice, given the server's (NULL: none). `node_uid` NULL: unknown; the slice gets no
+ * owner. Returns owned. */
 json_t *slice_plan(const struct dra_device *device, const char *node_uid, const char *taint,
                    struct slice_dropped dropped, const json_t *existing);
-/* What of `sent` the server left out of its `answer`. */
+/* The fields of `sent` that the server dropped from its `answer`. */
 struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer);
 
 /* ---- keeping it ------------------------------------------------------------------------------ */
@@ -93,7 +93,7 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
 /* Gives up what is under way; not within a callback of the client; accepts NULL. */
 void slice_publisher_free(struct slice_publisher *p);
 
-/* What the device's taint is to be (constant); the first call starts the work. */
+/* The taint that the device should have (constant); the first call starts the work. */
 void slice_publisher_publish(struct slice_publisher *p, const char *taint);
 
 struct slice_stats slice_publisher_stats(const struct slice_publisher *p);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pods that lost their network with their DPU. At a steady pace all pod sandboxes of this node are
- * listed over CRI, and the network of each is looked at (probe/pod_net.h); what podnet_plan.h
- * decides is told, and those sandboxes that it names are stopped, for the kubelet to make new ones.
- * One call of a scan at a time, each with a deadline; what is in the host's network is not looked
- * at. Loop thread only.
+ * Pods that lost their network with their DPU. Twice per renewal interval it lists all Pod
+ * sandboxes of this node over CRI and checks the network of each (probe/pod_net.h). podnet_plan.h
+ * decides; podnet reports the losses and stops the sandboxes that the plan names, so that the
+ * kubelet creates new ones. One call at a time, each with a deadline. It ignores Pods in the host's
+ * network. Loop thread only.
  *
- * CNI's word that a sandbox once had its interface counts for those that were there before us. Of
- * younger ones we would have seen it: a device that never gives its netdev to the pod (vDPA) must
- * not cost it one sandbox after the other.
+ * For sandboxes older than the agent, CNI's cached result counts as proof that they had their
+ * interface. For younger ones, the agent must have seen the interface itself: otherwise a Pod whose
+ * device never gives it a netdev (vDPA) would lose one sandbox after the other.
  */
 #ifndef PODNET_PODNET_H
 #define PODNET_PODNET_H
@@ -71,9 +71,9 @@ void podnet_publish(struct podnet *p, const struct readiness *verdict);
 
 const struct podnet_stats *podnet_stats(const struct podnet *p);
 
-/* What the kubelet does once a sandbox of the pod with this UID is stopped, by a list with the pod
- * of its name; UNKNOWN if that is another pod, or is ending. `why` says of NEVER what would come of
- * a stop, for people; static. */
+/* Whether the kubelet would recreate the sandbox of the Pod with this UID after a stop, by a list
+ * with the Pod of its name; UNKNOWN if that is another Pod or a terminating one. For NEVER, `why`
+ * is the reason, for people; static. */
 enum podnet_policy podnet_read_policy(const char *list, size_t len, const char *uid,
                                       const char **out_why);
 

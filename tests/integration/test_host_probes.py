@@ -54,7 +54,7 @@ def test_function_that_leaves_the_bus_is_refused_within_a_second(world, bus):
     gone = time.monotonic()
     until(lambda: not world.gate.add().ok, SOON_S, "the gate refuses")
     assert time.monotonic() - gone < 2  # a look each second; the kernel's word comes sooner
-    missing = f"seen from the host: probe '{PCI}': there is no PCI function '{FUNCTION}'"
+    missing = f"a host probe fails: probe '{PCI}': there is no PCI function '{FUNCTION}'"
     assert world.wait_verdict(FAILED)["message"] == missing
     assert (world.gate.add().code, world.gate.status().code) == (11, 50)
     world.wait_renewals()
@@ -71,7 +71,7 @@ def test_probe_of_the_dpus_page_counts_after_its_failures(world, bus, tmp_path):
     world.wait_record(lambda r: r["hostProbes"] == {text: "well"})
     page.hurt()
     seen = world.wait_verdict(FAILED)
-    assert seen["message"] == f"seen from the host: probe '{page.text}': HTTP status 503"
+    assert seen["message"] == f"a host probe fails: probe '{page.text}': HTTP status 503"
     page.heal()
     world.wait_state("Ready")
     page.close()
@@ -89,7 +89,7 @@ def test_status_and_doctor_show_each_host_probe(binaries, world, bus, tmp_path):
     shown = node.call("status").stdout
     assert f"{PCI}: well" in shown
     assert "netdev:no-such: has not passed since" in shown
-    assert "the host's probe 'netdev:no-such' has not passed" in node.call("doctor").stdout
+    assert "the host probe 'netdev:no-such' has not passed" in node.call("doctor").stdout
     bus.detach()
     world.wait_verdict(FAILED)
     assert f"{PCI}: failed" in node.call("status").stdout
