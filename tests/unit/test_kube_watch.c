@@ -228,6 +228,14 @@ static void begin_watching(void)
     assert_null(world.timer); /* the client waits for its head */
 }
 
+/* What comes next is a list, and a stream that waits for its answer. */
+static void relist(void)
+{
+    wake();
+    answer_list(200, LIST, KUBE_ANSWERED);
+    wake();
+}
+
 static void end(void)
 {
     kube_watch_stop(world.watch);
@@ -263,9 +271,7 @@ TEST(a_denied_watch_is_asked_again_soon_then_rarely_and_for_ever)
     wake();
     end_stream(403, "{}", 0, ""); /* we may list, but not watch */
     assert_int_equal(world.denied, 31);
-    wake();
-    answer_list(200, LIST, KUBE_ANSWERED);
-    wake();
+    relist();
     stream_brings("{\"type\":\"ERROR\",\"object\":{\"code\":403}}\n");
     assert_int_equal(world.denied, 32);
     assert_false(world.has_stream);
@@ -334,30 +340,6 @@ TEST(a_list_that_fails_tells_what_it_is_worth)
     end();
 }
 
-TEST(a_stream_that_breaks_says_nothing_about_reads)
-{
-    static const struct {
-        int http_status;
-        const char *text;
-        const char *broken;
-    } rows[] = {
-        {500, "{}", ""},
-        {429, "{}", ""},
-        {200, "garbage\n", ""},
-        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", ""},
-        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":200}}\n", ""},
-        {200, "", "cut"},
-        {0, "", "timeout"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        begin_watching();
-        end_stream(rows[i].http_status, rows[i].text, 0, rows[i].broken);
-        assert_int_equal(world.stream_failures, 1);
-        assert_int_equal(world.list_failures, 0);
-        end();
-    }
-}
-
 /* How often a stream that ends in this way is opened in ten minutes. */
 static int open_for_ten_minutes(int http_status, const char *text)
 {
@@ -412,23 +394,6 @@ TEST(an_event_is_taken_wherever_the_network_cut_it)
     }
 }
 
-TEST(the_first_410_is_followed_at_once)
-{
-    begin_watching();
-    for (int i = 0; i < 3; i++) {
-        struct mono before = world.now;
-        end_stream(i == 1 ? 200 : 410,
-                   i == 1 ? "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n" : "{}",
-                   300 * NS_PER_SEC, "");
-        wake();
-        assert_int_equal(mono_since(world.now, before), 300 * NS_PER_SEC);
-        answer_list(200, LIST, KUBE_ANSWERED);
-        wake();
-    }
-    assert_int_equal(world.stream_failures, 0);
-    end();
-}
-
 TEST(only_an_accepted_stream_is_restarted)
 {
     begin();
@@ -438,9 +403,7 @@ TEST(only_an_accepted_stream_is_restarted)
     double wait_s = world.wait_s;
     kube_watch_restart(world.watch);
     assert_true(world.timer && world.wait_s == wait_s); /* backs off */
-    wake();
-    answer_list(200, LIST, KUBE_ANSWERED);
-    wake();
+    relist();
     kube_watch_restart(world.watch);
     assert_true(world.has_stream); /* may wait for its turn */
     stream_brings("");
@@ -492,25 +455,31 @@ TEST(a_stream_goes_on_where_the_last_one_ended)
     }
 }
 
-TEST(what_a_server_refuses_is_resumed_or_listed_anew)
+/* And says nothing about reads. */
+TEST(a_stream_that_breaks_is_resumed_or_listed_anew)
 {
     static const struct {
-        const char *text;
         int http_status;
+        const char *text;
+        const char *broken;
         bool is_resumed;
     } rows[] = {
-        {"{}", 500, true},
-        {"{}", 429, true},
-        {"{}", 504, false},
-        {"{}", 400, false},
-        {"no\n", 200, false},
-        {"{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", 200, false},
-        {"{\"type\":\"MODIFIED\"}\n", 200, false},
+        {500, "{}", "", true},
+        {429, "{}", "", true},
+        {504, "{}", "", false},
+        {400, "{}", "", false},
+        {0, "", "timeout", true},
+        {200, "", "cut", true},
+        {200, "garbage\n", "", false},
+        {200, "{\"type\":\"MODIFIED\"}\n", "", false},
+        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", "", false},
+        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":200}}\n", "", false},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
-        end_stream(rows[i].http_status, rows[i].text, 0, "");
+        end_stream(rows[i].http_status, rows[i].text, 0, rows[i].broken);
         assert_int_equal(world.stream_failures, 1);
+        assert_int_equal(world.list_failures, 0);
         wake();
         assert_true(world.has_stream == rows[i].is_resumed);
         assert_true(world.has_list != rows[i].is_resumed);
@@ -556,14 +525,10 @@ TEST(what_an_error_says_is_told)
         "MODIFIED", "mine", "6"));
     assert_non_null(strstr(world.words, "no quorum"));
     assert_int_equal(world.objects, before); /* nothing follows an error */
-    wake();
-    answer_list(200, LIST, KUBE_ANSWERED);
-    wake();
+    relist();
     stream_brings("no\n" AT("MODIFIED", "mine", "6"));
     assert_int_equal(world.objects, before + 1); /* nor what is no event */
-    wake();
-    answer_list(200, LIST, KUBE_ANSWERED);
-    wake();
+    relist();
     end();
 }
 
@@ -629,22 +594,24 @@ TEST(a_server_that_says_when_is_obeyed)
     end();
 }
 
-TEST(the_second_410_within_a_minute_is_a_failure)
+TEST(the_first_410_in_a_minute_is_followed_at_once)
 {
     static const struct {
         double calm_s;
         int failures;
     } rows[] = {{1, 1}, {59, 1}, {61, 0}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
+        int http_status = i % 2 == 0 ? 410 : 200;
+        const char *text = i % 2 == 0 ? "{}" : "{\"type\":\"ERROR\",\"object\":{\"code\":410}}\n";
+        int failures = rows[i / 2].failures;
         begin_watching();
-        end_stream(410, "{}", 0, "");
-        wake();
-        answer_list(200, LIST, KUBE_ANSWERED);
-        wake();
-        wait_for(rows[i].calm_s);
-        end_stream(410, "{}", 0, "");
-        assert_int_equal(world.stream_failures, rows[i].failures);
-        assert_true((world.wait_s == 0) == (rows[i].failures == 0));
+        end_stream(http_status, text, 0, "");
+        assert_true(world.wait_s == 0 && world.stream_failures == 0);
+        relist();
+        wait_for(rows[i / 2].calm_s);
+        end_stream(http_status, text, 0, "");
+        assert_int_equal(world.stream_failures, failures);
+        assert_true((world.wait_s == 0) == (failures == 0));
         wake();
         assert_true(world.has_list);
         end();
