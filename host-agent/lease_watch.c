@@ -8,10 +8,10 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "contract/lease.h"
-#include "host-agent/renewal_origin.h"
 #include "kube/kube_core.h"
 #include "kube/kube_watch.h"
 
+#include <inttypes.h>
 #include <unistd.h>
 
 #define LOG_DENIED_AGAIN_NS    (600 * NS_PER_SEC)
@@ -20,17 +20,34 @@
 
 enum {
     PATH_BYTES = 640,
+    HOST_BYTES = 65, /* a Linux host name */
     MARK_TEXT_BYTES = RFC3339_BYTES + 24,
     READ_LASTS_MS = 30000, /* the answer to a read is welcome so long */
     MARK_LASTS_MS = 12000, /* a request of a mark on a slow server, at most */
 };
 
+/*
+ * Which machine wrote a renewTime, the DPU or this host? ovn-kubernetes' own health check writes
+ * one on the host, too, each time that it starts. It names the machine in its User-Agent, and the
+ * API server keeps that name in managedFields. What this host wrote is no sign of life of the DPU.
+ *
+ * A DPU may have the host's name. Its renewals are known by their rhythm: two gaps in a row that
+ * are alike and shorter than the lease. A host that is restarted with a back-off has no such
+ * rhythm.
+ */
+struct renewal_origin {
+    char host[HOST_BYTES];          /* "": nobody can say */
+    char uid[NAMES_UID_BYTES];      /* of the lease as last seen; "": none yet */
+    char newest[NAMES_STAMP_BYTES]; /* its renewTime */
+    struct lease_view dpu;          /* the lease with the newest renewTime of the DPU */
+    struct wall host_wrote;         /* the last renewTime in the host's name; 0: none */
+    int64_t gap_ns;                 /* between the last two of them; 0: there are no two */
+    bool is_same_name;              /* the DPU has the host's name */
+};
+
 struct lease_watch {
     struct kube_client *client;
     struct lease_watch_config config;
-    char ns[NAMES_K8S_NAME_BYTES];
-    char name[NAMES_K8S_NAME_BYTES];
-    char collection[PATH_BYTES];
     char path[PATH_BYTES];
     struct kube_watch *watch;
     struct kube_call *confirm;      /* the read that is waited for; or NULL */
@@ -61,31 +78,74 @@ static void tell(struct lease_watch *w, struct verdict_event event)
     w->config.on_event(w->config.user, event, NULL);
 }
 
-static void tell_unreadable(struct lease_watch *w, struct verdict_event how, const char *why)
+/* ---- who renewed it -------------------------------------------------------------------------- */
+
+/* The gap between the last two renewTimes in the host's name is like the one before (a quarter is
+ * the jitter of requests and of a busy DPU), and shorter than the lease. */
+static void note_rhythm(struct renewal_origin *o, const struct lease_view *lease, bool is_host)
 {
-    log_limited(&w->unreadable, LOG_AGAIN_NS, LOG_WARN, "lease", "lease %s/%s cannot be read: %s",
-                w->ns, w->name, why);
-    how.kind = VERDICT_LEASE_UNREADABLE;
-    how.failure = why;
-    tell(w, how);
+    int64_t lasts_ns = mono_ns_mul(NS_PER_SEC, lease->duration_s);
+    bool has_gap = is_host && o->host_wrote.ns != 0;
+    int64_t gap_ns = has_gap ? wall_since(lease->renew_time, o->host_wrote) : 0;
+    bool is_rhythm = gap_ns > 0 && gap_ns < lasts_ns && o->gap_ns > 0 &&
+                     imaxabs(gap_ns - o->gap_ns) <= gap_ns / 4;
+    o->is_same_name = is_host && (o->is_same_name || is_rhythm);
+    o->gap_ns = gap_ns;
+    o->host_wrote = is_host ? lease->renew_time : (struct wall){0};
 }
 
-static void leave_out_the_host(struct lease_watch *w, const json_t *object, struct lease_view *view)
+/* Replaces a renewTime that this host wrote by the DPU's newest one. `writer` is who wrote it by
+ * managedFields, or NULL. The first look at a lease is left as it is: it is no renewal. Returns
+ * true if this host wrote the renewTime since the last look. */
+static bool leave_out_host(struct renewal_origin *o, struct lease_view *lease, const char *writer)
 {
-    if (renewal_origin_tell(&w->origin, view, lease_renewed_by(object))) {
+    bool is_first = !text_equal(o->uid, lease->uid);
+    bool is_new = is_first || !text_equal(o->newest, lease->renew_stamp);
+    bool is_host = o->host[0] != '\0' && text_equal(writer, o->host) && lease->renew_time_valid;
+    if (is_new) {
+        text_format(o->uid, sizeof(o->uid), "%s", lease->uid);
+        text_format(o->newest, sizeof(o->newest), "%s", lease->renew_stamp);
+        note_rhythm(o, lease, is_host);
+    }
+    if (is_new && (is_first || !is_host || o->is_same_name)) {
+        o->dpu = *lease;
+    }
+    bool is_bump = !text_equal(o->dpu.renew_stamp, o->newest);
+    if (is_bump) {
+        text_format(lease->renew_stamp, sizeof(lease->renew_stamp), "%s", o->dpu.renew_stamp);
+        lease->renew_time_valid = o->dpu.renew_time_valid;
+        lease->renew_time = o->dpu.renew_time;
+    }
+    return is_new && is_bump;
+}
+
+static void tell_renewer(struct lease_watch *w, const json_t *object, struct lease_view *view)
+{
+    if (leave_out_host(&w->origin, view, lease_renewed_by(object))) {
         log_limited(&w->bumped, LOG_AGAIN_NS, LOG_WARN, "lease",
                     "this host wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health "
                     "check does at each start. It is no renewal by the DPU and does not count. "
                     "Turn that check off on the host (dpu-node-lease-renew-interval=0)",
-                    w->ns, w->name);
+                    w->config.ns, w->config.name);
     }
     if (w->origin.is_same_name) {
         log_limited(
             &w->same_name, SAME_NAME_LOG_AGAIN_NS, LOG_WARN, "lease",
             "the DPU renews lease %s/%s under the name of this host, '%s', as ovn-kubernetes' own "
             "health check on the host would at its start: give the DPU its own host name",
-            w->ns, w->name, w->origin.host);
+            w->config.ns, w->config.name, w->origin.host);
     }
+}
+
+/* ---- what is shown --------------------------------------------------------------------------- */
+
+static void tell_unreadable(struct lease_watch *w, struct verdict_event how, const char *why)
+{
+    log_limited(&w->unreadable, LOG_AGAIN_NS, LOG_WARN, "lease", "lease %s/%s cannot be read: %s",
+                w->config.ns, w->config.name, why);
+    how.kind = VERDICT_LEASE_UNREADABLE;
+    how.failure = why;
+    tell(w, how);
 }
 
 /* What the API server shows in place of a lease is told, and false. */
@@ -94,34 +154,32 @@ static bool read_lease(struct lease_watch *w, const json_t *object, struct verdi
 {
     struct err e = ERR_INIT;
     int rc = lease_read(object, out, &e);
-    if (rc == 0 && (!text_equal(out->name, w->name) || !text_equal(out->ns, w->ns))) {
+    if (rc == 0 && (!text_equal(out->name, w->config.name) || !text_equal(out->ns, w->config.ns))) {
         rc = err_set(&e, ERR_PARSE, "the API server answered with another lease");
     }
     if (rc != 0) {
         tell_unreadable(w, how, e.msg);
         return false;
     }
-    leave_out_the_host(w, object, out);
+    tell_renewer(w, object, out);
     return true;
 }
 
-/* `how`: the source, and when its request was sent. */
-static bool tell_lease(struct lease_watch *w, const json_t *object, struct verdict_event how,
+/* Tells of a lease, or that there is none (NULL). `how`: the source, and when its request was sent.
+ * False: it is something else. */
+static bool tell_state(struct lease_watch *w, const json_t *object, struct verdict_event how,
                        struct lease_view *out)
 {
-    if (!read_lease(w, object, how, out)) {
+    how.kind = VERDICT_LEASE_ABSENT;
+    if (object && !read_lease(w, object, how, out)) {
         return false;
     }
-    how.kind = VERDICT_LEASE_OBSERVED;
-    how.lease = out;
+    if (object) {
+        how.kind = VERDICT_LEASE_OBSERVED;
+        how.lease = out;
+    }
     w->config.on_event(w->config.user, how, object);
     return true;
-}
-
-static void tell_absent(struct lease_watch *w, struct verdict_event how)
-{
-    how.kind = VERDICT_LEASE_ABSENT;
-    tell(w, how);
 }
 
 static bool is_absent(const struct kube_response *r)
@@ -140,7 +198,8 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r,
     w->is_lost = r->outcome == KUBE_NO_CONTACT;
     if (w->is_lost) {
         log_limited(&w->complaint, LOG_AGAIN_NS, LOG_WARN, "lease",
-                    "reading lease %s/%s: %s, will retry", w->ns, w->name, r->message);
+                    "reading lease %s/%s: %s, will retry", w->config.ns, w->config.name,
+                    r->message);
         how.kind = VERDICT_READ_FAILED;
         how.failure = r->message;
         tell(w, how);
@@ -149,10 +208,8 @@ static void tell_read(struct lease_watch *w, const struct kube_response *r,
     if (was_lost) {
         kube_watch_hope(w->watch);
     }
-    if (is_absent(r)) {
-        tell_absent(w, how);
-    } else if (r->code == 0) {
-        (void)tell_lease(w, r->body, how, &lease); /* either way something was told */
+    if (is_absent(r) || (r->code == 0 && r->body)) {
+        (void)tell_state(w, r->code == 0 ? r->body : NULL, how, &lease);
     } else {
         tell_unreadable(w, how, r->message);
     }
@@ -165,7 +222,7 @@ static bool watch_works(struct lease_watch *w)
 {
     bool was_broken = w->failing;
     if (was_broken && w->has_complained) {
-        log_info("lease", "watching lease %s/%s again", w->ns, w->name);
+        log_info("lease", "watching lease %s/%s again", w->config.ns, w->config.name);
     }
     w->has_complained = false;
     w->failing = false;
@@ -184,11 +241,7 @@ static void on_object(void *user, const json_t *object, struct mono sent_at)
     if (!is_listed) { /* a list alone does not mean that we may watch */
         (void)watch_works(w);
     }
-    if (object) {
-        (void)tell_lease(w, object, how, &lease); /* either way something was told */
-    } else {
-        tell_absent(w, how);
-    }
+    (void)tell_state(w, object, how, &lease);
 }
 
 static void on_contact(void *user)
@@ -230,8 +283,8 @@ static void on_failure(void *user, const struct kube_response *r)
     w->failing = true;
     if (!w->stats.is_polling &&
         log_limited(&w->watch_complaint, LOG_AGAIN_NS, LOG_WARN, "lease",
-                    "watching lease %s/%s: %s, reading it instead, will retry", w->ns, w->name,
-                    r->message)) {
+                    "watching lease %s/%s: %s, reading it instead, will retry", w->config.ns,
+                    w->config.name, r->message)) {
         w->has_complained = true;
     }
     tell(w, (struct verdict_event){.kind = VERDICT_WATCH_BROKEN});
@@ -319,9 +372,10 @@ static void log_mark(struct lease_watch *w)
         log_limited(&w->no_mark, LOG_DENIED_AGAIN_NS, LOG_WARN, "lease",
                     "marking lease %s/%s: %s: grant patch on leases.coordination.k8s.io; until "
                     "then the host decides by reads alone",
-                    w->ns, w->name, w->mark_failure);
+                    w->config.ns, w->config.name, w->mark_failure);
     } else if (w->chain.outcome == CHAIN_TAKEN && w->stats.may_not_write) {
-        log_info("lease", "the API server takes marks on lease %s/%s again", w->ns, w->name);
+        log_info("lease", "the API server takes marks on lease %s/%s again", w->config.ns,
+                 w->config.name);
         log_repeat_reset(&w->no_mark);
     }
     w->stats.may_not_write =
@@ -349,10 +403,10 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     }
     if (answer == CHAIN_LEASE) {
         bool is_lease =
-            is_patch ? read_lease(w, r->body, how, &lease) : tell_lease(w, r->body, how, &lease);
+            is_patch ? read_lease(w, r->body, how, &lease) : tell_state(w, r->body, how, &lease);
         answer = is_lease ? CHAIN_LEASE : CHAIN_GARBLED;
     } else if (answer == CHAIN_NOT_FOUND && !is_patch) {
-        tell_absent(w, how);
+        (void)tell_state(w, NULL, how, &lease);
     }
     bool has_text = answer == CHAIN_LEASE && has_mark(w, r->body);
     if (chain_step(&w->chain, answer, &lease, has_text, r->sent_at) != CHAIN_END) {
@@ -410,22 +464,20 @@ struct lease_watch *lease_watch_start(struct kube_client *client,
                                       const struct lease_watch_config *config)
 {
     struct lease_watch *w = MEM_NEW(struct lease_watch);
+    char collection[PATH_BYTES];
     w->client = client;
     w->config = *config;
     w->read_due_ms = config->deadline_ms;
     w->mark_due_ms = config->deadline_ms;
-    text_format(w->ns, sizeof(w->ns), "%s", config->ns);
-    text_format(w->name, sizeof(w->name), "%s", config->name);
-    text_format(w->collection, sizeof(w->collection),
-                "/apis/coordination.k8s.io/v1/namespaces/%s/leases", w->ns);
-    text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
-                w->ns, w->name);
+    text_format(collection, sizeof(collection), "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
+                config->ns);
+    text_format(w->path, sizeof(w->path), "%s/%s", collection, config->name);
     if (gethostname(w->origin.host, sizeof(w->origin.host) - 1) != 0) {
         w->origin.host[0] = '\0';
     }
     const struct kube_watch_config watch = {
-        .collection_path = w->collection,
-        .name = w->name,
+        .collection_path = collection,
+        .name = config->name,
         .opened = &w->stats.watches,
         .on_object = on_object,
         .on_contact = on_contact,

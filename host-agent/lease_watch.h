@@ -19,8 +19,8 @@
 struct lease_watch;
 
 struct lease_watch_config {
-    const char *ns;   /* copied */
-    const char *name; /* copied */
+    const char *ns;   /* borrowed while it runs */
+    const char *name; /* "" */
     int64_t renew_interval_ns;
     uint32_t deadline_ms; /* of one request for evidence */
     /* `object` is the event's lease as it came, or NULL; borrowed. */

@@ -548,3 +548,98 @@ TEST_IN(a_read_that_works_again_lets_the_watch_hope)
         assert_int_equal(world.client.watch_hopes, i < 1 ? 0 : i < 5 ? 1 : 2);
     }
 }
+
+/* ---- who renewed it -------------------------------------------------------------------------- */
+
+static char host_name[8];
+
+int gethostname(char *name, size_t len)
+{
+    text_format(name, len, "%s", host_name);
+    return 0;
+}
+
+/* A state of the lease; `shown` is the renewTime that it is taken for. */
+struct row {
+    const char *uid;
+    const char *writer;
+    int stamp_s;
+    int shown_s;
+};
+
+static void check_renewers(struct world *w, const char *host, const struct row *rows, size_t count)
+{
+    bool has_bump = false;
+    text_format(host_name, sizeof(host_name), "%s", host);
+    world_renew(w);
+    for (size_t i = 0; i < count; i++) {
+        char stamp[RFC3339_BYTES];
+        char shown[RFC3339_BYTES];
+        json_t *object = ours();
+        json_t *meta = json_object_get(object, "metadata");
+        const struct wall at = {WORLD_WALL_NS + SECONDS(rows[i].stamp_s)};
+        const struct wall taken_for = {WORLD_WALL_NS + SECONDS(rows[i].shown_s)};
+        rfc3339_format(at, true, stamp);
+        rfc3339_format(taken_for, true, shown);
+        (void)json_object_set_new(json_object_get(object, "spec"), "renewTime", json_string(stamp));
+        (void)json_object_set_new(meta, "uid", json_string(rows[i].uid));
+        (void)json_object_set_new(meta, "managedFields",
+                                  json_pack("[{s:s?, s:{s:{s:{}}}}]", "manager", rows[i].writer,
+                                            "fieldsV1", "f:spec", "f:renewTime"));
+        show(object, false);
+        expect(VERDICT_BY_WATCH, VERDICT_LEASE_OBSERVED);
+        assert_string_equal(t->lease.renew_stamp, shown);
+        assert_int_equal(t->lease.renew_time.ns, taken_for.ns);
+        has_bump = has_bump || rows[i].stamp_s != rows[i].shown_s;
+        assert_int_equal(loop_world_said("this host wrote the renewTime"), has_bump);
+    }
+    host_name[0] = '\0';
+}
+
+TEST_IN(what_this_host_wrote_is_left_out)
+{
+    static const struct row rows[] = {
+        {"u", "dpu", 0, 0},    {"u", "dpu", 10, 10},   {"u", "host", 55, 10}, {"u", "host", 55, 10},
+        {"u", "host", 75, 10}, {"u", "host", 115, 10}, {"u", "dpu", 130, 130}};
+    check_renewers(w, "host", rows, ARRAY_LEN(rows));
+}
+
+/* Even if that is the first that was seen: the DPU was dead before. */
+TEST_IN(a_host_that_is_started_again_and_again_shows_no_life)
+{
+    static const struct row rows[] = {
+        {"u", "host", 0, 0},  {"u", "host", 2, 0},   {"u", "host", 14, 0},  {"u", "host", 36, 0},
+        {"u", "host", 78, 0}, {"u", "host", 160, 0}, {"u", "host", 460, 0}, {"u", "host", 760, 0}};
+    check_renewers(w, "host", rows, ARRAY_LEN(rows));
+}
+
+TEST_IN(a_dpu_of_the_hosts_name_is_known_by_its_rhythm)
+{
+    static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 10, 0},
+                                      {"u", "host", 21, 21}, {"u", "host", 31, 31},
+                                      {"u", "host", 90, 90}, {"u", "host", 91, 91}};
+    check_renewers(w, "host", rows, ARRAY_LEN(rows));
+}
+
+TEST_IN(another_name_ends_the_rhythm)
+{
+    static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 10, 0},
+                                      {"u", "dpu", 15, 15},  {"u", "host", 20, 15},
+                                      {"u", "host", 30, 15}, {"u", "host", 40, 40}};
+    check_renewers(w, "host", rows, ARRAY_LEN(rows));
+}
+
+TEST_IN(a_lease_made_anew_is_looked_at_afresh)
+{
+    static const struct row rows[] = {
+        {"u", "dpu", 0, 0}, {"u", "host", 7, 0}, {"v", "host", 9, 9}, {"v", "dpu", 10, 10}};
+    check_renewers(w, "host", rows, ARRAY_LEN(rows));
+}
+
+TEST_IN(where_nobody_can_say_each_counts)
+{
+    static const struct row rows[] = {
+        {"u", "dpu", 0, 0}, {"u", NULL, 7, 7}, {"u", "", 8, 8}, {"u", "hos", 9, 9}};
+    check_renewers(w, "host", rows, ARRAY_LEN(rows));
+    check_renewers(w, "", rows, ARRAY_LEN(rows));
+}
