@@ -31,11 +31,28 @@ static void expect_json(const json_t *got, const char *expected)
     }
 }
 
+static struct lease_view view(const json_t *lease)
+{
+    struct lease_view v;
+    struct err e = ERR_INIT;
+    if (lease_read(lease, &v, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    return v;
+}
+
+/* Of a lease with this behind the usual metadata, and with this behind all of it. */
+static struct lease_view view_of(const char *metadata, const char *rest)
+{
+    CLEANUP(free) char *text = mem_format("{\"metadata\":{" META "%s}%s}", metadata, rest);
+    CLEANUP(json) json_t *lease = parse(text);
+    return view(lease);
+}
+
 /* ---- reading -------------------------------------------------------------------------------- */
 
 TEST(full_lease_is_read)
 {
-    struct lease_view v;
     CLEANUP(json)
     json_t *lease =
         parse("{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{" META
@@ -44,7 +61,7 @@ TEST(full_lease_is_read)
               "\"spec\":{\"holderIdentity\":\"h\",\"leaseDurationSeconds\":40,"
               "\"acquireTime\":\"2026-01-02T03:04:05.000000Z\","
               "\"renewTime\":\"2026-01-02T03:04:06.000007Z\"}}");
-    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    const struct lease_view v = view(lease);
     assert_string_equal(v.name, "ovn-dpu-w1");
     assert_string_equal(v.ns, "ns");
     assert_string_equal(v.uid, "u1");
@@ -70,12 +87,7 @@ TEST(every_spec_field_may_be_absent_or_null)
         "\"leaseDurationSeconds\":\"40\"}",
     };
     for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
-        char text[512];
-        struct lease_view v;
-        (void)snprintf(text, sizeof(text), "{\"metadata\":{" META ",\"annotations\":null}%s}",
-                       specs[i]);
-        CLEANUP(json) json_t *lease = parse(text);
-        assert_int_equal(lease_read(lease, &v, NULL), 0);
+        const struct lease_view v = view_of(",\"annotations\":null", specs[i]);
         assert_string_equal(v.renew_stamp, "");
         assert_string_equal(v.holder, "");
         assert_false(v.renew_time_valid);
@@ -123,43 +135,34 @@ TEST(odd_durations_read_as_absent)
         {"0", 0}, {"-1", 0}, {"1", 1}, {"2147483647", 2147483647}, {"2147483648", 0}, {"1.5", 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char text[512];
-        struct lease_view v;
-        (void)snprintf(text, sizeof(text),
-                       "{\"metadata\":{" META "},\"spec\":{\"leaseDurationSeconds\":%s}}",
-                       rows[i].text);
-        CLEANUP(json) json_t *lease = parse(text);
-        assert_int_equal(lease_read(lease, &v, NULL), 0);
-        assert_int_equal(v.duration_s, rows[i].seconds);
+        char spec[64];
+        text_format(spec, sizeof(spec), ",\"spec\":{\"leaseDurationSeconds\":%s}", rows[i].text);
+        assert_int_equal(view_of("", spec).duration_s, rows[i].seconds);
     }
+}
+
+/* Of a lease whose spec has this member with a text of so many bytes. */
+static struct lease_view view_of_long(const char *member, char byte, size_t len)
+{
+    char text[512] = "";
+    memset(text, byte, len);
+    CLEANUP(free) char *spec = mem_format(",\"spec\":{\"%s\":\"%s\"}", member, text);
+    return view_of("", spec);
 }
 
 TEST(overlong_stamp_is_none)
 {
-    struct lease_view v;
-    char text[NAMES_STAMP_BYTES + 1] = "";
-    memset(text, '9', NAMES_STAMP_BYTES);
-    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
-    json_t *spec = json_object_get(lease, "spec");
     for (size_t len = NAMES_STAMP_BYTES; len >= NAMES_STAMP_BYTES - 1; len--) {
-        text[len] = '\0';
-        assert_int_equal(json_object_set_new(spec, "renewTime", json_string(text)), 0);
-        assert_int_equal(lease_read(lease, &v, NULL), 0);
-        assert_string_equal(v.renew_stamp, len < NAMES_STAMP_BYTES ? text : "");
+        const struct lease_view v = view_of_long("renewTime", '9', len);
+        assert_int_equal(strspn(v.renew_stamp, "9"), len < NAMES_STAMP_BYTES ? len : 0);
+        assert_int_equal(strlen(v.renew_stamp), len < NAMES_STAMP_BYTES ? len : 0);
         assert_false(v.renew_time_valid);
     }
 }
 
 TEST(overlong_holder_never_equals_a_shorter_one)
 {
-    struct lease_view v;
-    char text[400];
-    memset(text, 'h', sizeof(text));
-    text[sizeof(text) - 1] = '\0';
-    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
-    json_t *spec = json_object_get(lease, "spec");
-    assert_int_equal(json_object_set_new(spec, "holderIdentity", json_string(text)), 0);
-    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    const struct lease_view v = view_of_long("holderIdentity", 'h', 400);
     assert_int_equal(strlen(v.holder), NAMES_HOLDER_BYTES - 1);
     assert_string_equal(v.holder + strlen(v.holder) - 3, "...");
 }
@@ -177,15 +180,10 @@ TEST(only_the_two_health_words_count)
         {"", LEASE_HEALTH_NONE},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char text[512];
-        struct lease_view v;
-        (void)snprintf(text, sizeof(text),
-                       "{\"metadata\":{" META
-                       ",\"annotations\":{\"dpu.k8s.ovn.org/health\":\"%s\"}}}",
-                       rows[i].word);
-        CLEANUP(json) json_t *lease = parse(text);
-        assert_int_equal(lease_read(lease, &v, NULL), 0);
-        assert_int_equal(v.health, rows[i].health);
+        char annotations[80];
+        text_format(annotations, sizeof(annotations),
+                    ",\"annotations\":{\"dpu.k8s.ovn.org/health\":\"%s\"}", rows[i].word);
+        assert_int_equal(view_of(annotations, "").health, rows[i].health);
     }
 }
 
@@ -198,52 +196,33 @@ static void set_agent(json_t *lease, const char *boot_id, const char *version, b
 TEST(only_a_kernels_boot_id_counts)
 {
     static const char id[] = "0f3c1f00-1111-2222-3333-444455556666";
-    static const char *const others[] = {"", "0f3c1f00-1111-2222-3333-44445555666", "short",
+    static const char *const others[] = {"0f3c1f00-1111-2222-3333-44445555666", "short",
                                          "0f3c1f00-1111-2222-3333-4444555566667",
                                          "0f3c1f00-1111-2222-3333-44445555666\n"};
-    struct lease_view v;
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
-    set_agent(lease, "", "", false);
-    assert_null(json_object_get(json_object_get(lease, "metadata"), "annotations"));
     set_agent(lease, id, "", false);
-    assert_int_equal(lease_read(lease, &v, NULL), 0);
-    assert_string_equal(v.boot_id, id);
+    assert_string_equal(view(lease).boot_id, id);
     lease_set_renewal(lease, NOW, "me"); /* stays */
-    assert_int_equal(lease_read(lease, &v, NULL), 0);
-    assert_string_equal(v.boot_id, id);
-    for (size_t i = 1; i < ARRAY_LEN(others); i++) {
+    assert_string_equal(view(lease).boot_id, id);
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
         set_agent(lease, others[i], "", false);
-        assert_int_equal(lease_read(lease, &v, NULL), 0);
-        assert_string_equal(v.boot_id, "");
+        assert_string_equal(view(lease).boot_id, "");
     }
 }
 
-TEST(the_agents_version_is_written_and_read)
+TEST(the_agent_says_its_version_and_that_it_asks_nobody)
 {
-    struct lease_view v;
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
     set_agent(lease, "", "", false);
     assert_null(json_object_get(json_object_get(lease, "metadata"), "annotations"));
     set_agent(lease, "", "1.2.3", false);
-    assert_int_equal(lease_read(lease, &v, NULL), 0);
-    assert_string_equal(v.agent_version, "1.2.3");
+    assert_string_equal(view(lease).agent_version, "1.2.3");
     set_agent(lease, "", "1\n2", false); /* from outside: any text */
-    assert_int_equal(lease_read(lease, &v, NULL), 0);
-    assert_string_equal(v.agent_version, "1 2");
-}
-
-TEST(who_asks_nobody_says_so_and_takes_it_back)
-{
-    struct lease_view v;
-    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "},\"spec\":{}}");
-    set_agent(lease, "", "", false);
-    assert_null(json_object_get(json_object_get(lease, "metadata"), "annotations"));
+    assert_string_equal(view(lease).agent_version, "1 2");
     set_agent(lease, "", "", true);
-    assert_int_equal(lease_read(lease, &v, NULL), 0);
-    assert_true(v.has_no_probe);
+    assert_true(view(lease).has_no_probe);
     set_agent(lease, "", "", false);
-    assert_int_equal(lease_read(lease, &v, NULL), 0);
-    assert_false(v.has_no_probe);
+    assert_false(view(lease).has_no_probe);
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */
@@ -264,9 +243,8 @@ TEST(one_writer_of_the_renewal_is_named)
         {"{\"f:renewTime\":{}}", NULL},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char text[512];
-        (void)snprintf(text, sizeof(text), "{\"metadata\":{" META ",\"managedFields\":%s}}",
-                       rows[i].fields);
+        CLEANUP(free)
+        char *text = mem_format("{\"metadata\":{" META ",\"managedFields\":%s}}", rows[i].fields);
         CLEANUP(json) json_t *lease = parse(text);
         const char *writer = lease_renewed_by(lease);
         assert_true(rows[i].writer ? text_equal(writer, rows[i].writer) : !writer);
@@ -284,6 +262,7 @@ TEST(lease_is_named_after_the_node)
     assert_int_equal(lease_name_for_node("worker-1.example", out.name, &e), 0);
     assert_string_equal(out.name, "ovn-dpu-worker-1.example");
     assert_int_equal(lease_name_for_node("Worker_1", out.name, &e), ERR_LIMIT);
+    assert_non_null(strstr(e.msg, "'ovn-dpu-Worker_1'"));
     assert_int_equal(lease_name_for_node("", out.name, &e), ERR_LIMIT);
     memset(node, 'a', sizeof(node));
     for (size_t at = 50; at < sizeof(node); at += 50) {
@@ -307,7 +286,6 @@ TEST(what_it_is_instead_is_named)
         {"{\"kind\":\"Status\",\"metadata\":{" META "}}", "'Status'"},
         {"{\"kind\":\"Lease\",\"apiVersion\":\"v1\",\"metadata\":{" META "}}", "'v1'"},
     };
-    char name[NAMES_K8S_NAME_BYTES];
     struct err e = ERR_INIT;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct lease_view v;
@@ -315,8 +293,6 @@ TEST(what_it_is_instead_is_named)
         assert_int_equal(lease_read(json, &v, &e), ERR_PARSE);
         assert_non_null(strstr(e.msg, rows[i].named));
     }
-    assert_int_equal(lease_name_for_node("Worker_1", name, &e), ERR_LIMIT);
-    assert_non_null(strstr(e.msg, "'ovn-dpu-Worker_1'"));
 }
 
 /* ---- renewing ------------------------------------------------------------------------------- */
@@ -381,8 +357,7 @@ TEST(health_is_written_and_removed_without_a_renewal)
                 "\"dpu.k8s.ovn.org/health-renew-time\":\"2026-09-21T14:13:20.123456Z\"}},"
                 "\"spec\":{\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}}");
     lease_set_health(lease, LEASE_HEALTH_SHUTDOWN, "bye", NOW);
-    struct lease_view v;
-    assert_int_equal(lease_read(lease, &v, NULL), 0);
+    const struct lease_view v = view(lease);
     assert_int_equal(v.health, LEASE_HEALTH_SHUTDOWN);
     assert_string_equal(v.health_message, "bye");
     assert_string_equal(v.health_stamp, "2026-09-21T14:13:20.123457Z"); /* the clock stood still */
@@ -392,24 +367,19 @@ TEST(health_is_written_and_removed_without_a_renewal)
 
 TEST(a_renewal_takes_whatever_is_left_of_a_report)
 {
-    static const struct {
-        const char *before, *after; /* the annotations */
-    } rows[] = {
-        {"", ""},
-        {",\"annotations\":{}", ""},
-        {",\"annotations\":{\"dpu.k8s.ovn.org/health\":\"shutdown\"}", ""},
-        {",\"annotations\":{\"dpu.k8s.ovn.org/health-message\":\"m\"}", ""},
-        {",\"annotations\":{\"dpu.k8s.ovn.org/health-renew-time\":\"t\"}", ""},
+    static const char *const annotations[] = {
+        "",
+        ",\"annotations\":{}",
+        ",\"annotations\":{\"dpu.k8s.ovn.org/health\":\"shutdown\"}",
+        ",\"annotations\":{\"dpu.k8s.ovn.org/health-message\":\"m\"}",
+        ",\"annotations\":{\"dpu.k8s.ovn.org/health-renew-time\":\"t\"}",
     };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char text[512];
-        (void)snprintf(text, sizeof(text), "{\"metadata\":{" META "%s},\"spec\":{}}",
-                       rows[i].before);
+    for (size_t i = 0; i < ARRAY_LEN(annotations); i++) {
+        CLEANUP(free)
+        char *text = mem_format("{\"metadata\":{" META "%s},\"spec\":{}}", annotations[i]);
         CLEANUP(json) json_t *lease = parse(text);
         lease_set_health(lease, LEASE_HEALTH_NONE, "", NOW);
-        (void)snprintf(text, sizeof(text), "{\"metadata\":{" META "%s},\"spec\":{}}",
-                       rows[i].after);
-        expect_json(lease, text);
+        expect_json(lease, "{\"metadata\":{" META "},\"spec\":{}}");
     }
 }
 
