@@ -184,8 +184,7 @@ static bool tell_state(struct lease_watch *w, const json_t *object, struct verdi
 
 static bool is_absent(const struct kube_response *r)
 {
-    return r->outcome == KUBE_ANSWERED && r->http_status == 404 &&
-           text_equal(r->reason, "NotFound");
+    return r->outcome == KUBE_ANSWERED && kube_is_not_found(r);
 }
 
 /* The answer to a GET of the lease: an answer is an answer, whatever it is worth. */

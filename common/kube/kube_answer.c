@@ -7,6 +7,24 @@
 #include <curl/curl.h>
 #include <string.h>
 
+bool kube_is_not_found(const struct kube_response *response)
+{
+    return response->http_status == 404 && text_equal(response->reason, "NotFound");
+}
+
+json_t *kube_list_find(const json_t *list, const char *name)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(list, "items"), i, item)
+    {
+        if (text_equal(json_text_get(json_object_get(item, "metadata"), "name"), name)) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
 int kube_status_code(int http_status)
 {
     if (http_status >= 200 && http_status < 300) {
@@ -57,28 +75,23 @@ const char *kube_status_verb(enum kube_method method)
 enum kube_transport_error kube_status_transport_error(int curl_code)
 {
     static const struct {
-        CURLcode code;
         enum kube_transport_error error;
+        CURLcode codes[9]; /* 0 is none */
     } rows[] = {
-        {CURLE_OK, KUBE_TRANSPORT_OK},
-        {CURLE_WRITE_ERROR, KUBE_TRANSPORT_OK}, /* ours: the answer is too large */
-        {CURLE_OPERATION_TIMEDOUT, KUBE_TRANSPORT_TIMEOUT},
-        {CURLE_COULDNT_RESOLVE_HOST, KUBE_TRANSPORT_RESOLVE},
-        {CURLE_COULDNT_RESOLVE_PROXY, KUBE_TRANSPORT_RESOLVE},
-        {CURLE_COULDNT_CONNECT, KUBE_TRANSPORT_CONNECT},
-        {CURLE_PROXY, KUBE_TRANSPORT_CONNECT},
-        {CURLE_SSL_CONNECT_ERROR, KUBE_TRANSPORT_TLS},
-        {CURLE_PEER_FAILED_VERIFICATION, KUBE_TRANSPORT_TLS},
-        {CURLE_SSL_CERTPROBLEM, KUBE_TRANSPORT_TLS},
-        {CURLE_SSL_CIPHER, KUBE_TRANSPORT_TLS},
-        {CURLE_SSL_CACERT_BADFILE, KUBE_TRANSPORT_TLS},
-        {CURLE_SSL_ISSUER_ERROR, KUBE_TRANSPORT_TLS},
-        {CURLE_SSL_INVALIDCERTSTATUS, KUBE_TRANSPORT_TLS},
-        {CURLE_SSL_CLIENTCERT, KUBE_TRANSPORT_TLS},
+        {KUBE_TRANSPORT_OK, {CURLE_WRITE_ERROR}}, /* ours: the answer is too large */
+        {KUBE_TRANSPORT_TIMEOUT, {CURLE_OPERATION_TIMEDOUT}},
+        {KUBE_TRANSPORT_RESOLVE, {CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY}},
+        {KUBE_TRANSPORT_CONNECT, {CURLE_COULDNT_CONNECT, CURLE_PROXY}},
+        {KUBE_TRANSPORT_TLS,
+         {CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM,
+          CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_ISSUER_ERROR,
+          CURLE_SSL_INVALIDCERTSTATUS, CURLE_SSL_CLIENTCERT}},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        if ((int)rows[i].code == curl_code) {
-            return rows[i].error;
+        for (size_t c = 0; c < ARRAY_LEN(rows[i].codes); c++) {
+            if (curl_code == (int)rows[i].codes[c]) {
+                return rows[i].error; /* CURLE_OK with the first */
+            }
         }
     }
     return KUBE_TRANSPORT_OTHER;

@@ -122,8 +122,8 @@ static void locate_server(struct kube_client *client)
     bool has_colon = colon && !memchr(colon, ']', len - (size_t)(colon - host));
     const char *end = has_colon ? colon : host + len;
     size_t port_len = (size_t)(host + len - end);
-    text_format(client->description, sizeof(client->description), "%s at %s",
-                conf->origin ? conf->origin : "configuration", conf->server);
+    text_format(client->description, sizeof(client->description), "%s at %s", conf->origin,
+                conf->server);
     forget_server(client);
     client->url = name ? mem_format("%.*s%s%s", (int)(host - conf->server), conf->server, name, end)
                        : mem_strdup(conf->server);

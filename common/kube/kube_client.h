@@ -121,6 +121,14 @@ struct kube_response {
     struct mono received_at;
 };
 
+/* The API server says that there is no such object: a 404 without that is a proxy's, or of an API
+ * that is not served. */
+bool kube_is_not_found(const struct kube_response *response);
+
+/* The object of this name in a list, borrowed; NULL: it is not there. A server may ignore a
+ * selector, and list others, too. */
+json_t *kube_list_find(const json_t *list, const char *name);
+
 /* Called once per request unless it is cancelled; the call is gone by then. Called once more for a
  * late one, if it is answered. Bytes are collected
  * while curl runs and handed on after it has returned, so that this and on_bytes() may start and

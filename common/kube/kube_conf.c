@@ -551,8 +551,7 @@ static void warn_of_expiry(struct kube_conf *conf)
     } else {
         rfc3339_format(expiry.until, false, until);
         log_limited(&conf->expiry_warnings, WARN_EXPIRY_NS, LOG_WARN, "kube",
-                    "%s: the credential %s out at %s: renew it",
-                    conf->origin ? conf->origin : "configuration",
+                    "%s: the credential %s out at %s: renew it", conf->origin,
                     wall_since(expiry.until, wall) > 0 ? "runs" : "ran", until);
     }
 }

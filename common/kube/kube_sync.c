@@ -63,7 +63,7 @@ struct kube_sync {
     struct mono told_until; /* by Retry-After */
     struct backoff backoff;
     int64_t check_ns;
-    struct mono check_at; /* MONO_NEVER: not planned yet */
+    struct mono checked_at; /* counts from here */
 
     struct sync_track repaired;
     struct sync_track created;
@@ -119,18 +119,13 @@ static bool sync_differs(struct kube_sync *s)
 
 /* ---- trouble --------------------------------------------------------------------------------- */
 
-static bool is_not_found(const struct kube_response *r)
-{
-    return r->http_status == 404 && text_equal(r->reason, "NotFound");
-}
-
 static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
                       const struct kube_response *r)
 {
     const struct kube_sync_config *c = &s->config;
     struct mono now = r->received_at;
     int status = r->http_status;
-    bool is_unserved = status == 404 && s->list[0] != '\0' && !is_not_found(r);
+    bool is_unserved = status == 404 && s->list[0] != '\0' && !kube_is_not_found(r);
     bool is_denied = status == 400 || status == 403 || status == 422;
     bool lasts =
         c->denied_retry_ns > 0 && (is_denied || (is_unserved && !s->is_listed && s->version == 0));
@@ -220,7 +215,7 @@ static void on_read(void *user, const struct kube_response *r)
 {
     struct kube_sync *s = user;
     s->call = NULL;
-    if (is_not_found(r) && s->is_listed && !s->config.part) {
+    if (kube_is_not_found(r) && s->is_listed && !s->config.part) {
         sync_take(s, NULL);
     } else if (r->code == 0) {
         sync_take_answer(s, r->body);
@@ -236,7 +231,7 @@ static void on_read(void *user, const struct kube_response *r)
     }
     s->is_listed = true;
     s->is_known = true;
-    s->check_at = MONO_NEVER;
+    s->checked_at = r->received_at;
     sync_step(s, r->received_at);
 }
 
@@ -337,7 +332,7 @@ static void on_write(void *user, const struct kube_response *r)
     struct kube_sync *s = user;
     s->call = NULL;
     if (r->code != 0) {
-        if (is_not_found(r) && s->method != KUBE_POST) {
+        if (kube_is_not_found(r) && s->method != KUBE_POST) {
             sync_take(s, NULL);
         }
         sync_fail(s, "writing", r->message, r);
@@ -386,12 +381,9 @@ static void sync_write(struct kube_sync *s, const struct kube_sync_want *want, s
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-static void sync_arm_check(struct kube_sync *s, struct mono now)
+static void sync_arm_check(struct kube_sync *s)
 {
-    if (mono_is_never(s->check_at) && s->check_ns > 0) {
-        s->check_at = mono_add(now, s->check_ns);
-    }
-    boot_timer_arm(s->timer, s->check_at);
+    boot_timer_arm(s->timer, s->check_ns > 0 ? mono_add(s->checked_at, s->check_ns) : MONO_NEVER);
 }
 
 static void sync_rest(struct kube_sync *s, struct mono now)
@@ -404,7 +396,7 @@ static void sync_rest(struct kube_sync *s, struct mono now)
         s->has_complained = false;
         log_info(s->config.mod, "%s is as it should be again", s->what);
     }
-    sync_arm_check(s, now);
+    sync_arm_check(s);
     if (s->look_again) {
         s->look_again = false;
         sync_forget(s);
@@ -472,7 +464,6 @@ struct kube_sync *kube_sync_new(const struct kube_sync_config *c)
     if (c->owner_node) {
         text_format(s->node, sizeof(s->node), KUBE_NODES "/%s", c->owner_node);
     }
-    s->check_at = MONO_NEVER;
     s->has_owner = s->node[0] == '\0';
     sync_forget(s);
     backoff_init(&s->backoff, c->retry_ns, c->retry_max_ns, (uint64_t)clock_wall_now().ns);
@@ -527,9 +518,9 @@ void kube_sync_set_check(struct kube_sync *s, int64_t check_ns)
 {
     if (check_ns != s->check_ns) {
         s->check_ns = check_ns;
-        s->check_at = MONO_NEVER;
+        s->checked_at = clock_mono_now();
         if (s->is_resting) {
-            sync_arm_check(s, clock_mono_now());
+            sync_arm_check(s);
         }
     }
 }

@@ -266,20 +266,6 @@ static void open_stream(struct kube_watch *w)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* A server may ignore the selector: then there are others, too. */
-static const json_t *find_item(const json_t *items, const char *name)
-{
-    size_t i;
-    const json_t *item;
-    json_array_foreach(items, i, item)
-    {
-        if (text_equal(json_text_get(json_object_get(item, "metadata"), "name"), name)) {
-            return item;
-        }
-    }
-    return NULL;
-}
-
 static void on_listed(void *user, const struct kube_response *r)
 {
     struct kube_watch *w = user;
@@ -298,7 +284,7 @@ static void on_listed(void *user, const struct kube_response *r)
         fail_watch(w, &failed);
         return;
     }
-    const json_t *object = find_item(items, w->name);
+    const json_t *object = kube_list_find(r->body, w->name);
     arm_watch(w, 0); /* opens the stream after the owner has seen this state */
     w->config.on_object(w->config.user, object, r->sent_at);
 }

@@ -126,8 +126,7 @@ static int read_claim(const json_t *claim, const struct claim_ref *ref,
 int claim_read(const struct kube_response *answer, const struct claim_ref *ref,
                const struct dra_device *device, struct claim_allocation *out, struct err *e)
 {
-    /* A 404 that is no Status object says nothing about the claim: the API is not served. */
-    bool is_unserved = answer->http_status == 404 && !text_equal(answer->reason, "NotFound");
+    bool is_unserved = answer->http_status == 404 && !kube_is_not_found(answer);
     int rc = is_unserved ? ERR_RETRY : answer->code;
     if (rc != 0) {
         return err_set(e, rc, "looking up claim '%s/%s': %s", ref->ns, ref->name, answer->message);

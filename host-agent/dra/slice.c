@@ -332,17 +332,8 @@ static json_t *pick_slice(void *user, json_t *answer)
     if (!json_object_get(answer, "items")) {
         return answer;
     }
-    json_t *own = NULL;
-    size_t index;
-    json_t *item;
-    json_array_foreach(json_object_get(answer, "items"), index, item)
-    {
-        if (text_equal(json_text_get(json_object_get(item, "metadata"), "name"), p->name)) {
-            own = item;
-        }
-    }
     start_watch(p);
-    return own;
+    return kube_list_find(answer, p->name);
 }
 
 /* ---- what there should be -------------------------------------------------------------------- */

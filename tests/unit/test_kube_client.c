@@ -62,7 +62,7 @@ struct done {
 /* `token_file`: NULL: none. */
 static struct kube_client *new_client_with(uint16_t port, const char *token_file)
 {
-    struct kube_conf conf = {.server = NULL};
+    struct kube_conf conf = {.origin = strdup("test")};
     struct kube_client *client = NULL;
     assert_true(asprintf(&conf.server, "http://127.0.0.1:%u", (unsigned)port) > 0);
     conf.secrets[KUBE_SECRET_TOKEN].file = token_file ? strdup(token_file) : NULL;
