@@ -1,174 +1,138 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/host_page.h"
 
+#include "base/text.h"
 #include "tests/support/case.h"
 #include "tests/unit/metrics_view.h"
 
 #define AT(seconds) ((struct mono){(int64_t)((seconds)*1e9)})
 
-/* What the page is made of. */
-static struct readiness verdict;
-static struct record_writer_stats record;
-static struct lease_watch_stats watch;
-static const struct kube_sync_stats keeper = {.written = 14};
+/* What the page is made of, and the page. */
+struct world {
+    struct host_snapshot s;
+    struct readiness verdict;
+    struct record_writer_stats record;
+    struct lease_watch_stats watch;
+    struct kube_sync_stats keeper;
+    struct buf page;
+};
 
-static struct host_snapshot living(void)
+static void up(struct world *w)
 {
-    verdict = (struct readiness){.state = READINESS_READY,
-                                 .admit = true,
-                                 .reason = REASON_LEASE_RENEWED,
-                                 .observed = AT(1000),
-                                 .lease_until = AT(1040),
-                                 .lease = {.duration_s = 40}};
-    record = (struct record_writer_stats){.writes = 9, .is_current = true};
-    watch = (struct lease_watch_stats){.confirmed = 0};
-    return (struct host_snapshot){
+    w->verdict = (struct readiness){.state = READINESS_READY,
+                                    .admit = true,
+                                    .reason = REASON_LEASE_RENEWED,
+                                    .observed = AT(1000),
+                                    .lease_until = AT(1040),
+                                    .lease = {.duration_s = 40}};
+    w->record = (struct record_writer_stats){.writes = 9, .is_current = true};
+    w->s = (struct host_snapshot){
         .now = AT(1005.5),
-        .verdict = &verdict,
+        .verdict = &w->verdict,
         .monitor = {.renewals = 7, .api_reachable = true},
-        .record = &record,
-        .watch = &watch,
-        .keeper = &keeper,
+        .record = &w->record,
+        .watch = &w->watch,
+        .keeper = &w->keeper,
     };
 }
 
-static void write_page(const struct host_snapshot *s, struct buf *page)
+static void down(struct world *w)
 {
-    buf_init(page, METRICS_PAGE_MAX_BYTES);
-    host_metrics_write(s, page);
-    view_check(page);
+    buf_fini(&w->page);
 }
 
-TEST_WITH(each_verdict_sets_its_own_place_of_ten, NULL, NULL)
+WORLD(up, down)
+
+static void write_page(struct world *w)
 {
-    static const struct {
-        enum readiness_state state;
-        enum readiness_reason reason;
-        bool admit;
-        const char *sample;
-    } rows[] = {
-        {READINESS_READY, REASON_LEASE_RENEWED, true, "state=\"Ready\",reason=\"LeaseRenewed\""},
-        {READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true,
-         "state=\"Ready\",reason=\"HealthCheckDisabled\""},
-        {READINESS_NOT_READY, REASON_LEASE_EXPIRED, false,
-         "state=\"NotReady\",reason=\"LeaseExpired\""},
-        {READINESS_NOT_READY, REASON_LEASE_NOT_FOUND, false,
-         "state=\"NotReady\",reason=\"LeaseNotFound\""},
-        {READINESS_NOT_READY, REASON_LEASE_INVALID, false,
-         "state=\"NotReady\",reason=\"LeaseInvalid\""},
-        {READINESS_NOT_READY, REASON_DPU_REPORTED_UNHEALTHY, false,
-         "state=\"NotReady\",reason=\"DPUReportedUnhealthy\""},
-        {READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false,
-         "state=\"NotReady\",reason=\"DPUShutdown\""},
-        {READINESS_UNKNOWN, REASON_AWAITING_FIRST_RENEWAL, false,
-         "state=\"Unknown\",reason=\"AwaitingFirstRenewal\""},
-        {READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true,
-         "state=\"Unknown\",reason=\"ApiServerUnreachable\""},
-        {READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING, true,
-         "state=\"Unknown\",reason=\"ApiServerNotWriting\""},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct buf page;
-        char sample[128];
-        struct host_snapshot s = living();
-        verdict.state = rows[i].state;
-        verdict.reason = rows[i].reason;
-        verdict.admit = rows[i].admit;
-        s.monitor.changes[rows[i].reason] = 3;
-        write_page(&s, &page);
-        (void)snprintf(sample, sizeof(sample), "readiness{%s}", rows[i].sample);
-        assert_true(view_value(&page, sample) == 1);
-        assert_true(view_sum(&page, "readiness") == 1);
-        assert_true(view_value(&page, "readiness_admit") == rows[i].admit);
-        (void)snprintf(sample, sizeof(sample), "readiness_changes_total{%s}",
-                       strstr(rows[i].sample, "reason="));
-        assert_true(view_value(&page, sample) == 3);
-        assert_true(view_sum(&page, "readiness_changes_total") == 3);
-        buf_fini(&page);
+    buf_fini(&w->page);
+    buf_init(&w->page, METRICS_PAGE_MAX_BYTES);
+    host_metrics_write(&w->s, &w->page);
+    view_check(&w->page);
+}
+
+static void expect(const struct world *w, const char *sample, double value)
+{
+    if (view_value(&w->page, sample) != value) {
+        fail_msg("%s is %g, not %g", sample, view_value(&w->page, sample), value);
     }
 }
 
-TEST(each_host_probe_has_one_word)
+TEST_IN(each_verdict_sets_its_own_place)
 {
-    struct buf page;
-    struct host_snapshot s = living();
-    verdict.host_probes = (struct readiness_host_probes){
+    for (enum readiness_reason r = 0; r < REASON_RECORD_MISSING; r++) {
+        char labels[128];
+        char sample[256];
+        w->verdict.state = readiness_reason_traits(r)->state;
+        w->verdict.reason = r;
+        w->verdict.admit = r % 2 == 0;
+        memset(w->s.monitor.changes, 0, sizeof(w->s.monitor.changes));
+        w->s.monitor.changes[r] = 3;
+        write_page(w);
+        text_format(labels, sizeof(labels), "reason=\"%s\"}", readiness_reason_name(r));
+        text_format(sample, sizeof(sample), "readiness{state=\"%s\",%s",
+                    readiness_state_name(w->verdict.state), labels);
+        expect(w, sample, 1);
+        assert_true(view_sum(&w->page, "readiness") == 1);
+        expect(w, "readiness_admit", w->verdict.admit);
+        text_format(sample, sizeof(sample), "readiness_changes_total{%s", labels);
+        expect(w, sample, 3);
+        assert_true(view_sum(&w->page, "readiness_changes_total") == 3);
+    }
+}
+
+TEST_IN(each_host_probe_has_one_word)
+{
+    w->verdict.host_probes = (struct readiness_host_probes){
         .count = 2,
         .each = {{.probe = "exec:\"a\"", .says = HOST_PROBE_FAILED}, {.probe = "netdev:p0"}}};
-    write_page(&s, &page);
-    assert_true(view_value(&page, "host_probe{probe=\"exec:\\\"a\\\"\",says=\"failed\"}") == 1);
-    assert_true(view_value(&page, "host_probe{probe=\"netdev:p0\",says=\"none\"}") == 1);
-    assert_true(view_value(&page, "host_probe{probe=\"netdev:p0\",says=\"well\"}") == 0);
-    assert_true(view_sum(&page, "host_probe") == 2);
-    buf_fini(&page);
+    write_page(w);
+    expect(w, "host_probe{probe=\"exec:\\\"a\\\"\",says=\"failed\"}", 1);
+    expect(w, "host_probe{probe=\"netdev:p0\",says=\"none\"}", 1);
+    expect(w, "host_probe{probe=\"netdev:p0\",says=\"well\"}", 0);
+    assert_true(view_sum(&w->page, "host_probe") == 2);
 }
 
-TEST(marks_are_counted_by_their_outcome)
+TEST_IN(ages_are_counted_at_the_time_of_the_scrape)
 {
-    struct buf page;
-    struct host_snapshot s = living();
-    watch.marks[CHAIN_TAKEN] = 4;
-    watch.marks[CHAIN_DENIED] = 2;
-    watch.may_not_write = true;
-    write_page(&s, &page);
-    assert_true(view_value(&page, "lease_marks_total{outcome=\"taken\"}") == 4);
-    assert_true(view_value(&page, "lease_marks_total{outcome=\"denied\"}") == 2);
-    assert_true(view_sum(&page, "lease_marks_total") == 6);
-    assert_true(view_value(&page, "lease_write_forbidden") == 1);
-    buf_fini(&page);
+    write_page(w);
+    expect(w, "last_renewal_age_seconds", 5.5);
+    expect(w, "readiness_valid_seconds", 34.5);
+    expect(w, "lease_duration_seconds", 40);
+    expect(w, "renewals_observed_total", 7);
+    w->s.now = AT(1050);
+    write_page(w);
+    expect(w, "last_renewal_age_seconds", 50);
+    expect(w, "readiness_valid_seconds", -10);
 }
 
-TEST(ages_are_counted_at_the_time_of_the_scrape)
+TEST_IN(what_was_never_seen_has_no_sample)
 {
-    struct buf page;
-    struct host_snapshot s = living();
-    write_page(&s, &page);
-    assert_true(view_value(&page, "last_renewal_age_seconds") == 5.5);
-    assert_true(view_value(&page, "readiness_valid_seconds") == 34.5);
-    assert_true(view_value(&page, "lease_duration_seconds") == 40);
-    assert_true(view_value(&page, "renewals_observed_total") == 7);
-    buf_fini(&page);
-    s.now = AT(1050);
-    write_page(&s, &page);
-    assert_true(view_value(&page, "last_renewal_age_seconds") == 50);
-    assert_true(view_value(&page, "readiness_valid_seconds") == -10);
-    buf_fini(&page);
+    w->verdict.observed = (struct mono){0};
+    w->verdict.lease_until = (struct mono){0};
+    write_page(w);
+    assert_false(view_has(&w->page, "last_renewal_age_seconds"));
+    assert_false(view_has(&w->page, "readiness_valid_seconds"));
+    assert_false(view_has(&w->page, "dpu_clock_skew_seconds"));
+    w->s.monitor.has_skew = true;
+    w->s.monitor.skew_ns = -NS_PER_SEC / 4;
+    write_page(w);
+    expect(w, "dpu_clock_skew_seconds", -0.25);
 }
 
-TEST(what_was_never_seen_has_no_sample)
+TEST_IN(parts_that_are_off_have_no_families)
 {
-    struct buf page;
-    struct host_snapshot s = living();
-    verdict.observed = (struct mono){0};
-    verdict.lease_until = (struct mono){0};
-    write_page(&s, &page);
-    assert_false(view_has(&page, "last_renewal_age_seconds"));
-    assert_false(view_has(&page, "readiness_valid_seconds"));
-    assert_false(view_has(&page, "dpu_clock_skew_seconds"));
-    buf_fini(&page);
-    s.monitor.has_skew = true;
-    s.monitor.skew_ns = -NS_PER_SEC / 4;
-    write_page(&s, &page);
-    assert_true(view_value(&page, "dpu_clock_skew_seconds") == -0.25);
-    buf_fini(&page);
+    w->s.watch = NULL;
+    write_page(w);
+    assert_false(view_has(&w->page, "renewals_observed_total"));
+    assert_false(view_has(&w->page, "api_reachable"));
+    assert_null(strstr(buf_text(&w->page), "_dra_"));
+    assert_null(strstr(buf_text(&w->page), "_events_"));
+    assert_null(strstr(buf_text(&w->page), "_condition_"));
+    expect(w, "record_writes_total", 9);
 }
 
-TEST(parts_that_are_off_have_no_families)
-{
-    struct buf page;
-    struct host_snapshot s = living();
-    s.watch = NULL;
-    write_page(&s, &page);
-    assert_false(view_has(&page, "renewals_observed_total"));
-    assert_false(view_has(&page, "api_reachable"));
-    assert_null(strstr(buf_text(&page), "_dra_"));
-    assert_null(strstr(buf_text(&page), "_events_"));
-    assert_null(strstr(buf_text(&page), "_condition_"));
-    assert_true(view_value(&page, "record_writes_total") == 9);
-    buf_fini(&page);
-}
-
-TEST(each_counter_has_its_own_sample)
+TEST_IN(each_counter_has_its_own_sample)
 {
     static const struct {
         const char *sample;
@@ -176,6 +140,9 @@ TEST(each_counter_has_its_own_sample)
     } rows[] = {
         {"confirming_reads_total{result=\"answered\"}", 11},
         {"confirming_reads_total{result=\"failed\"}", 12},
+        {"lease_marks_total{outcome=\"taken\"}", 4},
+        {"lease_marks_total{outcome=\"denied\"}", 2},
+        {"lease_write_forbidden", 1},
         {"watches_opened_total", 13},
         {"lease_polling", 1},
         {"lease_repairs_total", 14},
@@ -199,30 +166,35 @@ TEST(each_counter_has_its_own_sample)
         {"node_condition_writes_total{result=\"written\"}", 41},
         {"node_condition_writes_total{result=\"failed\"}", 42},
     };
-    struct buf page;
-    struct host_snapshot s = living();
-    watch = (struct lease_watch_stats){
-        .confirmed = 11, .confirm_failed = 12, .watches = 13, .is_polling = true};
-    s.monitor.api_reachable = false;
-    s.monitor.outage_ns = 1500 * NS_PER_MS;
-    record.failures = 15;
-    s.has_dra = true;
-    s.dra = (struct dra_stats){.is_registered = true,
-                               .is_slice_published = true,
-                               .registrations = 21,
-                               .rejections = 22,
-                               .health_streams = 23,
-                               .health_reports = 24,
-                               .claims_prepared = 25,
-                               .claim_failures = 26,
-                               .claims_unprepared = 27,
-                               .slice_writes = 28,
-                               .slice_failures = 29};
-    s.events = &(struct event_stats){.created = 31, .suppressed = 33, .failed = 34};
-    s.condition = &(struct kube_sync_stats){.written = 41, .failed = 42};
-    write_page(&s, &page);
+    w->watch = (struct lease_watch_stats){
+        .confirmed = 11,
+        .confirm_failed = 12,
+        .marks = {[CHAIN_TAKEN] = 4, [CHAIN_DENIED] = 2},
+        .may_not_write = true,
+        .watches = 13,
+        .is_polling = true,
+    };
+    w->keeper.written = 14;
+    w->s.monitor.api_reachable = false;
+    w->s.monitor.outage_ns = 1500 * NS_PER_MS;
+    w->record.failures = 15;
+    w->s.has_dra = true;
+    w->s.dra = (struct dra_stats){.is_registered = true,
+                                  .is_slice_published = true,
+                                  .registrations = 21,
+                                  .rejections = 22,
+                                  .health_streams = 23,
+                                  .health_reports = 24,
+                                  .claims_prepared = 25,
+                                  .claim_failures = 26,
+                                  .claims_unprepared = 27,
+                                  .slice_writes = 28,
+                                  .slice_failures = 29};
+    w->s.events = &(struct event_stats){.created = 31, .suppressed = 33, .failed = 34};
+    w->s.condition = &(struct kube_sync_stats){.written = 41, .failed = 42};
+    write_page(w);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_true(view_value(&page, rows[i].sample) == rows[i].value);
+        expect(w, rows[i].sample, rows[i].value);
     }
-    buf_fini(&page);
+    assert_true(view_sum(&w->page, "lease_marks_total") == 6);
 }
