@@ -41,10 +41,7 @@ static int load_conf(struct api *api, struct kube_conf *out, struct err *e)
 {
     const char *file = api->config->agent.kubeconfig;
     const char *context = api->config->context;
-    if (!text_is_empty(file)) {
-        return kube_conf_load(file, context, out, e);
-    }
-    int rc = text_is_empty(context) ? kube_conf_load_in_cluster(NULL, out, e) : ERR_NOTFOUND;
+    int rc = kube_conf_load(file, context, out, e);
     if (rc != ERR_NOTFOUND) {
         return rc;
     }

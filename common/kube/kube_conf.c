@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#define ACCOUNT_DIR    "/var/run/secrets/kubernetes.io/serviceaccount"
 #define REREAD_NS      (60 * NS_PER_SEC)
 #define WARN_EXPIRY_NS (NS_PER_SEC * 6 * 3600)
 #define LATEST_S       (INT64_MAX / NS_PER_SEC) /* in the year 2262: stands for all that is later */
@@ -64,9 +65,8 @@ void kube_conf_fini(struct kube_conf *conf)
     }
 }
 
-int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out, struct err *e)
+static int load_in_cluster(struct kube_conf *out, struct err *e)
 {
-    const char *dir = account_dir ? account_dir : "/var/run/secrets/kubernetes.io/serviceaccount";
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
     if (!host || !host[0] || !port || !port[0]) {
@@ -77,8 +77,8 @@ int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out, st
     bool ipv6 = strchr(host, ':') && host[0] != '[';
     *out = (struct kube_conf){
         .server = mem_format("https://%s%s%s:%s", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port),
-        .secrets = {[KUBE_SECRET_TOKEN].file = mem_format("%s/token", dir),
-                    [KUBE_SECRET_CA].file = mem_format("%s/ca.crt", dir)},
+        .secrets = {[KUBE_SECRET_TOKEN].file = mem_strdup(ACCOUNT_DIR "/token"),
+                    [KUBE_SECRET_CA].file = mem_strdup(ACCOUNT_DIR "/ca.crt")},
         .origin = mem_strdup("in-cluster service account"),
     };
     return 0;
@@ -394,7 +394,9 @@ int kube_conf_load(const char *path, const char *context, struct kube_conf *out,
     struct err why = ERR_INIT;
     struct reader r = {.path = path, .e = &why};
     if (text_is_empty(path)) {
-        return kube_conf_load_in_cluster(NULL, out, e);
+        return text_is_empty(context)
+                   ? load_in_cluster(out, e)
+                   : err_set(e, ERR_NOTFOUND, "no kubeconfig is given for context '%s'", context);
     }
     CLEANUP(json) json_t *root = read_kubeconfig(path, &r.conf.text, &why);
     if (root) {

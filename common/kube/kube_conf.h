@@ -69,15 +69,11 @@ struct kube_conf {
 };
 
 /* Reads a context of a kubeconfig, the current one if `context` is NULL or "". Without a `path`
- * (NULL or ""): kube_conf_load_in_cluster(). Errors: ERR_IO, ERR_PARSE, ERR_LIMIT; `out` is
- * untouched then. */
+ * (NULL or ""): as a pod knows the API server, by KUBERNETES_SERVICE_HOST/PORT and the service
+ * account that is mounted. Errors: ERR_IO, ERR_PARSE, ERR_LIMIT; without a path ERR_NOTFOUND for a
+ * context by name, and outside a pod. `out` is untouched then. */
 NODISCARD int kube_conf_load(const char *path, const char *context, struct kube_conf *out,
                              struct err *e);
-
-/* KUBERNETES_SERVICE_HOST/PORT and the service account mounted at `account_dir` (NULL: the usual
- * /var/run/secrets/kubernetes.io/serviceaccount). Errors: ERR_NOTFOUND outside a pod. */
-NODISCARD int kube_conf_load_in_cluster(const char *account_dir, struct kube_conf *out,
-                                        struct err *e);
 
 void kube_conf_fini(struct kube_conf *conf); /* accepts a zeroed one; wipes secrets */
 

@@ -261,13 +261,16 @@ TEST(pod_is_recognised_by_its_environment)
     struct err e = ERR_INIT;
     forget();
     assert_int_equal(unsetenv("KUBERNETES_SERVICE_HOST"), 0);
-    assert_int_equal(kube_conf_load_in_cluster(NULL, &conf, &e), ERR_NOTFOUND);
+    assert_int_equal(kube_conf_load(NULL, NULL, &conf, &e), ERR_NOTFOUND);
     assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", "fd00::1", 1), 0);
     assert_int_equal(setenv("KUBERNETES_SERVICE_PORT", "443", 1), 0);
-    assert_int_equal(kube_conf_load_in_cluster("/sa", &conf, &e), 0);
+    assert_int_equal(kube_conf_load("", "a", &conf, &e), ERR_NOTFOUND);
+    assert_int_equal(kube_conf_load("", NULL, &conf, &e), 0);
     assert_string_equal(conf.server, "https://[fd00::1]:443");
-    assert_string_equal(conf.secrets[KUBE_SECRET_TOKEN].file, "/sa/token");
-    assert_string_equal(conf.secrets[KUBE_SECRET_CA].file, "/sa/ca.crt");
+    assert_string_equal(conf.secrets[KUBE_SECRET_TOKEN].file,
+                        "/var/run/secrets/kubernetes.io/serviceaccount/token");
+    assert_string_equal(conf.secrets[KUBE_SECRET_CA].file,
+                        "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt");
 }
 
 /* ---- keeping the secrets up to date ---------------------------------------------------------- */
