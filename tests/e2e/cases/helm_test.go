@@ -75,6 +75,7 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_timers", hostChart, []string{"--set=dpuHealthCheck.renewInterval=500ms"}, "value: 500ms"},
 		{"host_option", hostChart, []string{"--set=env.DPU_HEARTBEAT_LOG_FORMAT=json"}, "value: json"},
 		{"host_of_a_further_DPU", hostChart, []string{"--set=dpu.name=dpu1,dpu.port=9414,gate=off,dra.enabled=true"}, "value: ovn-dpu-$(NODE_NAME)--dpu1"},
+		{"host_of_a_further_DPU_with_its_driver", hostChart, []string{"--set=dpu.name=dpu1,gate=off,dra.enabled=true,dra.claimConditions=true"}, "resourceNames: [dpu1.dpu.k8s.ovn.org]"},
 		{"host_of_a_further_DPU_keeps_off_the_gate", hostChart, []string{"--set=dpu.name=dpu1,gate=off"}, "name: DPU_HEARTBEAT_CNI_SYNC\n          value: \"false\""},
 		{"host_large_number", hostChart, []string{`--set-json=env={"DPU_HEARTBEAT_API_OUTAGE_HOLD":2592000}`}, `value: "2592000"`},
 		{"host_broken_number", hostChart, []string{`--set-json=env={"DPU_HEARTBEAT_STALE_HOLD":1234567.5}`}, `value: "1234567.5"`},
