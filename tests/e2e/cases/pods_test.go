@@ -230,7 +230,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 		must(t, err)
 	}
 	for _, name := range append([]string{"moved", "job"}, lost...) {
-		p.podEvent(name, "the pod has lost its network: eth0 is gone")
+		p.podEvent(name, "has lost its network: eth0 is gone")
 	}
 	p.nodeReady(nodeDuration+kubeletSync+kubeletWrite+soon, core.ConditionFalse, notReady)
 	p.metric("pod_network_lost", fmt.Sprint(2+len(lost)))
