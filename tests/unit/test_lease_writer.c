@@ -58,8 +58,18 @@ static void start_with(const struct renewer_config *c)
 static void stop(void)
 {
     lease_writer_free(t.writer);
+    t.writer = NULL;
     assert_false(world.client.is_busy || world.has_timer);
 }
+
+/* Of each case the last one. */
+static int stop_last(void **state)
+{
+    stop();
+    return 0;
+}
+
+#define CASE(name) TEST_WITH(name, NULL, stop_last)
 
 /* As the host made it, with something that we do not know. */
 static json_t *lease(const char *stamp)
@@ -94,14 +104,20 @@ static void accept_put(void)
     answer(200, json_deep_copy(world.client.body));
 }
 
+/* The lease was read, and the DPU is well. */
+static void start_healthy(const struct renewer_config *c)
+{
+    start_with(c);
+    answer(200, lease(FORMER));
+    assert_false(world.client.is_busy); /* nobody has judged yet */
+    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
+}
+
 /* Its first renewal is answered. */
 static void start_renewing(void)
 {
     const struct renewer_config c = config();
-    start_with(&c);
-    answer(200, lease(FORMER));
-    assert_false(world.client.is_busy); /* nobody has judged yet */
-    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
+    start_healthy(&c);
     accept_put();
     assert_int_equal(t.renewed, 1);
 }
@@ -132,12 +148,10 @@ static uint64_t measured(void)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-TEST(a_renewal_is_an_edited_copy_of_what_was_read)
+CASE(a_renewal_is_an_edited_copy_of_what_was_read)
 {
     const struct renewer_config c = config();
-    start_with(&c);
-    answer(200, lease(FORMER));
-    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
+    start_healthy(&c);
     world_expect(KUBE_PUT, LEASE);
     struct mono begun = world.now;
     assert_int_equal(world.client.channel, KUBE_CONTROL);
@@ -158,11 +172,10 @@ TEST(a_renewal_is_an_edited_copy_of_what_was_read)
     world_pass(SECONDS(10));
     accept_put();
     assert_int_equal(stats()->renewals, 2);
-    stop();
 }
 
 /* It would renew the lease. */
-TEST(a_report_carries_no_renewal_that_was_lost)
+CASE(a_report_carries_no_renewal_that_was_lost)
 {
     start_renewing();
     world_pass(SECONDS(10));
@@ -178,22 +191,18 @@ TEST(a_report_carries_no_renewal_that_was_lost)
     accept_put();
     assert_int_equal(stats()->renewals, 1); /* that was none */
     assert_string_equal(lease_writer_phase(t.writer), "Reporting");
-    stop();
 }
 
-TEST(who_asks_nobody_says_so)
+CASE(who_asks_nobody_says_so)
 {
     struct renewer_config c = config();
     c.has_no_probe = true;
-    start_with(&c);
-    answer(200, lease(FORMER));
-    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
+    start_healthy(&c);
     assert_string_equal(sent_annotation(NAMES_ANNOTATION_PROBES), NAMES_PROBES_NONE);
-    stop();
 }
 
 /* The API server keeps it by itself, and it is a third of the PUT. */
-TEST(who_manages_which_field_is_not_sent_back)
+CASE(who_manages_which_field_is_not_sent_back)
 {
     const struct renewer_config c = config();
     json_t *read = lease(FORMER);
@@ -207,12 +216,11 @@ TEST(who_manages_which_field_is_not_sent_back)
     const json_t *meta = json_object_get(world.client.body, "metadata");
     assert_null(json_object_get(meta, "managedFields"));
     assert_string_equal(sent("metadata", "uid"), "u1");
-    stop();
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-TEST(each_failure_is_counted_under_its_name)
+CASE(each_failure_is_counted_under_its_name)
 {
     static const struct {
         int http_status;
@@ -242,7 +250,7 @@ TEST(each_failure_is_counted_under_its_name)
     }
 }
 
-TEST(a_renewal_whose_answer_was_lost_counts_once_it_is_seen)
+CASE(a_renewal_whose_answer_was_lost_counts_once_it_is_seen)
 {
     start_renewing();
     struct mono first = stats()->renewed_at;
@@ -261,11 +269,10 @@ TEST(a_renewal_whose_answer_was_lost_counts_once_it_is_seen)
     assert_int_equal(stats()->renewals, 2);
     assert_true(mono_before(first, stats()->renewed_at));
     assert_true(mono_reached(lost_at, stats()->renewed_at));
-    stop();
 }
 
 /* What the metric lease_renewal_duration_seconds shows. */
-TEST(durations_are_those_of_answered_renewals)
+CASE(durations_are_those_of_answered_renewals)
 {
     start_renewing(); /* it was read before, */
     assert_int_equal(measured(), 1);
@@ -283,10 +290,9 @@ TEST(durations_are_those_of_answered_renewals)
     assert_non_null(sent_annotation(NAMES_ANNOTATION_HEALTH));
     accept_put(); /* and says that it is not well */
     assert_int_equal(measured(), 2);
-    stop();
 }
 
-TEST(what_follows_a_failure_is_a_retry)
+CASE(what_follows_a_failure_is_a_retry)
 {
     start_renewing();
     assert_int_equal(stats()->retries, 0);
@@ -299,10 +305,9 @@ TEST(what_follows_a_failure_is_a_retry)
     world_pass(SECONDS(10));
     assert_int_equal(stats()->retries, 1);
     assert_int_equal(world.client.channel, KUBE_CONTROL);
-    stop();
 }
 
-TEST(an_answer_without_a_lease_is_no_success)
+CASE(an_answer_without_a_lease_is_no_success)
 {
     static const char *const bodies[] = {NULL, "{}"};
     static const char *const said[] = {"the answer is not a lease", "lease without metadata"};
@@ -321,7 +326,7 @@ TEST(an_answer_without_a_lease_is_no_success)
 }
 
 /* What a webhook may do. */
-TEST(a_write_that_leaves_the_old_renew_time_is_no_renewal)
+CASE(a_write_that_leaves_the_old_renew_time_is_no_renewal)
 {
     for (int is_dropped = 0; is_dropped < 2; is_dropped++) {
         start_renewing();
@@ -359,7 +364,7 @@ static void answer_dated(int64_t ahead_ns)
     world_expect(KUBE_PUT, LEASE);
 }
 
-TEST(a_clock_that_disagrees_is_told_of_when_it_changes)
+CASE(a_clock_that_disagrees_is_told_of_when_it_changes)
 {
     static const struct {
         double ahead_s;
@@ -380,23 +385,21 @@ TEST(a_clock_that_disagrees_is_told_of_when_it_changes)
     assert_int_equal(loop_world_said("12s ahead of"), 1);
     accept_put(); /* without a Date nothing is known */
     assert_int_equal(loop_world_said("agrees with"), 2);
-    stop();
 }
 
 /* ---- trouble of our own ---------------------------------------------------------------------- */
 
-TEST(it_makes_progress_while_it_is_woken_in_time)
+CASE(it_makes_progress_while_it_is_woken_in_time)
 {
     start_renewing();
     struct mono due = world.timer.deadline;
     assert_true(lease_writer_makes_progress(t.writer, mono_add(due, SECONDS(9.9))));
     assert_false(lease_writer_makes_progress(t.writer, mono_add(due, SECONDS(10.1))));
-    stop();
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-TEST(a_stop_leaves_the_lease_alone)
+CASE(a_stop_leaves_the_lease_alone)
 {
     start_renewing();
     world_pass(SECONDS(10));
@@ -405,11 +408,10 @@ TEST(a_stop_leaves_the_lease_alone)
     assert_false(world.client.is_busy); /* it is cancelled */
     assert_int_equal(t.stopped, 1);
     assert_string_equal(lease_writer_phase(t.writer), "Stopped");
-    stop();
     lease_writer_free(NULL);
 }
 
-TEST(a_shutdown_is_announced_first)
+CASE(a_shutdown_is_announced_first)
 {
     struct renewer_config c = config();
     c.announce_shutdown = true;
@@ -423,11 +425,10 @@ TEST(a_shutdown_is_announced_first)
     assert_string_equal(lease_writer_phase(t.writer), "Stopping");
     accept_put();
     assert_int_equal(t.stopped, 1);
-    stop();
 }
 
 /* A slow server's answer counts although the next try is under way, and ends that. */
-TEST(an_answer_that_comes_late_is_a_renewal)
+CASE(an_answer_that_comes_late_is_a_renewal)
 {
     start_renewing();
     world_pass(SECONDS(10));
@@ -451,10 +452,9 @@ TEST(an_answer_that_comes_late_is_a_renewal)
     assert_int_equal(t.renewed, 2);
     assert_in_range(stats()->renewed_at.ns, begun.ns - SECONDS(1), begun.ns); /* its start */
     assert_int_equal(measured(), before + 1);
-    stop();
 }
 
-TEST(a_late_answer_without_a_lease_is_nothing)
+CASE(a_late_answer_without_a_lease_is_nothing)
 {
     static const int statuses[] = {503, 200};
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
@@ -473,7 +473,7 @@ TEST(a_late_answer_without_a_lease_is_nothing)
 }
 
 /* What is written beside it has the same version: each try of a slow server would be refused. */
-TEST(a_conflict_that_comes_late_is_read_at_once)
+CASE(a_conflict_that_comes_late_is_read_at_once)
 {
     start_renewing();
     world_pass(SECONDS(10));
@@ -488,7 +488,6 @@ TEST(a_conflict_that_comes_late_is_read_at_once)
     answer(200, lease(FORMER));
     accept_put();
     assert_int_equal(t.renewed, 2);
-    stop();
 }
 
 /* ---- a lease that nobody made ---------------------------------------------------------------- */
@@ -507,7 +506,7 @@ static void start_missing(void)
     assert_true(mono_since(world.now, (struct mono){WORLD_BOOT_NS}) >= SECONDS(40));
 }
 
-TEST(a_lease_that_stays_missing_is_made_for_its_node)
+CASE(a_lease_that_stays_missing_is_made_for_its_node)
 {
     start_missing();
     uint32_t deadline_ms = world.client.deadline_ms;
@@ -532,11 +531,10 @@ TEST(a_lease_that_stays_missing_is_made_for_its_node)
     world_pass(SECONDS(10));
     accept_put();
     assert_int_equal(t.renewed, 2);
-    stop();
 }
 
 /* It would outlive its Node. */
-TEST(without_a_node_none_is_made)
+CASE(without_a_node_none_is_made)
 {
     static const struct {
         int http_status;
@@ -557,7 +555,7 @@ TEST(without_a_node_none_is_made)
     }
 }
 
-TEST(its_making_ends_with_the_agent)
+CASE(its_making_ends_with_the_agent)
 {
     for (int posts = 0; posts < 2; posts++) {
         start_missing();
@@ -571,20 +569,17 @@ TEST(its_making_ends_with_the_agent)
         stop();
     }
     start_missing();
-    stop();
 }
 
 /* ---- beside another that renews -------------------------------------------------------------- */
 
-TEST(a_companion_counts_the_renewals_that_it_sees)
+CASE(a_companion_counts_the_renewals_that_it_sees)
 {
     struct renewer_config c = config();
     c.is_companion = true;
     c.boot_id[0] = '\0';
     c.version[0] = '\0';
-    start_with(&c);
-    answer(200, lease(FORMER));
-    lease_writer_judge(t.writer, PROBE_HEALTHY, "");
+    start_healthy(&c);
     answer(200, lease(FORMER));
     assert_int_equal(stats()->renewals, 0); /* the first look is a baseline */
     assert_string_equal(lease_writer_phase(t.writer), "Accompanying");
@@ -594,5 +589,4 @@ TEST(a_companion_counts_the_renewals_that_it_sees)
     assert_int_equal(t.renewed, 1);
     assert_int_equal(stats()->renewals, 1);
     assert_int_equal(stats()->renewed_at.ns, world.now.ns);
-    stop();
 }

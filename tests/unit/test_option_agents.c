@@ -22,14 +22,46 @@ static int parse(const struct option_program *program, const char *const *args,
     return option_parse(program, argc, argv, (char **)env, config, &outcome, e);
 }
 
-TEST(defaults_are_those_of_upstream)
+struct world {
+    struct host_config host;
+    struct dpu_config dpu;
+    struct err e;
+};
+
+static void world_begin(struct world *w)
 {
-    struct host_config host = {0};
-    struct dpu_config dpu = {0};
+    w->e = (struct err)ERR_INIT;
+}
+
+static void world_end(struct world *w)
+{
+    option_fini(host_options_program(), &w->host);
+    option_fini(dpu_options_program(), &w->dpu);
+}
+
+WORLD(world_begin, world_end)
+
+/* Each anew. */
+static int parse_host(struct world *w, const char *const *args, const char *const *env)
+{
+    option_fini(host_options_program(), &w->host);
+    w->host = (struct host_config){0};
+    return parse(host_options_program(), args, env, &w->host, &w->e);
+}
+
+static int parse_dpu(struct world *w, const char *const *args, const char *const *env)
+{
+    option_fini(dpu_options_program(), &w->dpu);
+    w->dpu = (struct dpu_config){0};
+    return parse(dpu_options_program(), args, env, &w->dpu, &w->e);
+}
+
+TEST_IN(defaults_are_those_of_upstream)
+{
     const char *const *args = ARGS("--node-name=worker-1");
-    assert_int_equal(parse(host_options_program(), args, NULL, &host, NULL), 0);
-    assert_int_equal(parse(dpu_options_program(), args, NULL, &dpu, NULL), 0);
-    const struct agent_config *both[] = {&host.agent, &dpu.agent};
+    assert_int_equal(parse_host(w, args, NULL), 0);
+    assert_int_equal(parse_dpu(w, args, NULL), 0);
+    const struct agent_config *both[] = {&w->host.agent, &w->dpu.agent};
     for (size_t i = 0; i < ARRAY_LEN(both); i++) {
         assert_null(both[i]->kubeconfig);
         assert_string_equal(both[i]->lease_namespace, "ovn-kubernetes");
@@ -40,22 +72,20 @@ TEST(defaults_are_those_of_upstream)
         assert_int_equal(both[i]->log_level, LOG_INFO);
         assert_int_equal(both[i]->log_format, LOG_TEXT);
     }
-    assert_string_equal(host.readiness_file, "/run/dpu-heartbeat/readiness.json");
-    assert_true(host.api_outage_hold_ns == INT64_MAX);
-    assert_true(host.stale_hold_ns == 300 * NS_PER_SEC);
-    assert_int_equal(host.dra.mode, DRA_AUTO);
-    assert_int_equal(dpu.probes.count, 0);
-    assert_true(dpu.probe_interval_ns == 5 * NS_PER_SEC);
-    assert_true(dpu.probe_timeout_ns == 2 * NS_PER_SEC);
-    assert_int_equal(dpu.probe_failure_threshold, 3);
-    assert_int_equal(dpu.probe_success_threshold, 1);
-    assert_false(dpu.announce_shutdown);
-    option_fini(host_options_program(), &host);
-    option_fini(dpu_options_program(), &dpu);
+    assert_string_equal(w->host.readiness_file, "/run/dpu-heartbeat/readiness.json");
+    assert_true(w->host.api_outage_hold_ns == INT64_MAX);
+    assert_true(w->host.stale_hold_ns == 300 * NS_PER_SEC);
+    assert_int_equal(w->host.dra.mode, DRA_AUTO);
+    assert_int_equal(w->dpu.probes.count, 0);
+    assert_true(w->dpu.probe_interval_ns == 5 * NS_PER_SEC);
+    assert_true(w->dpu.probe_timeout_ns == 2 * NS_PER_SEC);
+    assert_int_equal(w->dpu.probe_failure_threshold, 3);
+    assert_int_equal(w->dpu.probe_success_threshold, 1);
+    assert_false(w->dpu.announce_shutdown);
 }
 
 /* It cannot tell which pods are its DPU's, and the gate asks for the first one's record. */
-TEST(a_further_dpus_agent_keeps_off_gate_and_pods)
+TEST_IN(a_further_dpus_agent_keeps_off_gate_and_pods)
 {
     static const struct {
         const char *lease;
@@ -72,30 +102,24 @@ TEST(a_further_dpus_agent_keeps_off_gate_and_pods)
         {"--lease-name=ovn-dpu-b--c", "--cni-sync", NULL}, /* no name that the policies know */
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct host_config host = {0};
-        struct err e = ERR_INIT;
         const char *const *args =
             ARGS("--node-name=a", "--cri-socket=/run/x", rows[i].lease, rows[i].option);
-        int rc = parse(host_options_program(), args, NULL, &host, &e);
+        int rc = parse_host(w, args, NULL);
         assert_int_equal(rc, rows[i].refused ? ERR_PARSE : 0);
-        assert_true(!rows[i].refused || strstr(e.msg, rows[i].refused));
-        option_fini(host_options_program(), &host);
+        assert_true(!rows[i].refused || strstr(w->e.msg, rows[i].refused));
     }
 }
 
-TEST(the_node_is_the_lower_case_host_name_unless_told)
+TEST_IN(the_node_is_the_lower_case_host_name_unless_told)
 {
     char host_name[256] = "";
-    struct host_config c = {0};
-    struct dpu_config dpu = {0};
     assert_int_equal(gethostname(host_name, sizeof(host_name) - 1), 0);
     for (char *p = host_name; *p; p++) {
         *p = (char)tolower((unsigned char)*p);
     }
-    assert_int_equal(parse(host_options_program(), NULL, NULL, &c, NULL), 0);
-    assert_string_equal(c.agent.node_name, host_name);
-    assert_string_equal(c.agent.sources[AGENT_SOURCE_NODE], "the host name");
-    option_fini(host_options_program(), &c);
+    assert_int_equal(parse_host(w, NULL, NULL), 0);
+    assert_string_equal(w->host.agent.node_name, host_name);
+    assert_string_equal(w->host.agent.sources[AGENT_SOURCE_NODE], "the host name");
 
     static const struct {
         const char *env[3];
@@ -106,112 +130,98 @@ TEST(the_node_is_the_lower_case_host_name_unless_told)
         {{"NODE_NAME=n", "DPU_HEARTBEAT_NODE_NAME=d"}, "d"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        c = (struct host_config){0};
-        assert_int_equal(parse(host_options_program(), NULL, cases[i].env, &c, NULL), 0);
-        assert_string_equal(c.agent.node_name, cases[i].node);
-        option_fini(host_options_program(), &c);
+        assert_int_equal(parse_host(w, NULL, cases[i].env), 0);
+        assert_string_equal(w->host.agent.node_name, cases[i].node);
     }
 
     /* A DPU serves another node than the one that a pod's environment speaks of. */
-    assert_int_equal(parse(dpu_options_program(), NULL, cases[1].env, &dpu, NULL), 0);
-    assert_null(dpu.agent.node_name);
-    assert_null(dpu.agent.lease_name);
-    option_fini(dpu_options_program(), &dpu);
+    assert_int_equal(parse_dpu(w, NULL, cases[1].env), 0);
+    assert_null(w->dpu.agent.node_name);
+    assert_null(w->dpu.agent.lease_name);
 }
 
-TEST(a_node_that_is_found_later_names_the_lease_unless_that_is_given)
+TEST_IN(a_node_that_is_found_later_names_the_lease_unless_that_is_given)
 {
-    struct dpu_config c = {0};
-    struct err e = ERR_INIT;
-    assert_int_equal(parse(dpu_options_program(), NULL, NULL, &c, NULL), 0);
-    assert_int_equal(agent_options_set_node(&c.agent, "w1", "OVS", &e), 0);
-    assert_string_equal(c.agent.lease_name, "ovn-dpu-w1");
-    assert_string_equal(c.agent.sources[AGENT_SOURCE_NODE], "OVS");
-    assert_int_equal(agent_options_set_node(&c.agent, "No Name", "OVS", &e), ERR_LIMIT);
-    assert_non_null(strstr(e.msg, "OVS: 'No Name' is not usable"));
-    assert_string_equal(c.agent.node_name, "w1");
-    assert_int_equal(agent_options_set_node(&c.agent, "w2", "OVS", &e), 0);
-    assert_string_equal(c.agent.lease_name, "ovn-dpu-w2");
-    option_fini(dpu_options_program(), &c);
+    assert_int_equal(parse_dpu(w, NULL, NULL), 0);
+    assert_int_equal(agent_options_set_node(&w->dpu.agent, "w1", "OVS", &w->e), 0);
+    assert_string_equal(w->dpu.agent.lease_name, "ovn-dpu-w1");
+    assert_string_equal(w->dpu.agent.sources[AGENT_SOURCE_NODE], "OVS");
+    assert_int_equal(agent_options_set_node(&w->dpu.agent, "No Name", "OVS", &w->e), ERR_LIMIT);
+    assert_non_null(strstr(w->e.msg, "OVS: 'No Name' is not usable"));
+    assert_string_equal(w->dpu.agent.node_name, "w1");
+    assert_int_equal(agent_options_set_node(&w->dpu.agent, "w2", "OVS", &w->e), 0);
+    assert_string_equal(w->dpu.agent.lease_name, "ovn-dpu-w2");
 
-    c = (struct dpu_config){0};
-    assert_int_equal(parse(dpu_options_program(), ARGS("--lease-name=mine"), NULL, &c, NULL), 0);
-    assert_int_equal(agent_options_set_node(&c.agent, "w1", "OVS", &e), 0);
-    assert_string_equal(c.agent.lease_name, "mine");
-    option_fini(dpu_options_program(), &c);
+    assert_int_equal(parse_dpu(w, ARGS("--lease-name=mine"), NULL), 0);
+    assert_int_equal(agent_options_set_node(&w->dpu.agent, "w1", "OVS", &w->e), 0);
+    assert_string_equal(w->dpu.agent.lease_name, "mine");
 }
 
-TEST(what_the_platforms_set_is_understood_after_our_own)
+TEST_IN(what_the_platforms_set_is_understood_after_our_own)
 {
     static const struct {
-        const char *env[5];
         const char *ns;
-        int interval_s;
-        int duration_s;
+        int interval_s, duration_s;
         const char *source; /* of the interval */
+        const char *env[5];
     } rows[] = {
-        {{"OVN_KUBERNETES_NAMESPACE=a"}, "a", 10, 40, "default of --dpu-node-lease-renew-interval"},
-        {{"OVN_KUBERNETES_NAMESPACE=a", "OVNKUBE_NODE_LEASE_NAMESPACE=b",
-          "OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL=5"},
-         "b",
+        {"a", 10, 40, "default of --dpu-node-lease-renew-interval", {"OVN_KUBERNETES_NAMESPACE=a"}},
+        {"b",
          5,
          40,
-         "environment variable OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL"},
-        {{"OVNKUBE_NODE_LEASE_RENEW_INTERVAL=6", "OVNKUBE_NODE_LEASE_DURATION=60"},
-         "ovn-kubernetes",
+         "environment variable OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL",
+         {"OVN_KUBERNETES_NAMESPACE=a", "OVNKUBE_NODE_LEASE_NAMESPACE=b",
+          "OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL=5"}},
+        {"ovn-kubernetes",
          6,
          60,
-         "environment variable OVNKUBE_NODE_LEASE_RENEW_INTERVAL"},
-        {{"OVNKUBE_NODE_LEASE_RENEW_INTERVAL=6", "DPU_NODE_LEASE_RENEW_INTERVAL=7",
-          "OVNKUBE_NODE_DPU_LEASE_DURATION=50", "KUBECONFIG=/k"},
-         "ovn-kubernetes",
+         "environment variable OVNKUBE_NODE_LEASE_RENEW_INTERVAL",
+         {"OVNKUBE_NODE_LEASE_RENEW_INTERVAL=6", "OVNKUBE_NODE_LEASE_DURATION=60"}},
+        {"ovn-kubernetes",
          7,
          50,
-         "environment variable DPU_NODE_LEASE_RENEW_INTERVAL"},
+         "environment variable DPU_NODE_LEASE_RENEW_INTERVAL",
+         {"OVNKUBE_NODE_LEASE_RENEW_INTERVAL=6", "DPU_NODE_LEASE_RENEW_INTERVAL=7",
+          "OVNKUBE_NODE_DPU_LEASE_DURATION=50", "KUBECONFIG=/k"}},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct host_config c = {0};
-        assert_int_equal(
-            parse(host_options_program(), ARGS("--node-name=n"), rows[i].env, &c, NULL), 0);
-        assert_string_equal(c.agent.lease_namespace, rows[i].ns);
-        assert_true(c.agent.renew_interval_ns == rows[i].interval_s * NS_PER_SEC);
-        assert_true(c.agent.lease_duration_ns == rows[i].duration_s * NS_PER_SEC);
-        assert_string_equal(c.agent.sources[AGENT_SOURCE_INTERVAL], rows[i].source);
-        assert_string_equal(c.agent.sources[AGENT_SOURCE_NODE], "flag --node-name");
-        assert_true(i < ARRAY_LEN(rows) - 1 || strcmp(c.agent.kubeconfig, "/k") == 0);
-        option_fini(host_options_program(), &c);
+        assert_int_equal(parse_host(w, ARGS("--node-name=n"), rows[i].env), 0);
+        assert_string_equal(w->host.agent.lease_namespace, rows[i].ns);
+        assert_true(w->host.agent.renew_interval_ns == rows[i].interval_s * NS_PER_SEC);
+        assert_true(w->host.agent.lease_duration_ns == rows[i].duration_s * NS_PER_SEC);
+        assert_string_equal(w->host.agent.sources[AGENT_SOURCE_INTERVAL], rows[i].source);
+        assert_string_equal(w->host.agent.sources[AGENT_SOURCE_NODE], "flag --node-name");
+        assert_true(i < ARRAY_LEN(rows) - 1 || strcmp(w->host.agent.kubeconfig, "/k") == 0);
     }
 }
 
-TEST(zero_for_either_timer_disables_the_health_check)
+TEST_IN(zero_for_either_timer_disables_the_health_check)
 {
     static const struct {
+        const char *disabled_by; /* NULL: it is on */
         const char *args[3];
         const char *env;
-        const char *disabled_by; /* NULL: it is on */
     } cases[] = {
-        {{"--dpu-node-lease-duration=0"}, NULL, "dpu-node-lease-duration"},
-        {{"--dpu-node-lease-duration=0s"}, NULL, "dpu-node-lease-duration"},
-        {{NULL}, "DPU_NODE_LEASE_DURATION=0", "dpu-node-lease-duration"},
-        {{"--dpu-node-lease-duration=0", "--dpu-node-lease-renew-interval=600"},
-         NULL,
-         "dpu-node-lease-duration"},
-        {{"--dpu-node-lease-renew-interval=0", "--dpu-node-lease-duration=0"},
-         NULL,
-         "dpu-node-lease-renew-interval"},
-        {{"--dpu-node-lease-renew-interval=0", "--dpu-node-lease-duration=1500ms"},
-         NULL,
-         "dpu-node-lease-renew-interval"},
-        {{"--dpu-node-lease-duration=20"}, NULL, NULL},
-        {{"--dpu-node-lease-duration=20"}, "DPU_NODE_LEASE_DURATION=0", NULL},
+        {"dpu-node-lease-duration", {"--dpu-node-lease-duration=0"}, NULL},
+        {"dpu-node-lease-duration", {"--dpu-node-lease-duration=0s"}, NULL},
+        {"dpu-node-lease-duration", {NULL}, "DPU_NODE_LEASE_DURATION=0"},
+        {"dpu-node-lease-duration",
+         {"--dpu-node-lease-duration=0", "--dpu-node-lease-renew-interval=600"},
+         NULL},
+        {"dpu-node-lease-renew-interval",
+         {"--dpu-node-lease-renew-interval=0", "--dpu-node-lease-duration=0"},
+         NULL},
+        {"dpu-node-lease-renew-interval",
+         {"--dpu-node-lease-renew-interval=0", "--dpu-node-lease-duration=1500ms"},
+         NULL},
+        {NULL, {"--dpu-node-lease-duration=20"}, NULL},
+        {NULL, {"--dpu-node-lease-duration=20"}, "DPU_NODE_LEASE_DURATION=0"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const char *env[] = {"NODE_NAME=n", cases[i].env, NULL};
-        struct host_config host = {0};
-        struct dpu_config dpu = {0};
-        assert_int_equal(parse(host_options_program(), cases[i].args, env, &host, NULL), 0);
-        assert_int_equal(parse(dpu_options_program(), cases[i].args, env, &dpu, NULL), 0);
-        const struct agent_config *both[] = {&host.agent, &dpu.agent};
+        assert_int_equal(parse_host(w, cases[i].args, env), 0);
+        assert_int_equal(parse_dpu(w, cases[i].args, env), 0);
+        const struct agent_config *both[] = {&w->host.agent, &w->dpu.agent};
         for (size_t j = 0; j < ARRAY_LEN(both); j++) {
             assert_int_equal(both[j]->renew_interval_ns == 0, cases[i].disabled_by != NULL);
             assert_true(both[j]->lease_duration_ns > both[j]->renew_interval_ns);
@@ -221,115 +231,84 @@ TEST(zero_for_either_timer_disables_the_health_check)
                 assert_null(both[j]->disabled_by);
             }
         }
-        option_fini(host_options_program(), &host);
-        option_fini(dpu_options_program(), &dpu);
     }
 }
 
-TEST(impossible_combinations_name_options_values_and_sources)
+TEST_IN(impossible_combinations_name_options_values_and_sources)
 {
     static const struct {
-        const char *args[3];
-        const char *env;
+        const char *flag, *env;
         const char *message;
     } cases[] = {
-        {{"--dpu-node-lease-duration=10"},
-         NULL,
+        {"--dpu-node-lease-duration=10", NULL,
          "flag --dpu-node-lease-duration: '10s' is not usable; allowed: whole seconds, more than "
          "the renew interval 10s (default of --dpu-node-lease-renew-interval)"},
-        {{"--dpu-node-lease-renew-interval=50"},
-         "DPU_NODE_LEASE_DURATION=45",
+        {"--dpu-node-lease-renew-interval=50", "DPU_NODE_LEASE_DURATION=45",
          "environment variable DPU_NODE_LEASE_DURATION: '45s' is not usable; allowed: whole "
          "seconds, more than the renew interval 50s (flag --dpu-node-lease-renew-interval)"},
-        {{"--dpu-node-lease-renew-interval=-1"},
-         NULL,
+        {"--dpu-node-lease-renew-interval=-1", NULL,
          "flag --dpu-node-lease-renew-interval: '-1' is out of range; allowed: 0s to 600s"},
-        {{"--dpu-node-lease-renew-interval=1ms"},
-         NULL,
+        {"--dpu-node-lease-renew-interval=1ms", NULL,
          "flag --dpu-node-lease-renew-interval: '1ms' is not usable; allowed: 0, or at least "
          "100ms"},
-        {{"--dpu-node-lease-duration=40.5"},
-         NULL,
+        {"--dpu-node-lease-duration=40.5", NULL,
          "flag --dpu-node-lease-duration: '40.5s' is not usable; allowed: whole seconds, more than "
          "the renew interval 10s (default of --dpu-node-lease-renew-interval)"},
-        {{"--node-name=Worker_1"},
-         NULL,
+        {"--node-name=Worker_1", NULL,
          "flag --node-name: 'Worker_1' is not usable; allowed: at most 253 lower-case "
          "letters, digits, '-' and '.'"},
-        {{"--lease-name=UP"},
-         NULL,
+        {"--lease-name=UP", NULL,
          "flag --lease-name: 'UP' is not usable; allowed: at most 253 lower-case "
          "letters, digits, '-' and '.'"},
-        {{"--namespace=a.b"},
-         NULL,
+        {"--namespace=a.b", NULL,
          "flag --namespace: 'a.b' is not usable; allowed: at most 63 lower-case letters, "
          "digits and '-'"},
-        {{"--holder-identity="},
-         NULL,
+        {"--holder-identity=", NULL,
          "flag --holder-identity: '' is not usable; allowed: 1 to 255 bytes"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const char *env[] = {"NODE_NAME=n", cases[i].env, NULL};
-        struct host_config host = {0};
-        struct dpu_config dpu = {0};
-        struct err e = ERR_INIT;
-        struct err same = ERR_INIT;
-        assert_int_not_equal(parse(host_options_program(), cases[i].args, env, &host, &e), 0);
-        assert_string_equal(e.msg, cases[i].message);
-        assert_int_not_equal(parse(dpu_options_program(), cases[i].args, env, &dpu, &same), 0);
-        assert_string_equal(same.msg, cases[i].message);
-        option_fini(host_options_program(), &host);
-        option_fini(dpu_options_program(), &dpu);
+        assert_int_not_equal(parse_host(w, ARGS(cases[i].flag), env), 0);
+        assert_string_equal(w->e.msg, cases[i].message);
+        assert_int_not_equal(parse_dpu(w, ARGS(cases[i].flag), env), 0);
+        assert_string_equal(w->e.msg, cases[i].message);
     }
 }
 
-TEST(a_lease_one_nanosecond_longer_than_the_interval_will_do)
+TEST_IN(a_lease_one_nanosecond_longer_than_the_interval_will_do)
 {
-    struct host_config c = {0};
-    assert_int_equal(parse(host_options_program(),
-                           ARGS("--node-name=a", "--dpu-node-lease-renew-interval=9.999999999",
-                                "--dpu-node-lease-duration=10"),
-                           NULL, &c, NULL),
+    assert_int_equal(parse_host(w,
+                                ARGS("--node-name=a", "--dpu-node-lease-renew-interval=9.999999999",
+                                     "--dpu-node-lease-duration=10"),
+                                NULL),
                      0);
-    option_fini(host_options_program(), &c);
 }
 
-TEST(a_node_whose_lease_name_would_be_too_long_is_refused)
+TEST_IN(a_node_whose_lease_name_would_be_too_long_is_refused)
 {
     char flag[512] = "--node-name=";
-    struct host_config c = {0};
-    struct err e = ERR_INIT;
     size_t used = strlen(flag);
     memset(flag + used, 'a', 250);
     flag[used + 250] = '\0';
-    assert_int_equal(parse(host_options_program(), ARGS(flag), NULL, &c, &e), ERR_LIMIT);
-    option_fini(host_options_program(), &c);
-    c = (struct host_config){0};
-    assert_int_equal(parse(host_options_program(), ARGS(flag, "--lease-name=short"), NULL, &c, &e),
-                     0);
-    option_fini(host_options_program(), &c);
+    assert_int_equal(parse_host(w, ARGS(flag), NULL), ERR_LIMIT);
+    assert_int_equal(parse_host(w, ARGS(flag, "--lease-name=short"), NULL), 0);
 }
 
-TEST(the_readiness_file_is_an_absolute_path)
+TEST_IN(the_readiness_file_is_an_absolute_path)
 {
-    struct host_config c = {0};
-    struct err e = ERR_INIT;
     const char *const *args = ARGS("--node-name=a", "--readiness-file=x.json");
-    assert_int_equal(parse(host_options_program(), args, NULL, &c, &e), ERR_PARSE);
-    assert_string_equal(e.msg,
+    assert_int_equal(parse_host(w, args, NULL), ERR_PARSE);
+    assert_string_equal(w->e.msg,
                         "flag --readiness-file: 'x.json' is not usable; allowed: an absolute path");
-    option_fini(host_options_program(), &c);
 }
 
-TEST(probes_are_carried_as_they_are_written)
+TEST_IN(probes_are_carried_as_they_are_written)
 {
-    struct dpu_config c = {0};
     const char *const *args = ARGS("--node-name=a", "--probe", "interval=2s,failures=2;exec:a b=c",
                                    "--probe=unix:/run/x", "--announce-shutdown");
-    assert_int_equal(parse(dpu_options_program(), args, NULL, &c, NULL), 0);
-    assert_int_equal(c.probes.count, 2);
-    assert_string_equal(c.probes.items[0], "interval=2s,failures=2;exec:a b=c");
-    assert_string_equal(c.probes.items[1], "unix:/run/x");
-    assert_true(c.announce_shutdown);
-    option_fini(dpu_options_program(), &c);
+    assert_int_equal(parse_dpu(w, args, NULL), 0);
+    assert_int_equal(w->dpu.probes.count, 2);
+    assert_string_equal(w->dpu.probes.items[0], "interval=2s,failures=2;exec:a b=c");
+    assert_string_equal(w->dpu.probes.items[1], "unix:/run/x");
+    assert_true(w->dpu.announce_shutdown);
 }
