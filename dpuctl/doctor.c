@@ -147,7 +147,6 @@ static void add_renewal(struct doctor *d, json_t *tree, const struct lease_view 
     const struct readiness *v = &seen->record.verdict;
     int64_t interval_ns = d->config.agent.renew_interval_ns;
     int64_t age_ns = mono_since(seen->now, v->observed);
-    int64_t skew_ns;
     if (!seen->has_record || seen->gate.reason == REASON_RECORD_INVALID || v->observed.ns <= 0 ||
         (!is_by_host && !text_equal(v->lease.renew_stamp, lease->renew_stamp))) {
         return;
@@ -158,8 +157,9 @@ static void add_renewal(struct doctor *d, json_t *tree, const struct lease_view 
     print_json_put(
         tree, "isSlow",
         json_boolean(interval_ns != 0 && age_ns > interval_ns + interval_ns / 2 + SLACK_NS));
-    if (!is_by_host && lease->renew_time_valid && node_dpu_skew(seen, &skew_ns)) {
-        print_json_put(tree, "clockSkew", print_json_seconds(skew_ns));
+    if (!is_by_host) {
+        const json_t *record = json_object_get(d->doc, "record");
+        (void)json_object_set(tree, "clockSkew", json_object_get(record, "dpuClockSkewSeconds"));
     }
 }
 

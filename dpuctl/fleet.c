@@ -23,24 +23,15 @@
 
 json_t *fleet_row_new(const char *ns, const char *node)
 {
-    static const char *const unknown[] = {"since",        "sinceSeconds",      "holder",
-                                          "renewTime",    "renewalAgeSeconds", "health",
-                                          "dpuBootId",    "healthMessage",     "dpuAgentVersion",
-                                          "hostAgentPod", "hostAgentVersion",  "advice"};
-    json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:i, s:b, s:b}",
-                            "node", node, "nodeName", node, "namespace", ns, "state",
-                            readiness_state_name(READINESS_UNKNOWN), "reason", "", "message", "",
-                            "toldBy", "lease", "hasLease", 0, "hasNode", 0, "hasLabel", 0,
-                            "durationSeconds", 0, "hostAgentReady", 0, "gateIn", 0);
-    for (size_t i = 0; i < ARRAY_LEN(unknown); i++) {
-        print_json_put(row, unknown[i], json_null());
-    }
-    return row;
-}
-
-static bool is(const json_t *row, const char *key)
-{
-    return json_is_true(json_object_get(row, key));
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:i, s:b, s:b, s:n, s:n, s:n, s:n, "
+        "s:n, s:n, s:n, s:n, s:n, s:n, s:n, s:n}",
+        "node", node, "nodeName", node, "namespace", ns, "state",
+        readiness_state_name(READINESS_UNKNOWN), "reason", "", "message", "", "toldBy", "lease",
+        "hasLease", 0, "hasNode", 0, "hasLabel", 0, "durationSeconds", 0, "hostAgentReady", 0,
+        "gateIn", 0, "since", "sinceSeconds", "holder", "renewTime", "renewalAgeSeconds", "health",
+        "dpuBootId", "healthMessage", "dpuAgentVersion", "hostAgentPod", "hostAgentVersion",
+        "advice");
 }
 
 static const json_t *meta_of(const json_t *object)
@@ -235,7 +226,7 @@ void fleet_take_pod(json_t *row, const json_t *pod, struct wall now)
     const json_t *container = json_array_get(json_object_get(spec, "containers"), 0);
     size_t i;
     const json_t *init;
-    if (is(row, "hostAgentReady")) {
+    if (print_holds(row, "hostAgentReady")) {
         return; /* two of them in a rolling update */
     }
     print_json_put(row, "hostAgentReady",
@@ -317,7 +308,7 @@ void fleet_judge(json_t *row, const char *holder, struct wall now)
     bool is_ready = text_equal(json_text_get(row, "state"), "Ready");
     bool is_off = print_holds(row, "reason=HealthCheckDisabled");
     if (!is_told || (is_ready && !is_off)) { /* else the host's word stands */
-        if (is(row, "hasLease")) {
+        if (print_holds(row, "hasLease")) {
             judge_lease(row, holder, is_told);
         } else {
             judge(row, READINESS_UNKNOWN, REASON_LEASE_NOT_FOUND,
@@ -504,7 +495,7 @@ static void find_node(const struct reader *r, json_t *row)
     char node[NAMES_K8S_NAME_BYTES];
     const char *name = json_text_get(row, "node");
     const char *dashes = strstr(name, "--");
-    for (; !is(row, "hasNode") && dashes; dashes = strstr(dashes + 1, "--")) {
+    for (; !print_holds(row, "hasNode") && dashes; dashes = strstr(dashes + 1, "--")) {
         text_format(node, sizeof(node), "%.*s", (int)(dashes - name), name);
         if (print_holds(json_object_get(r->rows, node), "hasNode nodeName")) {
             print_json_put(row, "hasNode", json_true());
@@ -524,8 +515,8 @@ static json_t *judged_rows(const struct reader *r)
     json_object_foreach(r->rows, node, row)
     {
         find_node(r, row);
-        if ((is(row, "hasLease") || is(row, "hasLabel")) &&
-            (is(row, "hasNode") || text_is_empty(r->config->selector))) {
+        if ((print_holds(row, "hasLease") || print_holds(row, "hasLabel")) &&
+            (print_holds(row, "hasNode") || text_is_empty(r->config->selector))) {
             fleet_judge(row, r->config->agent.holder_identity, r->now);
             order[count++] = row;
         }
@@ -620,13 +611,6 @@ static void fill_cell(const json_t *row, size_t column, char cell[static CELL_BY
     }
 }
 
-static enum print_color color_of(const json_t *row)
-{
-    return print_holds(row, "state=Ready")     ? PRINT_GOOD
-           : print_holds(row, "state=Unknown") ? PRINT_DOUBT
-                                               : PRINT_BAD;
-}
-
 static void print_table(const struct admin_config *config, const json_t *rows)
 {
     char cell[CELL_BYTES];
@@ -650,7 +634,8 @@ static void print_table(const struct admin_config *config, const json_t *rows)
         for (size_t k = 0; k < count; k++) {
             bool is_colored = has_color && k == STATE_COLUMN;
             fill_cell(row, k, cell);
-            (void)printf("%s%s%s%*s", print_on(is_colored, color_of(row)), cell,
+            (void)printf("%s%s%s%*s",
+                         print_on(is_colored, print_state_color(json_text_get(row, "state"))), cell,
                          print_off(is_colored),
                          k + 1 < count ? (int)(widths[k] - strlen(cell)) + 2 : 0, "");
         }

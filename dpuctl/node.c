@@ -95,14 +95,17 @@ void node_snapshot_take(const struct admin_config *config, struct node_snapshot 
     out->answer = answer_of(&out->gate);
 }
 
-const char *node_message(const struct node_snapshot *seen)
+/* One sentence: why it is refused, why it is admitted nonetheless, or what the record says. */
+static const char *node_message(const struct node_snapshot *seen)
 {
     return seen->gate.message[0] != '\0' ? seen->gate.message
            : seen->gate.note[0] != '\0'  ? seen->gate.note
                                          : seen->record.verdict.message;
 }
 
-bool node_dpu_skew(const struct node_snapshot *seen, int64_t *out_ns)
+/* The DPU's clock against ours: the stamp of its last renewal, and when that was observed. The time
+ * that the news took is in it, well below a second. False if it cannot be known. */
+static bool node_dpu_skew(const struct node_snapshot *seen, int64_t *out_ns)
 {
     const struct readiness *v = &seen->record.verdict;
     const char *renewed = v->lease.renew_stamp;
@@ -116,7 +119,7 @@ bool node_dpu_skew(const struct node_snapshot *seen, int64_t *out_ns)
     return true;
 }
 
-const char *node_answer_name(enum node_answer answer)
+static const char *node_answer_name(enum node_answer answer)
 {
     static const char *const names[] = {
         [NODE_READY] = "Ready", [NODE_NOT_READY] = "NotReady", [NODE_UNKNOWN] = "Unknown"};
@@ -518,7 +521,7 @@ static const char *problem_of(const struct api_answer *answer)
     return answer->http_status == 404 ? "not found" : answer->message;
 }
 
-json_t *node_slice_json(const struct api_answer *answer)
+static json_t *node_slice_json(const struct api_answer *answer)
 {
     const json_t *devices = json_object_get(json_object_get(answer->body, "spec"), "devices");
     const json_t *taints = json_object_get(json_array_get(devices, 0), "taints");
@@ -692,15 +695,14 @@ static const struct print_row rest[] = {
     {"\n", "", ""},
 };
 
-static bool print_page(const json_t *tree, enum node_answer answer, int color)
+static bool print_page(const json_t *tree, int color)
 {
-    static const enum print_color colors[] = {
-        [NODE_READY] = PRINT_GOOD, [NODE_NOT_READY] = PRINT_BAD, [NODE_UNKNOWN] = PRINT_DOUBT};
     bool has_color = print_has_color(color);
+    const char *answer = json_text_get(tree, "answer");
     size_t i;
     const json_t *probe;
-    (void)printf("%s: %s%s%s", json_text_get(tree, "node"), print_on(has_color, colors[answer]),
-                 node_answer_name(answer), print_off(has_color));
+    (void)printf("%s: %s%s%s", json_text_get(tree, "node"),
+                 print_on(has_color, print_state_color(answer)), answer, print_off(has_color));
     print_rows(tree, head, ARRAY_LEN(head), has_color);
     json_array_foreach(json_object_get(json_object_get(tree, "record"), "hostProbes"), i, probe)
     {
@@ -716,7 +718,7 @@ int status_run(struct admin_config *config)
     node_snapshot_take(config, &seen);
     CLEANUP(json) json_t *tree = status_document(config, &seen);
     bool is_written = config->output == ADMIN_TEXT
-                          ? print_page(tree, seen.answer, config->color)
+                          ? print_page(tree, config->color)
                           : print_json(json_incref(tree), config->output == ADMIN_YAML, stdout);
     return is_written ? (int)seen.answer : NODE_UNKNOWN;
 }

@@ -39,17 +39,6 @@ struct node_snapshot {
 /* Reads the record, and judges it as dpu-gate does. */
 void node_snapshot_take(const struct admin_config *config, struct node_snapshot *out);
 
-/* One sentence: why it is refused, why it is admitted nonetheless, or what the record says.
- * Borrowed from `seen`. */
-const char *node_message(const struct node_snapshot *seen);
-
-/* The DPU's clock against ours: the stamp of its last renewal, and when that was observed. The time
- * that the news took is in it, well below a second. False if it cannot be known. */
-bool node_dpu_skew(const struct node_snapshot *seen, int64_t *out_ns);
-
-/* "Ready", "NotReady", "Unknown": the reader's own state, which may differ from the record's. */
-const char *node_answer_name(enum node_answer answer);
-
 /* ---- CNI ------------------------------------------------------------------------------------- */
 
 enum {
@@ -117,13 +106,12 @@ struct api_answer;
 /* What is seen without asking anybody. */
 json_t *node_document(const struct admin_config *config, const struct node_snapshot *seen);
 
-/* Its members "api" (of api_open's failure, or of the answer about the lease), "lease", "dra.slice"
+/* Its members "api" (of api_open's failure, or of the answer about the lease), "lease"
  * and "pods" (by the runtime at `socket`). */
 json_t *node_api_error_json(const struct admin_config *config, int rc, const struct err *e);
 json_t *node_api_json(const struct api *api, const struct api_answer *lease);
 json_t *node_lease_json(const struct agent_config *a, const struct node_snapshot *seen,
                         const struct api_answer *answer);
-json_t *node_slice_json(const struct api_answer *answer);
 json_t *node_pods_json(const struct admin_config *config, const char *socket);
 
 #endif

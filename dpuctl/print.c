@@ -35,6 +35,13 @@ const char *print_off(bool has_color)
     return has_color ? "\033[0m" : "";
 }
 
+enum print_color print_state_color(const char *state)
+{
+    return text_equal(state, "Ready")      ? PRINT_GOOD
+           : text_equal(state, "NotReady") ? PRINT_BAD
+                                           : PRINT_DOUBT;
+}
+
 void print_clean(char *out, size_t out_bytes, const char *text)
 {
     if (text) {

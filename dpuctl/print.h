@@ -30,6 +30,9 @@ bool print_has_color(int wanted);
 const char *print_on(bool has_color, enum print_color color);
 const char *print_off(bool has_color);
 
+/* Of "Ready", "NotReady" and "Unknown". */
+enum print_color print_state_color(const char *state);
+
 /* "12.3s", "4m10s", "3h2m", "5d1h"; the sign is dropped. Returns `out`. */
 const char *print_span(int64_t ns, char out[static PRINT_SPAN_BYTES]);
 

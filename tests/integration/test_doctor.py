@@ -8,10 +8,12 @@ import pathlib
 import re
 import shutil
 import socket
+import time
 
 import pytest
 import yaml
 from dpu_testing.dpuctl import Node, home_of
+from dpu_testing.kube import micro_time
 from dpu_testing.process import clean_env, run
 from dpu_testing.wait import until
 from target import NODES
@@ -138,6 +140,15 @@ def test_a_dpu_that_never_came(world, patient):
     until(lambda: patient.examine()[1]["lease"][0]["outcome"] == "pass", SOON_S, "the lease")
     patient.expect("record", "fail", "AwaitingFirstRenewal")
     patient.expect("DPU", "fail", "never renewed")
+
+
+def test_a_dpu_whose_clock_is_ahead(world, target, patient):
+    target.new_lease(renewTime=micro_time(time.time() + 3600))
+    world.host()
+    world.wait_record(lambda r: r["lease"]["renewTime"], what="the first look")
+    target.put_lease(lambda l: l["spec"].update(renewTime=micro_time(time.time() + 3601)))
+    world.wait_state("Ready")
+    patient.expect("clocks", "warn", "ahead of this host's")
 
 
 def test_an_unhealthy_dpu_and_then_a_dead_agent(world, patient):

@@ -217,5 +217,5 @@ TEST(without_a_record_it_is_named_what_is_missing)
     assert_int_equal(look.answer, NODE_UNKNOWN);
     assert_int_equal(look.gate.reason, REASON_RECORD_MISSING);
     assert_int_equal(look.since.ns, 0);
-    assert_non_null(strstr(node_message(&look), look.path));
+    assert_non_null(strstr(look.gate.message, look.path));
 }
