@@ -31,47 +31,47 @@ class Story:
         return [
             (
                 "Nobody has heard of the DPU",
-                "The host agent runs alone. It has seen no sign of life, so it vouches for nothing.",
+                "Only the host agent runs. It has seen no renewal, so it does not admit Pods.",
                 self.silence,
             ),
             (
                 "Heartbeat",
-                "OVS and OVN serve, so the DPU agent renews; the host sees it in milliseconds.",
+                "OVS and OVN answer, so dpu-agent renews the lease; the host sees that within milliseconds.",
                 self.heartbeat,
             ),
             (
                 "kill -9 of the DPU",
-                "Nobody is told. The lease runs out exactly one duration after its last renewal.",
+                "Nobody announces it. The lease expires exactly one duration after its last renewal.",
                 self.death,
             ),
             (
                 "A pod comes",
-                "CNI ADD fails at once, and says why. DEL still works: cleaning up needs no DPU.",
+                "CNI ADD fails at once, and says why. DEL still works: cleanup needs no DPU.",
                 self.pod,
             ),
             (
                 "Recovery",
-                "The DPU is back: one renewal is enough.",
+                "The DPU is back. The host needs only one renewal.",
                 self.recovery,
             ),
             (
                 "ovn-controller dies",
-                "The DPU lives, its agent renews. But new pods would get no network, so it says no.",
+                "The DPU and its agent run, but new Pods would get no network. So dpu-agent reports the failure.",
                 self.service,
             ),
             (
                 "API outage",
-                "The host cannot read, so it does not know, so it does not condemn.",
+                "The host cannot read the lease, so it does not know the DPU's state, and keeps the last one.",
                 self.outage,
             ),
             (
                 "The host agent restarts",
-                "kill -9, a moment of nothing, a new process: the record carries over.",
+                "kill -9, a moment without agent, a new process. The new agent continues from the record.",
                 self.restart,
             ),
             (
                 "The host agent stalls",
-                "SIGSTOP for longer than the lease lasts: its own sleep proves nothing.",
+                "SIGSTOP for longer than the lease lasts: the agent's own pause proves nothing.",
                 self.stall,
             ),
         ]
