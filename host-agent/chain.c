@@ -27,19 +27,6 @@ static enum chain_action end(struct chain *c, enum chain_outcome outcome, struct
     return CHAIN_END;
 }
 
-static enum chain_action after_patch(struct chain *c, enum chain_answer answer, struct mono sent_at)
-{
-    c->patched = answer;
-    if (answer == CHAIN_LEASE) {
-        return end(c, CHAIN_TAKEN, sent_at);
-    }
-    if (answer == CHAIN_GARBLED) {
-        return end(c, CHAIN_NONSENSE, sent_at);
-    }
-    c->action = CHAIN_GET;
-    return CHAIN_GET;
-}
-
 /* The lease is as it was judged: nobody has renewed. What the PATCH was answered with decides. */
 static enum chain_action after_silence(struct chain *c, const struct lease_view *lease,
                                        struct mono sent_at)
@@ -87,8 +74,18 @@ static enum chain_action after_read(struct chain *c, enum chain_answer answer,
 enum chain_action chain_step(struct chain *c, enum chain_answer answer,
                              const struct lease_view *lease, bool has_text, struct mono sent_at)
 {
-    return c->action == CHAIN_PATCH ? after_patch(c, answer, sent_at)
-                                    : after_read(c, answer, lease, has_text, sent_at);
+    if (c->action == CHAIN_GET) {
+        return after_read(c, answer, lease, has_text, sent_at);
+    }
+    c->patched = answer;
+    if (answer == CHAIN_LEASE) {
+        return end(c, CHAIN_TAKEN, sent_at);
+    }
+    if (answer == CHAIN_GARBLED) {
+        return end(c, CHAIN_NONSENSE, sent_at);
+    }
+    c->action = CHAIN_GET;
+    return CHAIN_GET;
 }
 
 const char *chain_outcome_name(enum chain_outcome outcome)

@@ -128,9 +128,9 @@ static void take_evidence(struct verdict *x, struct mono t)
 {
     if (is_failing(x) || is_gap(x, t)) {
         struct mono began = is_failing(x) ? x->verdict.failing : evidence_due(x);
+        int64_t span_ns = mono_ns_max(0, mono_since(t, began));
         x->cause = is_failing(x) ? x->cause : CHAIN_CONFLICT;
-        x->verdict.blind_ns =
-            mono_ns_add(x->verdict.blind_ns, mono_ns_max(0, mono_since(t, began)));
+        x->verdict.blind_ns = mono_ns_add(x->verdict.blind_ns, span_ns);
         give_retry(x, t);
     }
     x->verdict.checked = mono_max(x->verdict.checked, t);
@@ -218,13 +218,17 @@ static struct mono date(const struct verdict *x, const struct lease_view *lease,
     return x->is_first_look ? earliest : now;
 }
 
-static void note_renewal(struct verdict *x, struct mono observed, const char *stamp)
+/* Attempts that have failed since evidence after it was due still tell of a blind span. */
+static void note_renewal(struct verdict *x, struct mono observed, const char *stamp,
+                         struct mono now)
 {
     x->last_gap_ns = has_renewed(x) ? mono_since(observed, x->observed) : 0;
     text_format(x->stamp, sizeof(x->stamp), "%s", stamp);
     x->observed = observed;
     x->verdict.checked = observed;
-    x->verdict.failing = (struct mono){0};
+    bool still_fails = is_failing(x) && mono_before(evidence_due(x), now);
+    struct mono since = mono_max(x->verdict.failing, evidence_due(x));
+    x->verdict.failing = still_fails ? since : (struct mono){0};
     x->verdict.blind_ns = 0;
     x->not_before = (struct mono){0};
 }
@@ -364,7 +368,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
         !by_watch && !by_write && changed && has_renewed(x) && mono_reached(now, overdue_at(x));
     out->rewrite = out->rewrite || !is_same_lease(x, lease); /* for a restart */
     if (out->renewed) {
-        note_renewal(x, is_prompt ? now : date(x, lease, now), lease->renew_stamp);
+        note_renewal(x, is_prompt ? now : date(x, lease, now), lease->renew_stamp, now);
     }
     x->is_first_look = false;
     out->rebooted = take_boot(x, lease, is_old, out->renewed);
@@ -783,8 +787,7 @@ static void describe_lease(const struct verdict *x, struct readiness_lease *out)
     text_format(out->uid, sizeof(out->uid), "%s", lease->uid);
     text_format(out->renew_stamp, sizeof(out->renew_stamp), "%s",
                 has_renewed(x) ? x->stamp : lease->renew_stamp);
-    text_format(out->resource_version, sizeof(out->resource_version), "%s",
-                lease->resource_version);
+    memcpy(out->resource_version, lease->resource_version, sizeof(out->resource_version));
     out->duration_s = lease->duration_s;
 }
 
@@ -831,8 +834,7 @@ static void restore_lease(struct verdict *x, const struct readiness *was, struct
     struct lease_view *lease = &x->lease;
     text_format(lease->uid, sizeof(lease->uid), "%s", was->lease.uid);
     text_format(lease->renew_stamp, sizeof(lease->renew_stamp), "%s", was->lease.renew_stamp);
-    text_format(lease->resource_version, sizeof(lease->resource_version), "%s",
-                was->lease.resource_version);
+    memcpy(lease->resource_version, was->lease.resource_version, sizeof(lease->resource_version));
     text_format(lease->holder, sizeof(lease->holder), "%s", x->config->holder);
     text_format(x->stamp, sizeof(x->stamp), "%s", was->lease.renew_stamp);
     (void)read_stamp(x->stamp, &x->newest); /* none stays 0 */
@@ -851,10 +853,9 @@ static void restore(struct verdict *x, const struct verdict_carry *carry, struct
         text_format(x->pods, sizeof(x->pods), "%s", was->message); /* until they are looked at */
     }
     if (!is_usable(carry, now)) { /* but for what is true of a lease never seen renewed, too */
-        struct readiness *out = &x->verdict;
-        out->has_marked = was->has_marked;
-        memcpy(out->dpu_boot_id, was->dpu_boot_id, sizeof(out->dpu_boot_id));
-        memcpy(out->dpu_boot_before, was->dpu_boot_before, sizeof(out->dpu_boot_before));
+        x->verdict.has_marked = was->has_marked;
+        memcpy(x->verdict.dpu_boot_id, was->dpu_boot_id, sizeof(was->dpu_boot_id));
+        memcpy(x->verdict.dpu_boot_before, was->dpu_boot_before, sizeof(was->dpu_boot_before));
         return;
     }
     x->observed = was->observed;

@@ -369,6 +369,25 @@ TEST(a_blind_span_does_not_count_against_the_dpu)
     }
 }
 
+/* It was made just before the outage, and is seen by a read after it. */
+TEST(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
+{
+    struct world w;
+    struct verdict_config config = world_config();
+    config.duration_ns = 12 * NS_PER_SEC;
+    world_ready_with(&w, &config);
+    world_watch(&w, SEC(2), false);
+    world_serve(&w, SEC(2), CHAIN_TAKEN);
+    world_renew_unseen(&w, 11);
+    world_until(&w, 32, CHAIN_LOST);
+    world_read(&w, SEC(32), SEC(32.001));
+    assert_int_equal(verdict_readiness(&w.x)->observed.ns, SEC(11).ns);
+    HELD(&w);
+    world_mark(&w, CHAIN_TAKEN, SEC(32.5), SEC(32.501));
+    HELD(&w);
+    world_condemns_at(&w, 52.5);
+}
+
 TEST(the_retry_is_that_of_the_dpu)
 {
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
