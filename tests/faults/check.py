@@ -12,8 +12,8 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 # Where a test of that name begins, by the kind of file; in C, in the table of those that are run.
 TIERS = {
-    "tests/unit": re.compile(r"(?:TEST|TEST_WITH|TEST_IN|ROW|cmocka_unit_test\w*)\(\s*(\w+)"),
-    "tests/sim": re.compile(r"(?:TEST|TEST_WITH|TEST_IN|ROW|cmocka_unit_test\w*)\(\s*(\w+)"),
+    "tests/unit": re.compile(r"(?:TEST(?:_[A-Z]+)?|ROW|cmocka_unit_test\w*)\(\s*(\w+)"),
+    "tests/sim": re.compile(r"(?:TEST(?:_[A-Z]+)?|ROW|cmocka_unit_test\w*)\(\s*(\w+)"),
     "tests/integration": re.compile(r"^def (test_\w+)", re.MULTILINE),
     "tests/machines": re.compile(r"^def (test_\w+)", re.MULTILINE),
     "tests/e2e": re.compile(r"^func (Test\w+)", re.MULTILINE),

@@ -48,15 +48,13 @@ TEST(start_without_record_awaits_the_first_renewal)
     assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(49).ns);
 }
 
-TEST(verdict_names_the_lease_as_it_was_last_seen)
+TEST_READY(verdict_names_the_lease_as_it_was_last_seen)
 {
-    struct world w;
-    world_ready(&w);
-    world_renew(&w, 11);
-    const struct readiness_lease *lease = &verdict_readiness(&w.x)->lease;
+    world_renew(w, 11);
+    const struct readiness_lease *lease = &verdict_readiness(&w->x)->lease;
     assert_string_equal(lease->uid, "uid-1");
-    assert_string_equal(lease->resource_version, w.lease.resource_version);
-    assert_string_equal(lease->renew_stamp, w.lease.renew_stamp);
+    assert_string_equal(lease->resource_version, w->lease.resource_version);
+    assert_string_equal(lease->renew_stamp, w->lease.renew_stamp);
     assert_int_equal(lease->duration_s, 40);
 }
 
@@ -112,20 +110,18 @@ TEST_WITH(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline, NULL, N
     }
 }
 
-TEST(a_death_costs_a_read_and_two_marks)
+TEST_READY(a_death_costs_a_read_and_two_marks)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 41);
-    READY(&w);
-    assert_int_equal(w.out.wake_at.ns, SEC(41).ns);
-    world_tick(&w, SEC(41));
-    READY(&w); /* proof is one round trip away */
-    world_mark(&w, CHAIN_TAKEN, SEC(41), SEC(41.001));
-    EXPIRED(&w);
-    assert_true(w.out.verdict_changed);
-    assert_int_equal(w.marks, 1);
-    assert_int_equal(w.reads, 1);
+    world_silence_until(w, 41);
+    READY(w);
+    assert_int_equal(w->out.wake_at.ns, SEC(41).ns);
+    world_tick(w, SEC(41));
+    READY(w); /* proof is one round trip away */
+    world_mark(w, CHAIN_TAKEN, SEC(41), SEC(41.001));
+    EXPIRED(w);
+    assert_true(w->out.verdict_changed);
+    assert_int_equal(w->marks, 1);
+    assert_int_equal(w->reads, 1);
 }
 
 /* What the keeper writes at the start is a mark, too, but does not tell whether we may patch. */
@@ -141,17 +137,15 @@ TEST(a_write_of_the_keepers_leaves_the_first_mark_due)
     world_condemns_at(&w, 41);
 }
 
-TEST(a_living_dpu_costs_nothing)
+TEST_READY(a_living_dpu_costs_nothing)
 {
-    struct world w;
-    world_ready(&w);
     for (int i = 1; i <= 50; i++) {
-        world_silence_until(&w, 1 + 10.3 * i);
-        world_renew(&w, 1 + 10.3 * i);
-        READY(&w);
+        world_silence_until(w, 1 + 10.3 * i);
+        world_renew(w, 1 + 10.3 * i);
+        READY(w);
     }
-    assert_int_equal(w.marks, 0);
-    assert_int_equal(w.reads, 0);
+    assert_int_equal(w->marks, 0);
+    assert_int_equal(w->reads, 0);
 }
 
 TEST(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
@@ -167,52 +161,45 @@ TEST(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
     EXPIRED(&w);
 }
 
-TEST(a_read_alone_condemns_nobody)
+TEST_READY(a_read_alone_condemns_nobody)
 {
-    struct world w;
-    world_ready(&w);
-    world_tick(&w, SEC(41));
-    world_read(&w, SEC(41), SEC(41.1));
-    assert_true(verdict_readiness(&w.x)->admit);
+    world_tick(w, SEC(41));
+    world_read(w, SEC(41), SEC(41.1));
+    assert_true(verdict_readiness(&w->x)->admit);
 }
 
-TEST(a_write_of_the_keepers_is_a_mark_too)
+TEST_READY(a_write_of_the_keepers_is_a_mark_too)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 41);
-    world_write(&w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(41), SEC(41.1));
-    EXPIRED(&w);
+    world_silence_until(w, 41);
+    world_write(w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(41), SEC(41.1));
+    EXPIRED(w);
 }
 
-TEST(a_renewal_that_a_mark_finds_keeps_it_ready)
+TEST_READY(a_renewal_that_a_mark_finds_keeps_it_ready)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 41);
-    world_renew_unseen(&w, 40.9);
-    world_tick_with(&w, 41, CHAIN_CONFLICT);
-    READY(&w);
-    assert_true(w.out.renewed && w.out.restart_watch); /* the watch had not shown it */
-    assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(80.9).ns); /* as it was stamped */
+    world_silence_until(w, 41);
+    world_renew_unseen(w, 40.9);
+    world_tick_with(w, 41, CHAIN_CONFLICT);
+    READY(w);
+    assert_true(w->out.renewed && w->out.restart_watch); /* the watch had not shown it */
+    assert_int_equal(verdict_readiness(&w->x)->lease_until.ns,
+                     SEC(80.9).ns); /* as it was stamped */
 }
 
 /* Somebody else writes: neither evidence nor a failure. */
-TEST(a_conflict_is_no_evidence_and_is_tried_again_soon)
+TEST_READY(a_conflict_is_no_evidence_and_is_tried_again_soon)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 26);
-    world_tick_with(&w, 26, CHAIN_CONFLICT);
-    w.marks = 0;
-    world_until(&w, 31, CHAIN_CONFLICT);
-    assert_int_equal(w.marks, 0);
-    world_until(&w, 41, CHAIN_CONFLICT);
-    assert_int_equal(w.marks, 2); /* half an interval apart */
-    world_tick_with(&w, 41, CHAIN_CONFLICT);
-    assert_true(verdict_readiness(&w.x)->admit);
-    world_silence_until(&w, 67); /* R after the first that is taken */
-    EXPIRED(&w);
+    world_silence_until(w, 26);
+    world_tick_with(w, 26, CHAIN_CONFLICT);
+    w->marks = 0;
+    world_until(w, 31, CHAIN_CONFLICT);
+    assert_int_equal(w->marks, 0);
+    world_until(w, 41, CHAIN_CONFLICT);
+    assert_int_equal(w->marks, 2); /* half an interval apart */
+    world_tick_with(w, 41, CHAIN_CONFLICT);
+    assert_true(verdict_readiness(&w->x)->admit);
+    world_silence_until(w, 67); /* R after the first that is taken */
+    EXPIRED(w);
 }
 
 TEST(one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever)
@@ -247,27 +234,25 @@ TEST(where_we_may_not_write_a_read_is_the_proof)
 
 /* ---- a broken watch -------------------------------------------------------------------------- */
 
-TEST(with_a_broken_watch_a_read_comes_before_each_mark)
+TEST_READY(with_a_broken_watch_a_read_comes_before_each_mark)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 11);
-    world_renew(&w, 11);
-    world_watch(&w, SEC(12), false);
-    while (!w.out.confirm) {
-        world_tick(&w, w.out.wake_at);
+    world_silence_until(w, 11);
+    world_renew(w, 11);
+    world_watch(w, SEC(12), false);
+    while (!w->out.confirm) {
+        world_tick(w, w->out.wake_at);
     }
-    assert_true(mono_reached(w.x.last_read, SEC(13))); /* most are back by then */
-    world_serve(&w, w.x.last_read, CHAIN_TAKEN);
+    assert_true(mono_reached(w->x.last_read, SEC(13))); /* most are back by then */
+    world_serve(w, w->x.last_read, CHAIN_TAKEN);
     for (int at = 21; at < 500; at += 10) { /* a living DPU: no mark */
-        world_renew_unseen(&w, at);
-        world_silence_until(&w, at + 10);
-        READY(&w);
+        world_renew_unseen(w, at);
+        world_silence_until(w, at + 10);
+        READY(w);
     }
-    assert_int_equal(w.marks, 0);
-    world_silence_until(&w, 541);
-    EXPIRED(&w); /* the last one was made at 491, whenever it was seen */
-    assert_in_range(w.marks, 2, 4);
+    assert_int_equal(w->marks, 0);
+    world_silence_until(w, 541);
+    EXPIRED(w); /* the last one was made at 491, whenever it was seen */
+    assert_in_range(w->marks, 2, 4);
 }
 
 TEST(a_broken_watch_alone_delays_no_verdict)
@@ -288,39 +273,33 @@ TEST(a_broken_watch_alone_delays_no_verdict)
     }
 }
 
-TEST(a_watch_that_works_again_proves_nothing)
+TEST_READY(a_watch_that_works_again_proves_nothing)
 {
-    struct world w;
-    world_ready(&w);
-    world_watch(&w, SEC(19), false);
-    world_until(&w, 52, CHAIN_LOST);
-    world_watch(&w, SEC(52), true);
-    HELD(&w);
+    world_watch(w, SEC(19), false);
+    world_until(w, 52, CHAIN_LOST);
+    world_watch(w, SEC(52), true);
+    HELD(w);
 }
 
-TEST(a_watch_that_works_again_after_a_read_needs_no_other)
+TEST_READY(a_watch_that_works_again_after_a_read_needs_no_other)
 {
-    struct world w;
-    world_ready(&w);
-    world_watch(&w, SEC(5), false);
-    world_read(&w, SEC(6), SEC(6));
-    world_watch(&w, SEC(6.5), true);
-    world_renew(&w, 11);
-    world_silence_until(&w, 25.9);
-    assert_int_equal(w.reads, 0);
+    world_watch(w, SEC(5), false);
+    world_read(w, SEC(6), SEC(6));
+    world_watch(w, SEC(6.5), true);
+    world_renew(w, 11);
+    world_silence_until(w, 25.9);
+    assert_int_equal(w->reads, 0);
 }
 
 /* What it shows first may be as old as the last look: the renewal is dated by the DPU's stamps. */
-TEST(a_watch_that_works_again_long_after_a_read_dates_nothing_to_now)
+TEST_READY(a_watch_that_works_again_long_after_a_read_dates_nothing_to_now)
 {
-    struct world w;
-    world_ready(&w);
-    world_watch(&w, SEC(5), false);
-    world_read(&w, SEC(6), SEC(6));
-    world_renew_unseen(&w, 11);
-    world_watch(&w, SEC(36), true);
-    world_seen(&w, SEC(36));
-    assert_int_equal(verdict_readiness(&w.x)->observed.ns, SEC(11).ns);
+    world_watch(w, SEC(5), false);
+    world_read(w, SEC(6), SEC(6));
+    world_renew_unseen(w, 11);
+    world_watch(w, SEC(36), true);
+    world_seen(w, SEC(36));
+    assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(11).ns);
 }
 
 /* ---- blind spans ----------------------------------------------------------------------------- */
@@ -430,14 +409,13 @@ TEST(a_flapping_api_server_keeps_no_dead_dpu_alive)
 }
 
 /* A read that is answered says that the marks may be taken again. */
-TEST(after_an_answered_read_a_mark_is_tried_soon)
+TEST_READY(after_an_answered_read_a_mark_is_tried_soon)
 {
-    struct world w;
-    world_ready(&w);
-    world_until(&w, 56, CHAIN_LOST);
-    assert_false(w.x.is_reading || w.x.is_marking); /* each was answered, or is known to be lost */
-    world_read(&w, SEC(56), SEC(56));
-    assert_true(w.out.mark || mono_reached(SEC(57), w.out.wake_at));
+    world_until(w, 56, CHAIN_LOST);
+    assert_false(w->x.is_reading ||
+                 w->x.is_marking); /* each was answered, or is known to be lost */
+    world_read(w, SEC(56), SEC(56));
+    assert_true(w->out.mark || mono_reached(SEC(57), w->out.wake_at));
 }
 
 /* ---- what is held, and how it is shown ------------------------------------------------------- */
@@ -505,66 +483,58 @@ TEST(a_short_time_without_writes_behind_a_short_lease_is_no_death)
 }
 
 /* It may be a decision about us alone: then a read is the proof. */
-TEST(a_denial_that_lasts_a_duration_leaves_the_proof_to_reads)
+TEST_READY(a_denial_that_lasts_a_duration_leaves_the_proof_to_reads)
 {
-    struct world w;
-    world_ready(&w);
-    world_until(&w, 81, CHAIN_DENIED);
-    MUTE(&w);
-    world_until(&w, 91.5, CHAIN_DENIED);
-    EXPIRED(&w);
-    world_renew(&w, 95);
-    READY(&w);
+    world_until(w, 81, CHAIN_DENIED);
+    MUTE(w);
+    world_until(w, 91.5, CHAIN_DENIED);
+    EXPIRED(w);
+    world_renew(w, 95);
+    READY(w);
 }
 
 /* A server that starts again may forbid everything until it knows the rights. */
-TEST(a_denial_after_an_outage_begins_anew)
+TEST_READY(a_denial_after_an_outage_begins_anew)
 {
-    struct world w;
-    world_ready(&w);
-    world_until(&w, 200, CHAIN_LOST);
-    HELD(&w);
-    world_until(&w, 235, CHAIN_DENIED);
-    MUTE(&w);
-    world_until(&w, 262, CHAIN_DENIED);
-    EXPIRED(&w);
+    world_until(w, 200, CHAIN_LOST);
+    HELD(w);
+    world_until(w, 235, CHAIN_DENIED);
+    MUTE(w);
+    world_until(w, 262, CHAIN_DENIED);
+    EXPIRED(w);
 }
 
-TEST(an_answer_that_is_lost_at_the_deadline_holds)
+TEST_READY(an_answer_that_is_lost_at_the_deadline_holds)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 41);
-    world_tick(&w, SEC(41));
-    assert_true(w.out.mark);
-    READY(&w); /* a normal death never shows Unknown */
-    world_mark(&w, CHAIN_LOST, SEC(41), SEC(46));
-    HELD(&w);
+    world_silence_until(w, 41);
+    world_tick(w, SEC(41));
+    assert_true(w->out.mark);
+    READY(w); /* a normal death never shows Unknown */
+    world_mark(w, CHAIN_LOST, SEC(41), SEC(46));
+    HELD(w);
 }
 
-TEST(a_pause_of_our_own_is_held_and_marked_at_once)
+TEST_READY(a_pause_of_our_own_is_held_and_marked_at_once)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 41);
-    world_tick(&w, SEC(41.9));
-    READY(&w);
-    world_ready(&w);
-    world_renew(&w, 11);
-    world_tick(&w, SEC(3600));
-    HELD(&w);
-    assert_true(w.out.mark);
-    struct world living = w;
+    world_silence_until(w, 41);
+    world_tick(w, SEC(41.9));
+    READY(w);
+    world_ready(w);
+    world_renew(w, 11);
+    world_tick(w, SEC(3600));
+    HELD(w);
+    assert_true(w->out.mark);
+    struct world living = *w;
     world_renew_unseen(&living, 3595);
     world_mark(&living, CHAIN_CONFLICT, SEC(3600), SEC(3600.01));
     READY(&living);
-    world_mark(&w, CHAIN_TAKEN, SEC(3600), SEC(3600.01));
-    HELD(&w);
-    world_condemns_at(&w, 3620);
-    world_ready(&w);
-    world_renew(&w, 100); /* 99 s later, before any tick */
-    READY(&w);
-    assert_false(w.out.verdict_changed);
+    world_mark(w, CHAIN_TAKEN, SEC(3600), SEC(3600.01));
+    HELD(w);
+    world_condemns_at(w, 3620);
+    world_ready(w);
+    world_renew(w, 100); /* 99 s later, before any tick */
+    READY(w);
+    assert_false(w->out.verdict_changed);
 }
 
 TEST(outage_hold_option_bounds_the_hold)
@@ -593,18 +563,16 @@ TEST(outage_hold_option_bounds_the_hold)
     }
 }
 
-TEST(not_ready_stays_not_ready_through_an_outage)
+TEST_READY(not_ready_stays_not_ready_through_an_outage)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 42);
-    EXPIRED(&w);
-    world_until(&w, 500, CHAIN_LOST);
-    EXPIRED(&w);
-    world_silence_until(&w, 600);
-    EXPIRED(&w);
-    world_renew(&w, 601);
-    READY(&w);
+    world_silence_until(w, 42);
+    EXPIRED(w);
+    world_until(w, 500, CHAIN_LOST);
+    EXPIRED(w);
+    world_silence_until(w, 600);
+    EXPIRED(w);
+    world_renew(w, 601);
+    READY(w);
 }
 
 /* A watch that is half open must not hide its return. */
@@ -687,37 +655,33 @@ TEST(duration_on_the_lease_is_clamped)
     world_condemns_at(&w, 4);
 }
 
-TEST(a_duration_that_becomes_shorter_accuses_nobody_at_once)
+TEST_READY(a_duration_that_becomes_shorter_accuses_nobody_at_once)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 30);
-    w.lease.duration_s = 20;
-    world_seen(&w, SEC(30));
-    HELD(&w);
-    assert_non_null(strstr(message(&w), "was shortened"));
-    world_condemns_at(&w, 41); /* the old time, which is before 30 + R */
-    world_ready(&w);
-    world_renew(&w, 2);
-    w.lease.duration_s = 20;
-    world_seen(&w, SEC(3));
-    world_condemns_at(&w, 23); /* R */
+    world_silence_until(w, 30);
+    w->lease.duration_s = 20;
+    world_seen(w, SEC(30));
+    HELD(w);
+    assert_non_null(strstr(message(w), "was shortened"));
+    world_condemns_at(w, 41); /* the old time, which is before 30 + R */
+    world_ready(w);
+    world_renew(w, 2);
+    w->lease.duration_s = 20;
+    world_seen(w, SEC(3));
+    world_condemns_at(w, 23); /* R */
 }
 
-TEST(renewals_further_apart_than_the_duration_hint_at_the_configuration)
+TEST_READY(renewals_further_apart_than_the_duration_hint_at_the_configuration)
 {
-    struct world w;
-    world_ready(&w);
     for (int i = 1; i <= 2; i++) {
-        world_silence_until(&w, 60 * i + 1);
-        EXPIRED(&w);
-        world_renew(&w, 60 * i + 1);
-        READY(&w);
+        world_silence_until(w, 60 * i + 1);
+        EXPIRED(w);
+        world_renew(w, 60 * i + 1);
+        READY(w);
     }
-    world_silence_until(&w, 180);
-    EXPIRED(&w);
-    assert_non_null(strstr(message(&w), "60s apart"));
-    assert_non_null(strstr(message(&w), "configuration mismatch"));
+    world_silence_until(w, 180);
+    EXPIRED(w);
+    assert_non_null(strstr(message(w), "60s apart"));
+    assert_non_null(strstr(message(w), "configuration mismatch"));
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
@@ -737,13 +701,11 @@ TEST(disabled_health_check_is_ready_and_ignores_everything)
     expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
 }
 
-TEST(clock_going_backwards_changes_nothing)
+TEST_READY(clock_going_backwards_changes_nothing)
 {
-    struct world w;
-    world_ready(&w);
-    world_tick(&w, SEC(0.5));
-    READY(&w);
-    world_condemns_at(&w, 41);
+    world_tick(w, SEC(0.5));
+    READY(w);
+    world_condemns_at(w, 41);
 }
 
 TEST(times_near_the_end_of_the_clock_saturate)

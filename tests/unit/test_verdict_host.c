@@ -14,40 +14,34 @@ static void pods(struct world *w, double at, const char *sentence)
     world_step(w, (struct verdict_event){.kind = VERDICT_PODS, .now = SEC(at), .pods = sentence});
 }
 
-TEST(lost_pods_refuse_and_end_by_themselves)
+TEST_READY(lost_pods_refuse_and_end_by_themselves)
 {
-    struct world w;
-    world_ready(&w);
-    READY(&w);
-    pods(&w, 2, "a/b has lost it");
-    PODLESS(&w);
-    assert_true(w.out.verdict_changed && w.out.rewrite);
-    assert_string_equal(verdict_readiness(&w.x)->message, "a/b has lost it");
-    world_renew(&w, 11);
-    PODLESS(&w); /* a renewal says nothing of them */
-    pods(&w, 12, NULL);
-    READY(&w);
+    READY(w);
+    pods(w, 2, "a/b has lost it");
+    PODLESS(w);
+    assert_true(w->out.verdict_changed && w->out.rewrite);
+    assert_string_equal(verdict_readiness(&w->x)->message, "a/b has lost it");
+    world_renew(w, 11);
+    PODLESS(w); /* a renewal says nothing of them */
+    pods(w, 12, NULL);
+    READY(w);
 }
 
-TEST(lost_pods_never_vouch_for_a_dpu_and_do_not_hide_its_death)
+TEST_READY(lost_pods_never_vouch_for_a_dpu_and_do_not_hide_its_death)
 {
-    struct world w;
-    world_ready(&w);
-    pods(&w, 2, "a/b has lost it");
-    world_silence_until(&w, 60);
-    EXPIRED(&w);
-    pods(&w, 61, NULL);
-    EXPIRED(&w);
+    pods(w, 2, "a/b has lost it");
+    world_silence_until(w, 60);
+    EXPIRED(w);
+    pods(w, 61, NULL);
+    EXPIRED(w);
 }
 
-TEST(lost_pods_take_away_what_is_held)
+TEST_READY(lost_pods_take_away_what_is_held)
 {
-    struct world w;
-    world_ready(&w);
-    world_until(&w, 43, CHAIN_LOST);
-    HELD(&w);
-    pods(&w, 43, "a/b has lost it");
-    PODLESS(&w);
+    world_until(w, 43, CHAIN_LOST);
+    HELD(w);
+    pods(w, 43, "a/b has lost it");
+    PODLESS(w);
 }
 
 TEST(lost_pods_count_without_a_health_check)
@@ -107,31 +101,27 @@ static void says(struct world *w, double at, enum host_probe_state said)
                                          .accusation = "probe 'pci:0000:03:00.0': gone"});
 }
 
-TEST(host_probe_refuses_at_once_and_then_the_lease_decides)
+TEST_READY(host_probe_refuses_at_once_and_then_the_lease_decides)
 {
-    struct world w;
-    world_ready(&w);
-    says(&w, 2, HOST_PROBE_WELL);
-    READY(&w);
-    assert_true(!w.out.verdict_changed && w.out.rewrite); /* a restart has to know its word */
-    says(&w, 3, HOST_PROBE_FAILED);
-    ACCUSED(&w);
-    assert_true(w.out.verdict_changed && w.out.rewrite);
-    assert_string_equal(verdict_readiness(&w.x)->message,
+    says(w, 2, HOST_PROBE_WELL);
+    READY(w);
+    assert_true(!w->out.verdict_changed && w->out.rewrite); /* a restart has to know its word */
+    says(w, 3, HOST_PROBE_FAILED);
+    ACCUSED(w);
+    assert_true(w->out.verdict_changed && w->out.rewrite);
+    assert_string_equal(verdict_readiness(&w->x)->message,
                         "a host probe fails: probe 'pci:0000:03:00.0': gone");
-    world_renew(&w, 11);
-    ACCUSED(&w); /* whatever the lease says */
-    says(&w, 12, HOST_PROBE_WELL);
-    READY(&w);
+    world_renew(w, 11);
+    ACCUSED(w); /* whatever the lease says */
+    says(w, 12, HOST_PROBE_WELL);
+    READY(w);
 }
 
-TEST(host_probe_that_was_never_well_proves_nothing)
+TEST_READY(host_probe_that_was_never_well_proves_nothing)
 {
-    struct world w;
-    world_ready(&w);
-    says(&w, 2, HOST_PROBE_NEVER_WELL);
-    READY(&w);
-    assert_int_equal(verdict_readiness(&w.x)->host_probes.count, 2); /* but it is shown */
+    says(w, 2, HOST_PROBE_NEVER_WELL);
+    READY(w);
+    assert_int_equal(verdict_readiness(&w->x)->host_probes.count, 2); /* but it is shown */
 }
 
 TEST(host_probe_never_vouches)
@@ -150,27 +140,23 @@ TEST(host_probe_never_vouches)
     EXPIRED(&w);
 }
 
-TEST(a_host_probe_takes_away_what_is_held)
+TEST_READY(a_host_probe_takes_away_what_is_held)
 {
-    struct world w;
-    world_ready(&w);
-    world_until(&w, 43, CHAIN_LOST);
-    HELD(&w);
-    says(&w, 43, HOST_PROBE_FAILED);
-    ACCUSED(&w);
-    says(&w, 44, HOST_PROBE_WELL);
-    HELD(&w);
+    world_until(w, 43, CHAIN_LOST);
+    HELD(w);
+    says(w, 43, HOST_PROBE_FAILED);
+    ACCUSED(w);
+    says(w, 44, HOST_PROBE_WELL);
+    HELD(w);
 }
 
-TEST(host_probe_comes_before_the_pods_that_it_explains)
+TEST_READY(host_probe_comes_before_the_pods_that_it_explains)
 {
-    struct world w;
-    world_ready(&w);
-    says(&w, 2, HOST_PROBE_FAILED);
-    world_step(&w, (struct verdict_event){.kind = VERDICT_PODS, .now = SEC(3), .pods = "a/b"});
-    ACCUSED(&w);
-    says(&w, 4, HOST_PROBE_WELL);
-    PODLESS(&w);
+    says(w, 2, HOST_PROBE_FAILED);
+    world_step(w, (struct verdict_event){.kind = VERDICT_PODS, .now = SEC(3), .pods = "a/b"});
+    ACCUSED(w);
+    says(w, 4, HOST_PROBE_WELL);
+    PODLESS(w);
 }
 
 TEST(nobody_accuses_where_the_health_check_is_off)
@@ -195,52 +181,44 @@ static void restart(struct world *w, double at, double hold_until)
     verdict_init(&w->x, &w->config, &carry, SEC(at));
 }
 
-TEST(restart_forgets_neither_the_accusation_nor_the_lease)
+TEST_READY(restart_forgets_neither_the_accusation_nor_the_lease)
 {
-    struct world w;
-    world_ready(&w);
-    world_renew(&w, 11);
-    says(&w, 12, HOST_PROBE_FAILED);
-    restart(&w, 15, 300);
-    says(&w, 15, HOST_PROBE_FAILED); /* who asks it tells first what the record says of it */
-    ACCUSED(&w);
-    says(&w, 16, HOST_PROBE_WELL);
-    READY(&w);
-    world_silence_until(&w, 120); /* it was no renewal */
-    EXPIRED(&w);
+    world_renew(w, 11);
+    says(w, 12, HOST_PROBE_FAILED);
+    restart(w, 15, 300);
+    says(w, 15, HOST_PROBE_FAILED); /* who asks it tells first what the record says of it */
+    ACCUSED(w);
+    says(w, 16, HOST_PROBE_WELL);
+    READY(w);
+    world_silence_until(w, 120); /* it was no renewal */
+    EXPIRED(w);
 }
 
-TEST(host_probe_that_is_asked_no_more_accuses_no_more)
+TEST_READY(host_probe_that_is_asked_no_more_accuses_no_more)
 {
-    struct world w;
-    world_ready(&w);
-    says(&w, 2, HOST_PROBE_FAILED);
-    restart(&w, 15, 300);
-    world_tick(&w, SEC(15));
-    READY(&w);
-    assert_int_equal(verdict_readiness(&w.x)->host_probes.count, 0);
+    says(w, 2, HOST_PROBE_FAILED);
+    restart(w, 15, 300);
+    world_tick(w, SEC(15));
+    READY(w);
+    assert_int_equal(verdict_readiness(&w->x)->host_probes.count, 0);
 }
 
 /* The record says who accuses, and not why the lease was held. */
-TEST(an_outage_behind_an_accusation_still_earns_its_grace)
+TEST_READY(an_outage_behind_an_accusation_still_earns_its_grace)
 {
-    struct world w;
-    world_ready(&w);
-    says(&w, 2, HOST_PROBE_FAILED);
-    restart(&w, 100, 300);
-    says(&w, 100, HOST_PROBE_WELL);
-    HELD(&w);
-    world_serve(&w, SEC(100), CHAIN_TAKEN);
-    HELD(&w);
-    world_condemns_at(&w, 120); /* the DPU has its retry */
+    says(w, 2, HOST_PROBE_FAILED);
+    restart(w, 100, 300);
+    says(w, 100, HOST_PROBE_WELL);
+    HELD(w);
+    world_serve(w, SEC(100), CHAIN_TAKEN);
+    HELD(w);
+    world_condemns_at(w, 120); /* the DPU has its retry */
 }
 
-TEST(lease_that_ran_out_behind_an_accusation_is_no_living_dpu)
+TEST_READY(lease_that_ran_out_behind_an_accusation_is_no_living_dpu)
 {
-    struct world w;
-    world_ready(&w);
-    says(&w, 2, HOST_PROBE_FAILED);
-    restart(&w, 100, 60);
-    world_tick(&w, SEC(100));
-    AWAITING(&w);
+    says(w, 2, HOST_PROBE_FAILED);
+    restart(w, 100, 60);
+    world_tick(w, SEC(100));
+    AWAITING(w);
 }

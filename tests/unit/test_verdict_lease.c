@@ -40,18 +40,16 @@ TEST(lease_created_with_a_stamp_by_somebody_is_a_baseline)
     READY(&w);
 }
 
-TEST(changes_without_a_new_stamp_do_not_extend_the_deadline)
+TEST_READY(changes_without_a_new_stamp_do_not_extend_the_deadline)
 {
-    struct world w;
-    world_ready(&w);
     for (int at = 2; at < 41; at++) {
-        world_silence_until(&w, at);
-        world_next_version(&w);
-        world_seen(&w, SEC(at));
-        assert_false(w.out.renewed);
-        world_serve(&w, SEC(at), CHAIN_TAKEN);
+        world_silence_until(w, at);
+        world_next_version(w);
+        world_seen(w, SEC(at));
+        assert_false(w->out.renewed);
+        world_serve(w, SEC(at), CHAIN_TAKEN);
     }
-    world_condemns_at(&w, 41);
+    world_condemns_at(w, 41);
 }
 
 /* Somebody else's stamp came in between. */
@@ -70,57 +68,51 @@ TEST(the_stamp_of_the_last_renewal_is_none_when_it_comes_back)
     expect_observed(&w, 1);
 }
 
-TEST(renewal_by_a_foreign_holder_does_not_count)
+TEST_READY(renewal_by_a_foreign_holder_does_not_count)
 {
-    struct world w;
-    world_ready(&w);
-    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
+    (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
     for (int at = 11; at < 41; at += 10) {
-        world_silence_until(&w, at);
-        world_renew(&w, at);
-        assert_false(w.out.renewed);
+        world_silence_until(w, at);
+        world_renew(w, at);
+        assert_false(w->out.renewed);
     }
-    world_condemns_at(&w, 41);
-    INVALID(&w);
-    assert_non_null(strstr(message(&w), "'somebody'"));
+    world_condemns_at(w, 41);
+    INVALID(w);
+    assert_non_null(strstr(message(w), "'somebody'"));
 }
 
-TEST(a_new_text_is_a_renewal_whatever_time_it_names)
+TEST_READY(a_new_text_is_a_renewal_whatever_time_it_names)
 {
-    struct world w;
-    world_ready(&w);
-    (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "tomorrow");
-    w.lease.renew_time_valid = false;
-    world_seen(&w, SEC(11));
-    assert_true(w.out.renewed);
-    world_next_version(&w);
-    world_stamp(&w, -3600); /* a clock that stepped back */
-    world_seen(&w, SEC(21));
-    assert_true(w.out.renewed);
-    world_condemns_at(&w, 61);
+    (void)text_copy(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "tomorrow");
+    w->lease.renew_time_valid = false;
+    world_seen(w, SEC(11));
+    assert_true(w->out.renewed);
+    world_next_version(w);
+    world_stamp(w, -3600); /* a clock that stepped back */
+    world_seen(w, SEC(21));
+    assert_true(w->out.renewed);
+    world_condemns_at(w, 61);
 }
 
-TEST(an_older_state_is_no_renewal_and_sets_nothing)
+TEST_READY(an_older_state_is_no_renewal_and_sets_nothing)
 {
-    struct world w;
-    world_ready(&w);
-    world_version(&w, 900);
-    world_renew(&w, 11);
-    const struct lease_view living = w.lease;
-    world_version(&w, 500);
-    world_stamp(&w, 5);
-    w.lease.duration_s = 20;
-    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
-    world_seen(&w, SEC(12));
-    assert_false(w.out.renewed);
-    READY(&w);
-    assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(51).ns);
-    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-0"); /* replaced long ago */
-    world_seen(&w, SEC(13));
-    assert_string_equal(verdict_readiness(&w.x)->lease.uid, "uid-1");
-    w.lease = living;
-    world_renew(&w, 21);
-    assert_true(w.out.renewed);
+    world_version(w, 900);
+    world_renew(w, 11);
+    const struct lease_view living = w->lease;
+    world_version(w, 500);
+    world_stamp(w, 5);
+    w->lease.duration_s = 20;
+    (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
+    world_seen(w, SEC(12));
+    assert_false(w->out.renewed);
+    READY(w);
+    assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(51).ns);
+    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-0"); /* replaced long ago */
+    world_seen(w, SEC(13));
+    assert_string_equal(verdict_readiness(&w->x)->lease.uid, "uid-1");
+    w->lease = living;
+    world_renew(w, 21);
+    assert_true(w->out.renewed);
 }
 
 /* An etcd that was restored right after the first look shows what was before it. */
@@ -188,23 +180,21 @@ TEST_WITH(an_etcd_that_was_restored_forges_no_renewal_and_hides_none, NULL, NULL
 
 /* Nobody may mark it meanwhile, and somebody else's writes take its version past the one that we
  * know. */
-TEST(a_restored_state_that_was_seen_is_no_renewal_under_a_newer_version_either)
+TEST_READY(a_restored_state_that_was_seen_is_no_renewal_under_a_newer_version_either)
 {
-    struct world w;
-    world_ready(&w);
-    world_version(&w, 900);
-    world_renew(&w, 11);
-    world_version(&w, 898);
-    world_stamp(&w, -20);
-    world_mark(&w, CHAIN_DENIED, SEC(52), SEC(52.1));
-    world_version(&w, 901);
-    world_mark(&w, CHAIN_DENIED, SEC(53), SEC(53.1));
-    assert_false(w.out.renewed);
-    MUTE(&w);
-    world_stamp(&w, -19); /* it was not seen: a DPU whose clock was set back */
-    world_version(&w, 902);
-    world_read(&w, SEC(54), SEC(54.1));
-    assert_true(w.out.renewed);
+    world_version(w, 900);
+    world_renew(w, 11);
+    world_version(w, 898);
+    world_stamp(w, -20);
+    world_mark(w, CHAIN_DENIED, SEC(52), SEC(52.1));
+    world_version(w, 901);
+    world_mark(w, CHAIN_DENIED, SEC(53), SEC(53.1));
+    assert_false(w->out.renewed);
+    MUTE(w);
+    world_stamp(w, -19); /* it was not seen: a DPU whose clock was set back */
+    world_version(w, 902);
+    world_read(w, SEC(54), SEC(54.1));
+    assert_true(w->out.renewed);
 }
 
 /* ---- when it was made ------------------------------------------------------------------------ */
@@ -290,21 +280,19 @@ TEST(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it)
 
 /* ---- gone, damaged, unreadable --------------------------------------------------------------- */
 
-TEST(deleted_lease_runs_on_to_its_deadline_and_is_repaired)
+TEST_READY(deleted_lease_runs_on_to_its_deadline_and_is_repaired)
 {
-    struct world w;
-    world_ready(&w);
-    world_absent(&w, SEC(5));
-    assert_true(w.out.repair);
-    READY(&w);
-    set_uid(&w, "uid-2", false);
-    world_next_version(&w);
-    world_mark(&w, CHAIN_TAKEN, SEC(6), SEC(6.1)); /* our own POST */
-    READY(&w);
-    struct world dead = w;
-    world_renew(&w, 11);
-    assert_true(w.out.renewed);
-    READY(&w);
+    world_absent(w, SEC(5));
+    assert_true(w->out.repair);
+    READY(w);
+    set_uid(w, "uid-2", false);
+    world_next_version(w);
+    world_mark(w, CHAIN_TAKEN, SEC(6), SEC(6.1)); /* our own POST */
+    READY(w);
+    struct world dead = *w;
+    world_renew(w, 11);
+    assert_true(w->out.renewed);
+    READY(w);
     world_silence_until(&dead, 42);
     INVALID(&dead); /* it was never renewed */
 }
@@ -335,18 +323,16 @@ TEST(lease_that_is_gone_for_good_is_not_found)
 }
 
 /* Of an etcd that was restored: what a mark can be made of. */
-TEST(an_older_lease_is_one_that_is_there)
+TEST_READY(an_older_lease_is_one_that_is_there)
 {
-    struct world w;
-    world_ready(&w);
-    world_version(&w, 900);
-    world_renew(&w, 11);
-    step_absent(&w, 20, VERDICT_BY_CONFIRM, false);
-    assert_int_equal(w.x.sight, VERDICT_SEES_GONE);
-    world_version(&w, 500);
-    world_read(&w, SEC(21), SEC(21));
-    assert_int_equal(w.x.sight, VERDICT_SEES_LEASE);
-    assert_true(w.out.mark);
+    world_version(w, 900);
+    world_renew(w, 11);
+    step_absent(w, 20, VERDICT_BY_CONFIRM, false);
+    assert_int_equal(w->x.sight, VERDICT_SEES_GONE);
+    world_version(w, 500);
+    world_read(w, SEC(21), SEC(21));
+    assert_int_equal(w->x.sight, VERDICT_SEES_LEASE);
+    assert_true(w->out.mark);
 }
 
 TEST(damaged_lease_tells_what_is_wrong)
@@ -372,62 +358,56 @@ TEST(damaged_lease_tells_what_is_wrong)
     }
 }
 
-TEST(a_lease_that_can_be_read_again_is_not_called_invalid)
+TEST_READY(a_lease_that_can_be_read_again_is_not_called_invalid)
 {
-    struct world w;
-    world_ready(&w);
-    world_until(&w, 60, CHAIN_NONSENSE);
-    HELD(&w);
-    struct world living = w;
+    world_until(w, 60, CHAIN_NONSENSE);
+    HELD(w);
+    struct world living = *w;
     world_renew_unseen(&living, 59);
     world_read(&living, SEC(60), SEC(60));
     READY(&living);
-    world_silence_until(&w, 90);
-    EXPIRED(&w);
+    world_silence_until(w, 90);
+    EXPIRED(w);
 }
 
 /* ---- a watch that resumes tells the past ----------------------------------------------------- */
 
-TEST(what_a_resumed_watch_tells_of_another_lease_is_no_renewal)
+TEST_READY(what_a_resumed_watch_tells_of_another_lease_is_no_renewal)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 45);
-    EXPIRED(&w);
-    set_uid(&w, "uid-2", false); /* the host's own, after the old one was deleted */
-    world_version(&w, 30);
-    world_read(&w, SEC(46), SEC(46));
-    set_uid(&w, "uid-1", true);
-    world_version(&w, 20);
-    world_stamp(&w, 20); /* made while nobody watched */
-    world_seen(&w, SEC(47));
-    assert_false(w.out.renewed || verdict_readiness(&w.x)->admit);
-    set_uid(&w, "uid-2", true);
-    world_version(&w, 31);
-    world_stamp(&w, 48); /* its first renewal */
-    world_seen(&w, SEC(48));
-    READY(&w);
+    world_silence_until(w, 45);
+    EXPIRED(w);
+    set_uid(w, "uid-2", false); /* the host's own, after the old one was deleted */
+    world_version(w, 30);
+    world_read(w, SEC(46), SEC(46));
+    set_uid(w, "uid-1", true);
+    world_version(w, 20);
+    world_stamp(w, 20); /* made while nobody watched */
+    world_seen(w, SEC(47));
+    assert_false(w->out.renewed || verdict_readiness(&w->x)->admit);
+    set_uid(w, "uid-2", true);
+    world_version(w, 31);
+    world_stamp(w, 48); /* its first renewal */
+    world_seen(w, SEC(48));
+    READY(w);
 }
 
 /* Made, renewed and deleted between two reads: the next read tells whether it is there. */
-TEST(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal)
+TEST_READY(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal)
 {
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 45);
-    step_absent(&w, 46, VERDICT_BY_READ, false);
+    world_silence_until(w, 45);
+    step_absent(w, 46, VERDICT_BY_READ, false);
     for (int life = 0; life < 3; life++) {
-        set_uid(&w, life == 0 ? "uid-1" : "uid-2", false);
-        world_next_version(&w);
-        world_seen(&w, SEC(47 + life));
-        assert_true(w.out.confirm || life > 0); /* is it there? */
-        world_next_version(&w);
-        world_stamp(&w, 20);
-        world_seen(&w, SEC(47.1 + life));
-        assert_false(w.out.renewed || verdict_readiness(&w.x)->admit);
-        step_absent(&w, 47.2 + life, VERDICT_BY_WATCH, false);
+        set_uid(w, life == 0 ? "uid-1" : "uid-2", false);
+        world_next_version(w);
+        world_seen(w, SEC(47 + life));
+        assert_true(w->out.confirm || life > 0); /* is it there? */
+        world_next_version(w);
+        world_stamp(w, 20);
+        world_seen(w, SEC(47.1 + life));
+        assert_false(w->out.renewed || verdict_readiness(&w->x)->admit);
+        step_absent(w, 47.2 + life, VERDICT_BY_WATCH, false);
     }
-    world_read(&w, SEC(50), SEC(50)); /* there it is */
-    world_renew(&w, 51);
-    READY(&w);
+    world_read(w, SEC(50), SEC(50)); /* there it is */
+    world_renew(w, 51);
+    READY(w);
 }

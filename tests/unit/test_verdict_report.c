@@ -14,162 +14,142 @@ static void world_sick(struct world *w, double at)
     SICK(w);
 }
 
-TEST(reported_unhealthy_flips_at_once_and_the_next_renewal_recovers)
+TEST_READY(reported_unhealthy_flips_at_once_and_the_next_renewal_recovers)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "probe ovs: exit status 1");
-    world_seen(&w, SEC(7));
-    SICK(&w);
-    assert_non_null(strstr(message(&w), "probe ovs: exit status 1"));
-    world_silence_until(&w, 200);
-    SICK(&w);
-    world_report(&w, LEASE_HEALTH_NONE, "");
-    world_renew(&w, 201);
-    READY(&w);
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "probe ovs: exit status 1");
+    world_seen(w, SEC(7));
+    SICK(w);
+    assert_non_null(strstr(message(w), "probe ovs: exit status 1"));
+    world_silence_until(w, 200);
+    SICK(w);
+    world_report(w, LEASE_HEALTH_NONE, "");
+    world_renew(w, 201);
+    READY(w);
 }
 
 /* The answer to our own creation comes after the watch has shown the first renewal. */
-TEST(late_answer_without_a_stamp_does_not_hide_a_report_under_the_seen_one)
+TEST_READY(late_answer_without_a_stamp_does_not_hide_a_report_under_the_seen_one)
 {
-    struct world w;
-    world_ready(&w);
-    struct lease_view renewed = w.lease;
-    w.lease.renew_stamp[0] = '\0';
-    w.lease.renew_time_valid = false;
-    world_seen(&w, SEC(1.01));
-    READY(&w);
-    w.lease = renewed;
-    world_seen(&w, SEC(1.02));
-    READY(&w);
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "probe ovs: exit status 1");
-    world_seen(&w, SEC(2));
-    SICK(&w);
+    struct lease_view renewed = w->lease;
+    w->lease.renew_stamp[0] = '\0';
+    w->lease.renew_time_valid = false;
+    world_seen(w, SEC(1.01));
+    READY(w);
+    w->lease = renewed;
+    world_seen(w, SEC(1.02));
+    READY(w);
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "probe ovs: exit status 1");
+    world_seen(w, SEC(2));
+    SICK(w);
 }
 
-TEST(announced_shutdown_flips_at_once)
+TEST_READY(announced_shutdown_flips_at_once)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
-    world_seen(&w, SEC(7));
-    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_report(w, LEASE_HEALTH_SHUTDOWN, "");
+    world_seen(w, SEC(7));
+    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
 }
 
-TEST(report_on_a_foreign_lease_is_ignored)
+TEST_READY(report_on_a_foreign_lease_is_ignored)
 {
-    struct world w;
-    world_ready(&w);
-    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "");
-    world_seen(&w, SEC(7));
-    READY(&w);
+    (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "");
+    world_seen(w, SEC(7));
+    READY(w);
 }
 
-TEST(report_first_seen_under_a_foreign_holder_counts_once_it_is_ours)
+TEST_READY(report_first_seen_under_a_foreign_holder_counts_once_it_is_ours)
 {
-    struct world w;
-    world_ready(&w);
-    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "ovs");
-    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report 7");
-    world_seen(&w, SEC(7));
-    READY(&w);
-    w.lease = world_lease(); /* repaired */
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "ovs");
-    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report 7");
-    world_version(&w, 1000);
-    world_stamp(&w, 1);
-    world_seen(&w, SEC(9));
-    SICK(&w);
-    world_renew(&w, 11);
-    SICK(&w);
+    (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report 7");
+    world_seen(w, SEC(7));
+    READY(w);
+    w->lease = world_lease(); /* repaired */
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report 7");
+    world_version(w, 1000);
+    world_stamp(w, 1);
+    world_seen(w, SEC(9));
+    SICK(w);
+    world_renew(w, 11);
+    SICK(w);
 }
 
-TEST(leftover_report_under_ongoing_renewals_is_disproved)
+TEST_READY(leftover_report_under_ongoing_renewals_is_disproved)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
-    world_seen(&w, SEC(7));
-    world_renew(&w, 17);
-    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
-    world_renew(&w, 27);
-    world_renew(&w, 37);
-    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
-    world_renew(&w, 47);
-    READY(&w); /* it stood still for a duration */
-    world_renew(&w, 57);
-    READY(&w);
+    world_report(w, LEASE_HEALTH_SHUTDOWN, "");
+    world_seen(w, SEC(7));
+    world_renew(w, 17);
+    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_renew(w, 27);
+    world_renew(w, 37);
+    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_renew(w, 47);
+    READY(w); /* it stood still for a duration */
+    world_renew(w, 57);
+    READY(w);
 }
 
 /* ovn-kubernetes' own health check renews while our agent says that a probe fails. */
-TEST(report_that_is_renewed_outlives_renewals_by_others)
+TEST_READY(report_that_is_renewed_outlives_renewals_by_others)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "ovs");
     for (int at = 11; at <= 201; at += 10) {
-        (void)snprintf(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report %d", at);
-        world_seen(&w, SEC(at));
-        world_renew(&w, at + 5);
-        SICK(&w);
+        (void)snprintf(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report %d", at);
+        world_seen(w, SEC(at));
+        world_renew(w, at + 5);
+        SICK(w);
     }
-    world_renew(&w, 216);
-    world_renew(&w, 236);
-    SICK(&w);
-    world_renew(&w, 242); /* the agent is gone for a duration, ovnkube goes on */
-    READY(&w);
+    world_renew(w, 216);
+    world_renew(w, 236);
+    SICK(w);
+    world_renew(w, 242); /* the agent is gone for a duration, ovnkube goes on */
+    READY(w);
 }
 
 /* The agent was stopped for longer than the lease: nothing has expired meanwhile. */
-TEST(a_report_that_is_renewed_outlives_a_pause_of_our_own)
+TEST_READY(a_report_that_is_renewed_outlives_a_pause_of_our_own)
 {
-    struct world w;
-    world_ready(&w);
-    world_sick(&w, 11);
-    world_renew(&w, 16);
-    world_tick(&w, SEC(200));
-    SICK(&w);
-    world_stamp(&w, 196);
-    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report 199");
-    world_next_version(&w);
-    world_read(&w, SEC(200), SEC(200.01));
-    SICK(&w);
-    world_read(&w, SEC(210), SEC(210.01));
-    SICK(&w);
+    world_sick(w, 11);
+    world_renew(w, 16);
+    world_tick(w, SEC(200));
+    SICK(w);
+    world_stamp(w, 196);
+    (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report 199");
+    world_next_version(w);
+    world_read(w, SEC(200), SEC(200.01));
+    SICK(w);
+    world_read(w, SEC(210), SEC(210.01));
+    SICK(w);
 }
 
-TEST(report_that_stands_still_without_renewals_ends_as_expiry)
+TEST_READY(report_that_stands_still_without_renewals_ends_as_expiry)
 {
-    struct world w;
-    world_ready(&w);
-    world_sick(&w, 11);
-    world_silence_until(&w, 51);
-    SICK(&w);
-    world_silence_until(&w, 62);
-    EXPIRED(&w); /* by the first read that ends it */
-    world_next_version(&w);
-    world_seen(&w, SEC(65)); /* somebody touched the lease */
-    EXPIRED(&w);
-    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "another");
-    world_seen(&w, SEC(66));
-    SICK(&w);
+    world_sick(w, 11);
+    world_silence_until(w, 51);
+    SICK(w);
+    world_silence_until(w, 62);
+    EXPIRED(w); /* by the first read that ends it */
+    world_next_version(w);
+    world_seen(w, SEC(65)); /* somebody touched the lease */
+    EXPIRED(w);
+    (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), "another");
+    world_seen(w, SEC(66));
+    SICK(w);
 }
 
 /* It is the last that is heard of the DPU, and says more than its silence. */
-TEST(announced_shutdown_stands_however_long_the_silence)
+TEST_READY(announced_shutdown_stands_however_long_the_silence)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
-    (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), "report");
-    world_seen(&w, SEC(11));
-    world_silence_until(&w, 4000);
-    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
-    world_report(&w, LEASE_HEALTH_NONE, "");
-    world_renew(&w, 4001);
-    READY(&w);
+    world_report(w, LEASE_HEALTH_SHUTDOWN, "");
+    (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report");
+    world_seen(w, SEC(11));
+    world_silence_until(w, 4000);
+    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_report(w, LEASE_HEALTH_NONE, "");
+    world_renew(w, 4001);
+    READY(w);
 }
 
 /* An excuse postpones a refusal: the report ends past the time of condemnation, as expiry. */
@@ -215,37 +195,33 @@ TEST(report_taken_back_admits_with_the_next_renewal)
     }
 }
 
-TEST(recreated_lease_does_not_take_a_report_back)
+TEST_READY(recreated_lease_does_not_take_a_report_back)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "x");
-    world_seen(&w, SEC(7));
-    world_report(&w, LEASE_HEALTH_NONE, "");
-    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
-    w.lease.renew_stamp[0] = '\0';
-    world_seen(&w, SEC(9));
-    SICK(&w);
-    world_renew(&w, 11);
-    READY(&w);
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "x");
+    world_seen(w, SEC(7));
+    world_report(w, LEASE_HEALTH_NONE, "");
+    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-2");
+    w->lease.renew_stamp[0] = '\0';
+    world_seen(w, SEC(9));
+    SICK(w);
+    world_renew(w, 11);
+    READY(w);
 }
 
 /* As a backup brings it back, report and all. */
-TEST(report_on_a_recreated_lease_is_taken_back_there)
+TEST_READY(report_on_a_recreated_lease_is_taken_back_there)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "x");
-    world_seen(&w, SEC(7));
-    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
-    world_seen(&w, SEC(9));
-    SICK(&w);
-    world_report(&w, LEASE_HEALTH_NONE, "");
-    world_next_version(&w);
-    world_seen(&w, SEC(20));
-    SICK(&w); /* until it is renewed */
-    world_renew(&w, 21);
-    READY(&w);
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "x");
+    world_seen(w, SEC(7));
+    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-2");
+    world_seen(w, SEC(9));
+    SICK(w);
+    world_report(w, LEASE_HEALTH_NONE, "");
+    world_next_version(w);
+    world_seen(w, SEC(20));
+    SICK(w); /* until it is renewed */
+    world_renew(w, 21);
+    READY(w);
 }
 
 TEST(report_seen_at_the_first_look_counts)
@@ -257,28 +233,26 @@ TEST(report_seen_at_the_first_look_counts)
     SICK(&w);
 }
 
-TEST(an_older_state_neither_reports_nor_takes_a_report_back)
+TEST_READY(an_older_state_neither_reports_nor_takes_a_report_back)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "");
-    world_renew(&w, 11);
-    world_report(&w, LEASE_HEALTH_NONE, "");
-    world_renew(&w, 21);
-    READY(&w);
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "");
-    world_version(&w, 3);
-    world_stamp(&w, 11);
-    world_seen(&w, SEC(22)); /* a replica that lags */
-    READY(&w);
-    world_version(&w, 10);
-    world_renew(&w, 31);
-    SICK(&w);
-    world_report(&w, LEASE_HEALTH_NONE, "");
-    world_version(&w, 4);
-    world_stamp(&w, 21);
-    world_seen(&w, SEC(32));
-    SICK(&w);
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "");
+    world_renew(w, 11);
+    world_report(w, LEASE_HEALTH_NONE, "");
+    world_renew(w, 21);
+    READY(w);
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "");
+    world_version(w, 3);
+    world_stamp(w, 11);
+    world_seen(w, SEC(22)); /* a replica that lags */
+    READY(w);
+    world_version(w, 10);
+    world_renew(w, 31);
+    SICK(w);
+    world_report(w, LEASE_HEALTH_NONE, "");
+    world_version(w, 4);
+    world_stamp(w, 21);
+    world_seen(w, SEC(32));
+    SICK(w);
 }
 
 /* On a lease that an etcd brought back as it was, before the DPU could renew it again. */

@@ -104,21 +104,19 @@ TEST(a_denial_holds_over_a_restart_where_a_mark_was_taken_before)
 }
 
 /* While the last mark is under way nothing says that the DPU renews. */
-TEST(a_dpu_that_was_given_a_retry_is_held_until_it_renews_or_is_condemned)
+TEST_READY(a_dpu_that_was_given_a_retry_is_held_until_it_renews_or_is_condemned)
 {
-    struct world w;
-    world_ready(&w);
-    restart(&w, 100);
-    look(&w, 100);
-    world_until(&w, 120, CHAIN_TAKEN); /* condemned at 120, by a mark that starts then */
-    HELD(&w);
-    world_tick(&w, SEC(120));
-    assert_true(w.out.mark);
-    HELD(&w);
-    world_tick(&w, SEC(120.5));
-    HELD(&w);
-    world_mark(&w, CHAIN_TAKEN, SEC(120), SEC(121));
-    EXPIRED(&w);
+    restart(w, 100);
+    look(w, 100);
+    world_until(w, 120, CHAIN_TAKEN); /* condemned at 120, by a mark that starts then */
+    HELD(w);
+    world_tick(w, SEC(120));
+    assert_true(w->out.mark);
+    HELD(w);
+    world_tick(w, SEC(120.5));
+    HELD(w);
+    world_mark(w, CHAIN_TAKEN, SEC(120), SEC(121));
+    EXPIRED(w);
 }
 
 TEST(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end)
@@ -138,23 +136,21 @@ TEST(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end)
 }
 
 /* In a crash loop before its first answered read: nobody knows anything new. */
-TEST(a_crash_loop_extends_no_retry)
+TEST_READY(a_crash_loop_extends_no_retry)
 {
-    struct world w;
-    world_ready(&w);
     for (int at = 5; at < 500; at += 5) {
-        restart(&w, at);
-        assert_true(verdict_readiness(&w.x)->admit);
-        expect_observed(&w, 1);
+        restart(w, at);
+        assert_true(verdict_readiness(&w->x)->admit);
+        expect_observed(w, 1);
     }
-    look(&w, 500);
-    HELD(&w);
-    for (int at = 505; verdict_readiness(&w.x)->admit; at += 5) { /* and it goes on */
-        restart(&w, at);
-        look(&w, at);
+    look(w, 500);
+    HELD(w);
+    for (int at = 505; verdict_readiness(&w->x)->admit; at += 5) { /* and it goes on */
+        restart(w, at);
+        look(w, at);
         assert_true(at < 580); /* o + D + B + R */
     }
-    EXPIRED(&w);
+    EXPIRED(w);
 }
 
 TEST(restart_of_a_not_ready_node_stays_not_ready_with_its_reason)
@@ -310,21 +306,19 @@ TEST(a_record_that_proves_nothing_awaits_the_first_renewal)
     }
 }
 
-TEST(restart_upon_a_restart_loses_nothing)
+TEST_READY(restart_upon_a_restart_loses_nothing)
 {
-    struct world w;
-    world_ready(&w);
-    w.lease.duration_s = 30; /* of its own, for somebody set it */
-    world_renew(&w, 5);
+    w->lease.duration_s = 30; /* of its own, for somebody set it */
+    world_renew(w, 5);
     for (int at = 15; at < 30; at += 5) { /* each before it has looked */
-        restart(&w, at);
-        READY(&w);
-        assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(35).ns);
-        assert_string_equal(verdict_readiness(&w.x)->lease.renew_stamp, w.lease.renew_stamp);
-        assert_int_equal(verdict_readiness(&w.x)->lease.duration_s, 30);
+        restart(w, at);
+        READY(w);
+        assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(35).ns);
+        assert_string_equal(verdict_readiness(&w->x)->lease.renew_stamp, w->lease.renew_stamp);
+        assert_int_equal(verdict_readiness(&w->x)->lease.duration_s, 30);
     }
-    look(&w, 30);
-    world_condemns_at(&w, 35);
+    look(w, 30);
+    world_condemns_at(w, 35);
 }
 
 TEST(a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life)
@@ -346,16 +340,14 @@ TEST(a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life)
     }
 }
 
-TEST(a_lease_that_is_gone_or_damaged_after_a_restart)
+TEST_READY(a_lease_that_is_gone_or_damaged_after_a_restart)
 {
-    struct world w;
-    world_ready(&w);
-    struct world damaged = w;
-    w.may_not_create = true;
-    restart(&w, 100);
-    world_serve(&w, SEC(100), CHAIN_ABSENT);
-    world_until(&w, 135, CHAIN_ABSENT);
-    GONE(&w);
+    struct world damaged = *w;
+    w->may_not_create = true;
+    restart(w, 100);
+    world_serve(w, SEC(100), CHAIN_ABSENT);
+    world_until(w, 135, CHAIN_ABSENT);
+    GONE(w);
     restart(&damaged, 100);
     damaged.lease.renew_stamp[0] = '\0';
     damaged.lease.renew_time_valid = false;
@@ -387,36 +379,32 @@ TEST(watch_is_prompt_after_the_first_answered_read)
     }
 }
 
-TEST(stamp_of_the_record_is_old_once_a_newer_was_seen)
+TEST_READY(stamp_of_the_record_is_old_once_a_newer_was_seen)
 {
-    struct world w;
-    world_ready(&w);
-    const struct lease_view old = w.lease;
-    restart(&w, 30);
-    world_renew_unseen(&w, 21);
-    look(&w, 30);
-    w.lease = old; /* a server that lags */
-    world_read(&w, SEC(50), SEC(50));
-    READY(&w);
-    expect_observed(&w, 21);
+    const struct lease_view old = w->lease;
+    restart(w, 30);
+    world_renew_unseen(w, 21);
+    look(w, 30);
+    w->lease = old; /* a server that lags */
+    world_read(w, SEC(50), SEC(50));
+    READY(w);
+    expect_observed(w, 21);
 }
 
-TEST(a_report_is_carried_and_ends_as_it_would_have)
+TEST_READY(a_report_is_carried_and_ends_as_it_would_have)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "probe");
-    world_next_version(&w);
-    world_seen(&w, SEC(5));
-    SICK(&w);
-    struct world dead = w;
-    restart(&w, 10);
-    SICK(&w);
-    assert_non_null(strstr(message(&w), "probe"));
-    world_report(&w, LEASE_HEALTH_NONE, "");
-    world_renew_unseen(&w, 8);
-    look(&w, 10);
-    READY(&w);
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "probe");
+    world_next_version(w);
+    world_seen(w, SEC(5));
+    SICK(w);
+    struct world dead = *w;
+    restart(w, 10);
+    SICK(w);
+    assert_non_null(strstr(message(w), "probe"));
+    world_report(w, LEASE_HEALTH_NONE, "");
+    world_renew_unseen(w, 8);
+    look(w, 10);
+    READY(w);
     restart(&dead, 300); /* it got well, renewed, and died, all unseen */
     world_report(&dead, LEASE_HEALTH_NONE, "");
     world_renew_unseen(&dead, 50);
@@ -428,18 +416,16 @@ TEST(a_report_is_carried_and_ends_as_it_would_have)
 
 /* One that is said only once (by an older dpu-agent), while another renews: a leftover in the end.
  */
-TEST(a_report_of_before_a_restart_stands_still_since_then)
+TEST_READY(a_report_of_before_a_restart_stands_still_since_then)
 {
-    struct world w;
-    world_ready(&w);
-    world_report(&w, LEASE_HEALTH_SHUTDOWN, "");
-    world_next_version(&w);
-    world_seen(&w, SEC(11));
-    restart(&w, 20);
-    world_renew_unseen(&w, 45);
-    look(&w, 50);
-    world_renew(&w, 59);
-    expect(&w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
-    world_renew(&w, 60);
-    READY(&w);
+    world_report(w, LEASE_HEALTH_SHUTDOWN, "");
+    world_next_version(w);
+    world_seen(w, SEC(11));
+    restart(w, 20);
+    world_renew_unseen(w, 45);
+    look(w, 50);
+    world_renew(w, 59);
+    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_renew(w, 60);
+    READY(w);
 }

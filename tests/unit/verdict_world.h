@@ -293,6 +293,17 @@ static inline void world_ready(struct world *w)
     world_ready_with(w, &config);
 }
 
+/* A case that begins so, on `w`. */
+#define TEST_READY(name)                                                                           \
+    static void name##_in(struct world *w);                                                        \
+    TEST(name)                                                                                     \
+    {                                                                                              \
+        struct world w;                                                                            \
+        world_ready(&w);                                                                           \
+        name##_in(&w);                                                                             \
+    }                                                                                              \
+    static void name##_in(struct world *w)
+
 /* The record that the next process finds. */
 static inline struct verdict_carry world_carry(const struct world *w)
 {
