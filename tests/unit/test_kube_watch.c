@@ -200,6 +200,14 @@ static void end_stream(int http_status, const char *text, int64_t life_ns, const
     }
 }
 
+static void end(void)
+{
+    kube_watch_stop(world.watch);
+    assert_false(world.has_list || world.has_stream || world.timer);
+    buf_fini(&world.inbox);
+}
+
+/* In place of the world before, which ends. */
 static void begin(void)
 {
     const struct kube_watch_config config = {.collection_path = "/leases",
@@ -208,6 +216,7 @@ static void begin(void)
                                              .on_contact = on_contact,
                                              .on_failure = on_failure,
                                              .opened = &world.opened};
+    end();
     world = (struct world){.now = {BEGIN_NS}};
     buf_init(&world.inbox, 1 << 20);
     world.watch = kube_watch_start(client_of_ours, &config);
@@ -234,13 +243,6 @@ static void relist(void)
     wake();
     answer_list(200, LIST, KUBE_ANSWERED);
     wake();
-}
-
-static void end(void)
-{
-    kube_watch_stop(world.watch);
-    assert_false(world.has_list || world.has_stream || world.timer);
-    buf_fini(&world.inbox);
 }
 
 /* How long until the next try after a list that is denied. */
@@ -278,7 +280,6 @@ TEST(a_denied_watch_is_asked_again_soon_then_rarely_and_for_ever)
     wake();
     answer_list(200, LIST, KUBE_ANSWERED);
     assert_int_equal(world.list_failures + world.stream_failures, 0);
-    end();
 }
 
 /* One that has just started denies everything. */
@@ -311,7 +312,6 @@ TEST(another_server_is_asked_soon_again)
             assert_true(world.has_list);
         }
         assert_true(wait_after_denial() <= NS_PER_SEC);
-        end();
     }
 }
 
@@ -337,7 +337,6 @@ TEST(a_list_that_fails_tells_what_it_is_worth)
     }
     assert_int_equal(world.list_failures, ARRAY_LEN(rows));
     assert_int_equal(world.stream_failures + world.objects, 0);
-    end();
 }
 
 /* How often a stream that ends in this way is opened in ten minutes. */
@@ -353,9 +352,7 @@ static int open_for_ten_minutes(int http_status, const char *text)
             wake();
         }
     }
-    int streams = world.streams;
-    end();
-    return streams;
+    return world.streams;
 }
 
 TEST(a_stream_that_never_lasts_is_opened_ever_more_rarely)
@@ -390,7 +387,6 @@ TEST(an_event_is_taken_wherever_the_network_cut_it)
         }
         assert_int_equal(world.objects - listed, 3);
         assert_int_equal(world.inbox.len, 0);
-        end();
     }
 }
 
@@ -411,7 +407,6 @@ TEST(only_an_accepted_stream_is_restarted)
     assert_false(world.has_stream);
     wake();
     assert_int_equal(world.lists, 3);
-    end();
 }
 
 /* ---- what is asked -----------------------------------------------------------------------------
@@ -451,7 +446,6 @@ TEST(a_stream_goes_on_where_the_last_one_ended)
         assert_int_equal(world.stream_failures, 0);
         assert_true(world.has_stream == (rows[i].from[0] != '\0'));
         assert_non_null(strstr(world.path, rows[i].from));
-        end();
     }
 }
 
@@ -483,7 +477,6 @@ TEST(a_stream_that_breaks_is_resumed_or_listed_anew)
         wake();
         assert_true(world.has_stream == rows[i].is_resumed);
         assert_true(world.has_list != rows[i].is_resumed);
-        end();
     }
 }
 
@@ -508,7 +501,6 @@ static void bring_an_event_that_is_too_large(bool is_ended)
     assert_true(world.stream.max_bytes >= (size_t)2 * KUBE_WATCH_LINE_MAX_BYTES);
     wake();
     assert_true(world.has_list);
-    end();
 }
 
 TEST(an_event_that_is_too_large_ends_the_stream)
@@ -529,7 +521,6 @@ TEST(what_an_error_says_is_told)
     stream_brings("no\n" AT("MODIFIED", "mine", "6"));
     assert_int_equal(world.objects, before + 1); /* nor what is no event */
     relist();
-    end();
 }
 
 TEST(events_of_others_are_passed_over)
@@ -549,7 +540,6 @@ TEST(events_of_others_are_passed_over)
     assert_int_equal(world.objects, 2);
     assert_true(!world.is_present && world.event_sent_at.ns == 0);
     assert_int_equal(world.contacts, 2); /* the head and the bookmark */
-    end();
 }
 
 TEST(what_follows_is_not_told_to_an_owner_that_restarts)
@@ -561,7 +551,6 @@ TEST(what_follows_is_not_told_to_an_owner_that_restarts)
     assert_int_equal(world.objects - before, 1);
     wake();
     assert_true(world.has_list);
-    end();
 }
 
 TEST(silence_is_a_failure_after_a_minute_and_a_half)
@@ -577,7 +566,6 @@ TEST(silence_is_a_failure_after_a_minute_and_a_half)
     assert_in_range(mono_since(world.now, heard), 90 * NS_PER_SEC, 91 * NS_PER_SEC);
     wake();
     assert_true(world.has_stream); /* resumed */
-    end();
 }
 
 TEST(a_server_that_says_when_is_obeyed)
@@ -591,7 +579,6 @@ TEST(a_server_that_says_when_is_obeyed)
                                     .retry_after_ns = 7 * NS_PER_SEC};
     world.listed(world.list_user, &r);
     assert_true(world.wait_s >= 7 && world.wait_s < 8);
-    end();
 }
 
 TEST(the_first_410_in_a_minute_is_followed_at_once)
@@ -614,7 +601,6 @@ TEST(the_first_410_in_a_minute_is_followed_at_once)
         assert_true((world.wait_s == 0) == (failures == 0));
         wake();
         assert_true(world.has_list);
-        end();
     }
 }
 
@@ -644,7 +630,6 @@ TEST(a_stream_that_ends_early_once_is_no_failure)
     end_stream(200, "", 11 * NS_PER_SEC, "cut");
     assert_int_equal(world.stream_failures, 12);
     assert_true(world.wait_s <= 0.5);
-    end();
 }
 
 TEST(each_stream_is_asked_for_a_time_of_its_own)
@@ -661,5 +646,12 @@ TEST(each_stream_is_asked_for_a_time_of_its_own)
         wake();
     }
     assert_true(differ > 10);
-    end();
 }
+
+static int end_last(void **state)
+{
+    end();
+    return 0;
+}
+
+TEST_GROUP(NULL, end_last)

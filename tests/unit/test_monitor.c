@@ -10,7 +10,7 @@
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record.h"
 #include "tests/support/case.h"
-#include "tests/unit/api_world.h"
+#include "tests/unit/loop_world.h"
 #include "tests/unit/verdict_world.h"
 
 #include <sys/mman.h>
@@ -24,8 +24,7 @@ static struct stage {
     char story[400]; /* what has happened, a word each */
     int running;     /* parts that were started and not stopped */
     bool may_not_create;
-    bool has_no_record; /* its writer does not start */
-    int log_fd;
+    bool has_no_record;    /* its writer does not start */
     struct readiness told; /* to the Events, with the others */
     struct readiness left; /* by a predecessor */
     bool has_left;
@@ -254,10 +253,8 @@ static void begin(struct monitor_config config, const struct verdict_carry *carr
 
 static int stage_up(void **state)
 {
-    world_start();
-    stage = (struct stage){.lease = world_lease(), .log_fd = memfd_create("log", MFD_CLOEXEC)};
-    log_setup(LOG_INFO, LOG_TEXT, "");
-    log_set_fd(stage.log_fd);
+    loop_world_start();
+    stage = (struct stage){.lease = world_lease()};
     begin(everything(), NULL);
     return 0;
 }
@@ -268,21 +265,7 @@ static int stage_down(void **state)
     assert_int_equal(stage.running, 0);
     assert_false(world.has_timer);
     log_set_fd(STDERR_FILENO);
-    return close(stage.log_fd);
-}
-
-/* How often the log says so. */
-static int logged(const char *words)
-{
-    static char text[1 << 16];
-    int count = 0;
-    ssize_t got = pread(stage.log_fd, text, sizeof(text) - 1, 0);
-    assert_true(got >= 0);
-    text[got] = '\0';
-    for (const char *at = text; (at = strstr(at, words)) != NULL; at++) {
-        count++;
-    }
-    return count;
+    return 0;
 }
 
 static void tell(struct verdict_event event)
@@ -601,29 +584,29 @@ TEST_WITH(a_reboot_is_counted_told_and_remembered, stage_up, stage_down)
 TEST_WITH(changes_are_logged_once_an_interval_and_the_last_of_them_always, stage_up, stage_down)
 {
     be_ready();
-    assert_int_equal(logged("Unknown (AwaitingFirstRenewal"), 1);
-    assert_int_equal(logged("Ready (LeaseRenewed)"), 0); /* a second later: it waits */
+    assert_int_equal(loop_world_said("Unknown (AwaitingFirstRenewal"), 1);
+    assert_int_equal(loop_world_said("Ready (LeaseRenewed)"), 0); /* a second later: it waits */
     world_pass(15 * NS_PER_SEC);
-    assert_int_equal(logged("Ready (LeaseRenewed)"), 1);
+    assert_int_equal(loop_world_said("Ready (LeaseRenewed)"), 1);
     world_pass(10 * NS_PER_SEC); /* by now the next is due at once */
     report(LEASE_HEALTH_UNHEALTHY, "ovs is down");
-    assert_int_equal(logged("NotReady (DPUReportedUnhealthy)"), 1);
+    assert_int_equal(loop_world_said("NotReady (DPUReportedUnhealthy)"), 1);
     for (int i = 0; i < 8; i++) {
         world_pass(NS_PER_SEC);
         report(i % 2 == 0 ? LEASE_HEALTH_NONE : LEASE_HEALTH_UNHEALTHY, "ovs is down");
     }
     world_pass(NS_PER_SEC);
     report(LEASE_HEALTH_NONE, "");
-    assert_int_equal(logged("Ready (LeaseRenewed)"), 1);
+    assert_int_equal(loop_world_said("Ready (LeaseRenewed)"), 1);
     world_pass(5 * NS_PER_SEC);
     renew(0);
-    assert_int_equal(logged("Ready (LeaseRenewed)"), 2);
-    assert_int_equal(logged("NotReady (DPUReportedUnhealthy)"), 1);
+    assert_int_equal(loop_world_said("Ready (LeaseRenewed)"), 2);
+    assert_int_equal(loop_world_said("NotReady (DPUReportedUnhealthy)"), 1);
     for (int i = 0; i < 30; i++) {
         world_pass(5 * NS_PER_SEC);
         renew(0);
     }
-    assert_int_equal(logged("Ready (LeaseRenewed)"), 2); /* said once, it is said */
+    assert_int_equal(loop_world_said("Ready (LeaseRenewed)"), 2); /* said once, it is said */
 }
 
 TEST_WITH(a_change_that_was_held_back_is_logged_in_time_and_with_its_own, stage_up, stage_down)
@@ -632,16 +615,16 @@ TEST_WITH(a_change_that_was_held_back_is_logged_in_time_and_with_its_own, stage_
     char words[96];
     world_pass(30 * NS_PER_SEC);
     be_ready(); /* at once: the line before was long ago */
-    assert_int_equal(logged("Ready (LeaseRenewed)"), 1);
+    assert_int_equal(loop_world_said("Ready (LeaseRenewed)"), 1);
     world_pass(2 * NS_PER_SEC);
     report(LEASE_HEALTH_UNHEALTHY, "ovs is down");
     rfc3339_format(clock_wall_now(), true, stamp);
     (void)snprintf(words, sizeof(words), "ovs is down (since %s)", stamp);
     world_pass(8 * NS_PER_SEC - 1);
-    assert_int_equal(logged("NotReady"), 0);
+    assert_int_equal(loop_world_said("NotReady"), 0);
     world_pass(1); /* an interval after the line before, and nothing else is due */
-    assert_int_equal(logged(words), 1);
-    assert_int_equal(logged("(since "), 1);
+    assert_int_equal(loop_world_said(words), 1);
+    assert_int_equal(loop_world_said("(since "), 1);
 }
 
 TEST_WITH(other_words_for_the_same_are_logged_once_a_minute, stage_up, stage_down)
@@ -656,10 +639,10 @@ TEST_WITH(other_words_for_the_same_are_logged_once_a_minute, stage_up, stage_dow
         stage.story[0] = '\0';
         world_pass(NS_PER_SEC);
         if (i == 10) { /* a change waits for an interval at most, whatever is said meanwhile */
-            assert_int_equal(logged("NotReady (DPUReportedUnhealthy)"), 1);
+            assert_int_equal(loop_world_said("NotReady (DPUReportedUnhealthy)"), 1);
         }
     }
-    assert_int_equal(logged("NotReady (DPUReportedUnhealthy)"), 2);
+    assert_int_equal(loop_world_said("NotReady (DPUReportedUnhealthy)"), 2);
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
