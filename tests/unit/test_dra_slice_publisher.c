@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "tests/support/case.h"
-#include "tests/unit/loop_world.h"
+#include "tests/unit/api_world.h"
 
 #define FLIP_NS    (2 * NS_PER_SEC)
 #define LIST_QUERY "?fieldSelector=spec.driver%3Ddpu.example.com%2Cspec.nodeName%3Dnode1"

@@ -2,7 +2,7 @@
 #include "host-agent/lease_keeper.h"
 
 #include "tests/support/case.h"
-#include "tests/unit/loop_world.h"
+#include "tests/unit/api_world.h"
 
 #define NODE       "/api/v1/nodes/w1"
 #define LEASES     "/apis/coordination.k8s.io/v1/namespaces/ovn/leases"

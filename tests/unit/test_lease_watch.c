@@ -3,7 +3,7 @@
 
 #include "contract/lease.h"
 #include "tests/support/case.h"
-#include "tests/unit/loop_world.h"
+#include "tests/unit/api_world.h"
 
 #define LEASES     "/apis/coordination.k8s.io/v1/namespaces/ovn/leases"
 #define LEASE      LEASES "/ovn-dpu-w1"

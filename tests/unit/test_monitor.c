@@ -10,7 +10,7 @@
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record.h"
 #include "tests/support/case.h"
-#include "tests/unit/loop_world.h"
+#include "tests/unit/api_world.h"
 #include "tests/unit/verdict_world.h"
 
 #include <sys/mman.h>
