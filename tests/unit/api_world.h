@@ -87,15 +87,32 @@ static inline void world_pass(int64_t span_ns)
     world.now = end;
 }
 
+/* What the client makes of an answer; `body` is borrowed. */
+static inline struct kube_response loop_world_response(int http_status, json_t *body)
+{
+    bool is_well = http_status >= 200 && http_status < 300;
+    struct kube_response r = {.http_status = http_status,
+                              .body = body,
+                              .outcome = http_status == 0 ? KUBE_NO_CONTACT : KUBE_ANSWERED,
+                              .sent_at = world.now,
+                              .received_at = world.now,
+                              .received_wall = clock_wall_now()};
+    r.code = is_well              ? 0
+             : http_status == 404 ? ERR_NOTFOUND
+             : http_status == 409 ? ERR_CONFLICT
+             : http_status == 403 ? ERR_AUTH
+                                  : ERR_RETRY;
+    (void)text_copy(r.reason, sizeof(r.reason), http_status == 404 ? "NotFound" : "");
+    (void)text_copy(r.message, sizeof(r.message), is_well ? "" : "told by the test");
+    return r;
+}
+
 /* Answers the request under way; `body` as JSON, or NULL. */
 static inline void world_answer_reason(int http_status, const char *body, const char *reason)
 {
     CLEANUP(json) json_t *json = body ? json_loads(body, 0, NULL) : NULL;
-    struct kube_response r = {
-        .http_status = http_status, .body = json, .sent_at = world.now, .received_at = world.now};
-    r.code = http_status >= 200 && http_status < 300 ? 0 : ERR_RETRY;
+    struct kube_response r = loop_world_response(http_status, json);
     (void)text_copy(r.reason, sizeof(r.reason), reason);
-    (void)text_copy(r.message, sizeof(r.message), r.code == 0 ? "" : "told by the test");
     client_answer(&world.client, &r);
 }
 
@@ -178,26 +195,6 @@ static inline void loop_world_pass(int64_t span_ns)
         client_expire(call);
     }
     world.now = end;
-}
-
-/* What the client makes of an answer; `body` is borrowed. */
-static inline struct kube_response loop_world_response(int http_status, json_t *body)
-{
-    bool is_well = http_status >= 200 && http_status < 300;
-    struct kube_response r = {.http_status = http_status,
-                              .body = body,
-                              .outcome = http_status == 0 ? KUBE_NO_CONTACT : KUBE_ANSWERED,
-                              .sent_at = world.now,
-                              .received_at = world.now,
-                              .received_wall = clock_wall_now()};
-    r.code = is_well              ? 0
-             : http_status == 404 ? ERR_NOTFOUND
-             : http_status == 409 ? ERR_CONFLICT
-             : http_status == 403 ? ERR_AUTH
-                                  : ERR_RETRY;
-    (void)text_copy(r.reason, sizeof(r.reason), http_status == 404 ? "NotFound" : "");
-    (void)text_copy(r.message, sizeof(r.message), is_well ? "" : "told by the test");
-    return r;
 }
 
 #endif
