@@ -71,7 +71,7 @@ static const struct member record_members[] = {
     {"transitionTime", KIND_TIME, 0, IN_VERDICT(transition)},
     {"writtenTime", KIND_TIME, 0, IN_RECORD(written)},
     {"pid", KIND_INT32, 0, IN_RECORD(pid)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const struct member lease_members[] = {
@@ -81,7 +81,7 @@ static const struct member lease_members[] = {
     {"renewTime", KIND_TEXT, 0, IN(readiness_lease, renew_stamp)},
     {"resourceVersion", KIND_TEXT, 0, IN(readiness_lease, resource_version)},
     {"durationSeconds", KIND_INT32, 0, IN(readiness_lease, duration_s)},
-    {NULL},
+    {.name = NULL},
 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
