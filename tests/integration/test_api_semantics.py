@@ -192,7 +192,8 @@ def test_rights_are_checked_and_refused_in_the_servers_words(target):
     )
     error = refused(Kube(target.standin.url, "nobody").get, target.leases_path())
     assert (error.code, error.reason) == (401, "Unauthorized")
-    asked = {"verb": "update", "group": "coordination.k8s.io", "resource": "leases", "namespace": target.namespace}
+    asked = {"verb": "update", "group": "coordination.k8s.io", "resource": "leases"}
+    asked["namespace"] = target.namespace
     review = {"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
     answer = dpu.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
                         {"apiVersion": "authorization.k8s.io/v1", **review})  # fmt: skip

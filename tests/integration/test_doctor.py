@@ -158,7 +158,10 @@ def test_an_unhealthy_dpu_and_then_a_dead_agent(world, patient):
     world.wait_verdict("NotReady/DPUReportedUnhealthy")
     patient.expect("DPU", "fail", "no bridge")
     host.kill()
-    agent = until(lambda: [c for c in patient.examine()[1]["agent"] if c["outcome"] == "fail"], SOON_S, "overdue")[0]
+    def failed():
+        return [check for check in patient.examine()[1]["agent"] if check["outcome"] == "fail"]
+
+    agent = until(failed, SOON_S, "the agent is overdue")[0]
     assert "overdue" in agent["found"] and "systemctl" in agent["mend"]
 
 

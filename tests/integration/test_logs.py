@@ -136,10 +136,11 @@ def test_a_log_that_nobody_reads_stops_no_heartbeat_and_says_at_once_what_is_mis
             pass
     theirs.setblocking(True)
     ours.settimeout(SOON_S)
+    record = f"--readiness-file={world.readiness_file}"
     agents = [
         subprocess.Popen([world.binaries.path(f"dpu-{name}"), *words], stderr=theirs, env=clean_env())
         for name, words in (
-            ("host-agent", [*world.flags("host", log_level="info"), f"--readiness-file={world.readiness_file}"]),
+            ("host-agent", [*world.flags("host", log_level="info"), record]),
             ("agent", world.flags("dpu", log_level="info")),
         )
     ]

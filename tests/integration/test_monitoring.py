@@ -110,12 +110,16 @@ class Prometheus:
     def __init__(self, directory, targets):
         self.port = free_port()
         config = os.path.join(directory, "prometheus.yml")
-        jobs = [{"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]} for job, port in targets.items()]
+        jobs = [
+            {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}
+            for job, port in targets.items()
+        ]
         with open(config, "w", encoding="utf-8") as file:
             times = {"scrape_interval": "200ms", "evaluation_interval": "1s"}
             rules_file = os.path.join(MONITORING, "alerts.yaml")
             json.dump({"global": times, "rule_files": [rules_file], "scrape_configs": jobs}, file)
-        words = [f"--config.file={config}", f"--storage.tsdb.path={directory}/data", f"--web.listen-address=127.0.0.1:{self.port}"]
+        words = [f"--config.file={config}", f"--storage.tsdb.path={directory}/data"]
+        words.append(f"--web.listen-address=127.0.0.1:{self.port}")
         self.process = Process(["prometheus", *words], os.path.join(directory, "prometheus.log"))
 
     def query(self, expression):

@@ -41,7 +41,8 @@ class Cluster:
 
     def node(self, name, labels=(), conditions=()):
         metadata = {"name": name, "labels": dict(labels)}
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"conditions": list(conditions)}}
+        status = {"conditions": list(conditions)}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
         return self.admin.create(NODES, node)
 
     def lease(self, node, age_s=1, annotations=(), **spec):
@@ -94,7 +95,8 @@ def broken_cluster(cluster):
     cluster.node("sick", {"k8s.ovn.org/dpu-host": ""})
     cluster.lease("sick", annotations={"dpu.k8s.ovn.org/health": "unhealthy"})
     cluster.node("bare", {"network.operator.openshift.io/dpu-host": ""})
-    said = {"reason": "ApiServerUnreachable", "message": "said so", "lastTransitionTime": "2026-11-20T10:00:00Z"}
+    said = {"reason": "ApiServerUnreachable", "message": "said so"}
+    said["lastTransitionTime"] = "2026-11-20T10:00:00Z"
     cluster.node("lost", label, [{"type": "DPUReady", "status": "Unknown", **said}])
     cluster.lease("lost")
     cluster.lease("nodeless")
