@@ -15,7 +15,7 @@ from dpu_testing.standin import RULES
 from dpu_testing.wait import never, until
 from target import TlsTarget
 from test_http import Page
-from world import SOON_S, World
+from world import SOON_S, World, in_own_mounts
 
 pytestmark = pytest.mark.standin_only
 
@@ -71,13 +71,6 @@ def restart_server(tls):
     """It reads its certificate anew."""
     tls.target.standin.refuse()
     tls.target.standin.accept()
-
-
-def in_own_mounts(script):
-    """What to put before a program, so that it is started by a script which may mount."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{script} && exec "$@"', "sh"]
 
 
 def test_client_certificates_and_their_renewal(tls, tmp_path):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.wait import never
-from world import SOON_S
+from world import SOON_S, in_own_mounts
 
 pytestmark = pytest.mark.standin_only
 
@@ -97,13 +97,9 @@ def test_a_link_that_loses_delays_and_reorders_costs_no_readiness(world, target,
 @pytest.mark.needs_root
 def test_a_record_directory_that_cannot_be_written_for_a_while_is_waited_for(world):
     """Read-only at first; then nobody but root may enter it."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
     run_dir = os.path.dirname(world.readiness_file)
     os.makedirs(run_dir)
-    script = f'mount -t tmpfs -o ro tmpfs "{run_dir}" && exec "$@"'
-    wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"]
-    host = world.host(wrapper=wrapper)
+    host = world.host(wrapper=in_own_mounts(f'mount -t tmpfs -o ro tmpfs "{run_dir}"'))
     host.wait_log(SOON_S, level="error", msg="Read-only")
     inside = ["nsenter", "--target", str(host.pid), "--mount"]
     subprocess.run([*inside, "mount", "-o", "remount,rw", run_dir], check=True)

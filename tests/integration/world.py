@@ -3,6 +3,7 @@
 
 import os
 
+import pytest
 from dpu_testing import record
 from dpu_testing.gate import Gate
 from dpu_testing.process import SANITIZER, Process  # noqa: F401  for other modules
@@ -11,6 +12,14 @@ from dpu_testing.wait import boottime_ns, never, until
 # Asan builds on a busy machine are slow: what must happen gets this long, latencies are judged
 # apart and generously.
 SOON_S = 15
+
+
+def in_own_mounts(script):
+    """What to put before a program, so that it is started by a script which may mount."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    shell = ["sh", "-c", f'{script} && exec "$@"', "sh"]
+    return ["unshare", "--mount", "--propagation", "private", *shell]
 
 
 class World:
