@@ -33,8 +33,7 @@ static const struct option_row rows[] = {
              "rbac/host-agent-node-condition.yaml."},
     {.name = "node-condition-firm", .type = OPTION_BOOL,
      .offset = offsetof(struct host_config, node_condition_firm), .default_text = "off",
-     .help = "For that condition: if the state is Unknown, write True if Pods are admitted, else "
-             "False."},
+     .help = "If the state is Unknown, make DPUReady True if Pods are admitted, else False."},
     {.name = "taint-devices", .type = OPTION_TEXT,
      .offset = offsetof(struct host_config, taint_devices), .placeholder = "DRIVER[/POOL]",
      .default_text = "",
@@ -132,10 +131,7 @@ static int check(void *config, const struct option_origins *origins, struct err 
     int rc = agent_options_check(&host->agent, origins, e);
     if (rc != 0 || (rc = check_absolute(origins, "readiness-file", host->readiness_file, e)) != 0 ||
         (rc = check_pods(host, origins, e)) != 0 ||
-        (rc = check_further_dpu(host, origins, e)) != 0) {
-        return rc;
-    }
-    if (!text_is_empty(host->taint_devices) &&
+        (rc = check_further_dpu(host, origins, e)) != 0 ||
         (rc = taint_rule_check(host->taint_devices, e)) != 0) {
         return rc;
     }

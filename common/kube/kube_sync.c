@@ -91,7 +91,9 @@ static void sync_take(struct kube_sync *s, json_t *object)
 static void sync_take_answer(struct kube_sync *s, json_t *answer)
 {
     const struct kube_sync_config *c = &s->config;
-    sync_take(s, json_incref(c->pick ? c->pick(c->user, answer) : answer));
+    json_t *items = json_object_get(answer, "items");
+    json_t *first = items ? json_array_get(items, 0) : answer;
+    sync_take(s, json_incref(c->pick ? c->pick(c->user, answer) : first));
 }
 
 /* The object is read anew before the next write. */
@@ -220,11 +222,12 @@ static void on_read(void *user, const struct kube_response *r)
     } else if (r->code == 0) {
         sync_take_answer(s, r->body);
     } else {
-        if (!s->is_listed && r->http_status == 404) {
+        bool is_unserved = !s->is_listed && r->http_status == 404;
+        if (is_unserved && s->config.pick) {
             (void)s->config.pick(s->config.user, NULL);
-            if (s->config.older) {
-                sync_turn_version(s);
-            }
+        }
+        if (is_unserved && s->config.older) {
+            sync_turn_version(s);
         }
         sync_fail(s, s->is_listed ? "reading" : "listing", r->message, r);
         return;

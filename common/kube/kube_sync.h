@@ -62,7 +62,7 @@ struct kube_sync_config {
     void (*desired)(void *user, const json_t *existing, const char *uid,
                     struct kube_sync_want *out);
     /* The part of an answer that is ours, borrowed from it; NULL: nothing is. The op may be NULL:
-     * all of it. A list that is not served at all is NULL itself. */
+     * all of it, or the first of a list. A list that is not served at all is NULL itself. */
     json_t *(*pick)(void *user, json_t *answer);
     /* A write was answered, in whatever way. True: what is wanted has changed by that. May be NULL.
      * Calls of kube_sync_saw() within it are ignored. */

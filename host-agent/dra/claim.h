@@ -96,8 +96,8 @@ NODISCARD bool claim_store_next(const char *plugin_dir, const char *uid, struct 
  * them at this moment. A claim that is no longer prepared leaves the store. A newer verdict starts
  * the round again.
  *
- * With --dra-claim-conditions the claim says it, too: the condition Ready
- * in the status of our devices. What fails is dropped, like an Event.
+ * With --dra-claim-conditions the claim says it, too: Ready, in the status of our devices. A write
+ * that fails is dropped, like an Event.
  */
 
 struct claim_events;

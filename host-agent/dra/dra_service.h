@@ -107,8 +107,7 @@ struct dra_options {
              "Pods that have it are evicted. None: information only. off: no taint."}, \
     {.name = "dra-claim-conditions", .type = OPTION_BOOL, \
      .offset = offsetof(owner, member.claim_conditions), .default_text = "off", \
-     .help = "With each Event on a Pod that claims the DPU, also write the condition Ready into " \
-             "the status of its ResourceClaim."}, \
+     .help = "With the Events on Pods, write the condition Ready into each prepared claim."}, \
     {.name = "dra-attribute", .type = OPTION_LIST, .offset = offsetof(owner, member.attributes), \
      .placeholder = "NAME=VALUE", .help = "A device attribute to select by, a string."}, \
     {.name = "dra-rolling-update-uid", .type = OPTION_TEXT, \

@@ -497,10 +497,10 @@ int taint_rule_check(const char *devices, struct err *e)
     size_t len = strcspn(devices, "/");
     CLEANUP(free) char *driver = mem_format("%.*s", (int)len, devices);
     bool is_pool = devices[len] == '\0' || text_is_dns1123_subdomain(devices + len + 1);
-    return is_pool && len <= DOMAIN_MAX && text_is_dns1123_subdomain(driver)
-               ? 0
-               : err_set(e, ERR_PARSE, "--taint-devices '%.100s' is not DRIVER or DRIVER/POOL",
-                         devices);
+    if (devices[0] == '\0' || (is_pool && len <= DOMAIN_MAX && text_is_dns1123_subdomain(driver))) {
+        return 0;
+    }
+    return err_set(e, ERR_PARSE, "--taint-devices '%.100s' is not DRIVER or DRIVER/POOL", devices);
 }
 
 /* Without a selector it selects nothing; with an empty one, all devices there are. */
@@ -535,13 +535,6 @@ static void desired_rule(void *user, const json_t *existing, const char *uid,
     out->body = json_pack("{s:o, s:O}", "metadata", metadata, "spec", spec); /* of any version */
 }
 
-/* Of a list, which has that name alone: the rule. */
-static json_t *pick_rule(void *user, json_t *answer)
-{
-    json_t *items = json_object_get(answer, "items");
-    return items ? json_array_get(items, 0) : answer;
-}
-
 struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *client,
                                   const char *devices, const struct dra_device *device)
 {
@@ -572,10 +565,9 @@ struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *clie
         .repair = pace,
         .create = pace,
         .desired = desired_rule,
-        .pick = pick_rule,
         .user = t,
     });
-    kube_sync_set_check(t->sync, TAINT_RULE_CHECK_NS);
+    kube_sync_set_check(t->sync, SLICE_REPAIR_MAX_NS);
     return t;
 }
 

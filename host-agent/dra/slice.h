@@ -101,18 +101,16 @@ struct slice_stats slice_publisher_stats(const struct slice_publisher *p);
 /* ---- the devices of another driver -----------------------------------------------------------
  *
  * --taint-devices=DRIVER[/POOL]: one DeviceTaintRule of our node has our taint for those devices,
- * such as the DPU's virtual functions. While the DPU is ready it stays and selects none: so nobody
- * needs a right to delete, and the server dates each taint anew, which is where the seconds of a
- * toleration begin. It belongs to the Node and goes with it. Its API is v1 from Kubernetes 1.37 on;
- * where that is not served, the versions before are tried.
+ * such as the DPU's virtual functions. While the DPU is ready it selects none: so nobody needs a
+ * right to delete it, and the server dates each taint anew, from where a toleration's seconds
+ * count. It goes with the Node. Its API is v1 from Kubernetes 1.37 on; older ones are tried.
  */
 
-#define TAINT_RULE_GAP_NS   (5 * NS_PER_SEC) /* between two changes */
-#define TAINT_RULE_CHECK_NS (600 * NS_PER_SEC)
+#define TAINT_RULE_GAP_NS (5 * NS_PER_SEC) /* between two changes */
 
 struct taint_rule;
 
-/* Errors: ERR_PARSE, naming the option. */
+/* "" is none. Errors: ERR_PARSE, naming the option. */
 NODISCARD int taint_rule_check(const char *devices, struct err *e);
 
 /* Borrows all but `device`; of that, driver, node_name and effect count. `devices` is checked. */

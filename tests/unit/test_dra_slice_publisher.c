@@ -564,8 +564,8 @@ TEST_IN(a_rule_is_tried_in_older_versions_of_its_api)
 
 TEST(devices_to_be_tainted_are_named_by_driver_and_pool)
 {
-    static const char *const good[] = {"a", "vf.example.com", "vf.example.com/node1.x"};
-    static const char *const bad[] = {"", "/", "A", "a/", "/a", "a/B", "a/b/c"};
+    static const char *const good[] = {"", "a", "vf.example.com", "vf.example.com/node1.x"};
+    static const char *const bad[] = {"/", "A", "a/", "/a", "a/B", "a/b/c"};
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
         assert_int_equal(taint_rule_check(good[i], NULL), 0);
     }
