@@ -212,11 +212,8 @@ static bool describe_function(const char *root, const char *probe, json_t *out)
 
 static void rearm(struct dra_service *s)
 {
-    struct mono next = MONO_NEVER;
-    if (!s->is_stopping) {
-        next = mono_min(s->plugin.next_beat, s->next_check);
-    }
-    boot_timer_arm(s->timer, next);
+    boot_timer_arm(s->timer,
+                   s->is_stopping ? MONO_NEVER : mono_min(s->plugin.next_beat, s->next_check));
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */
@@ -313,8 +310,8 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
                  s->options->names.dra, s->options->names.registration);
         log_repeat_reset(&s->socket_warnings);
     } else {
-        (void)log_limited(&s->socket_warnings, 60 * DRA_CHECK_NS, LOG_WARN, "dra",
-                          "%s (the kubelet may not have started yet), will retry", why.msg);
+        log_limited(&s->socket_warnings, 60 * DRA_CHECK_NS, LOG_WARN, "dra",
+                    "%s (the kubelet may not have started yet), will retry", why.msg);
     }
     return 0;
 }
@@ -324,9 +321,6 @@ static void on_timer(void *user)
     struct dra_service *s = user;
     struct mono now = clock_mono_now();
     struct err e = ERR_INIT;
-    if (s->is_stopping) {
-        return;
-    }
     if (mono_reached(now, s->next_check) && check_sockets(s, now, &e) != 0) {
         log_error("dra", "%s: stopping", e.msg);
         dra_service_stop(s);
@@ -421,12 +415,10 @@ void dra_service_show(struct dra_service *s, const struct readiness *verdict)
 
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 {
-    if (s->is_stopping) {
-        return;
-    }
     dra_service_show(s, verdict);
-    slice_publisher_publish(s->publisher, slice_taint_of(verdict));
-    rearm(s);
+    if (!s->is_stopping) {
+        slice_publisher_publish(s->publisher, slice_taint_of(verdict));
+    }
 }
 
 void dra_service_tell(struct dra_service *s, const struct readiness *verdict)

@@ -64,10 +64,10 @@ static void take_status(struct plugin *p, const Registration__Status *status)
         return;
     }
     p->stats.rejections++;
-    (void)log_limited(&p->rejections, REJECTION_LOG_NS, LOG_WARN, "dra",
-                      "the kubelet rejected driver '%s': '%s' (\"no handler registered\": enable "
-                      "its feature gate DynamicResourceAllocation), continuing",
-                      p->device->driver, p->refusal);
+    log_limited(&p->rejections, REJECTION_LOG_NS, LOG_WARN, "dra",
+                "the kubelet rejected driver '%s': '%s' (\"no handler registered\": enable "
+                "its feature gate DynamicResourceAllocation), continuing",
+                p->device->driver, p->refusal);
 }
 
 static void notify_status(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
@@ -220,8 +220,8 @@ static void item_keep(struct item *item)
         item->is_allocated = false;
         claim_events_check(p->claims, &other);
     } else if (rc != 0) {
-        (void)log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra", "%s, continuing without",
-                          item->error.msg);
+        log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra", "%s, continuing without",
+                    item->error.msg);
     }
 }
 
@@ -245,9 +245,9 @@ static void prepare_answer(struct prepare *p)
         plugin->stats.claims_prepared += item->is_allocated;
         plugin->stats.claim_failures += !item->is_allocated;
         if (!item->is_allocated) {
-            (void)log_limited(&plugin->failures, FAILURE_LOG_NS, LOG_WARN, "dra",
-                              "preparing claim '%s/%s': %s, the kubelet will ask again",
-                              item->ref.ns, item->ref.name, item->error.msg);
+            log_limited(&plugin->failures, FAILURE_LOG_NS, LOG_WARN, "dra",
+                        "preparing claim '%s/%s': %s, the kubelet will ask again", item->ref.ns,
+                        item->ref.name, item->error.msg);
         }
         entries[response.n_claims++] = item_describe(item);
     }

@@ -702,10 +702,9 @@ static void make_room(struct grpc_server *s)
     {
         idlest = is_more_idle(conn, idlest) ? conn : idlest;
     }
-    (void)log_limited(
-        &s->evictions, LOG_AGAIN_NS, LOG_WARN, MOD,
-        "%s: all %d connections are in use, closing the one that has been idle longest",
-        s->config.name, GRPC_CONNECTIONS_MAX);
+    log_limited(&s->evictions, LOG_AGAIN_NS, LOG_WARN, MOD,
+                "%s: all %d connections are in use, closing the one that has been idle longest",
+                s->config.name, GRPC_CONNECTIONS_MAX);
     conn_free(idlest);
 }
 
@@ -729,8 +728,8 @@ static void on_acceptable(struct ev_loop *loop, ev_io *watcher, int events)
         ev_timer_set(&s->accept_again, ACCEPT_PAUSE_S, 0.0);
         ev_timer_start(loop, &s->accept_again);
     }
-    (void)log_limited(&s->refusals, LOG_AGAIN_NS, LOG_WARN, MOD, "%s: rejected a connection: %s",
-                      s->config.name, e.msg);
+    log_limited(&s->refusals, LOG_AGAIN_NS, LOG_WARN, MOD, "%s: rejected a connection: %s",
+                s->config.name, e.msg);
 }
 
 static void on_accept_again(struct ev_loop *loop, ev_timer *watcher, int events)
