@@ -695,7 +695,8 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
         o->was_ready = false;
         o->is_held = false;
     }
-    if (t->host_boot_ns >= o->record.hold_until_ns) { /* nor of what readers stopped to believe */
+    bool has_record = o->record.hold_until_ns != 0;
+    if (has_record && t->host_boot_ns >= o->record.hold_until_ns) { /* nobody believes it now */
         o->was_ready = false;
         o->is_held = false;
     }

@@ -6,7 +6,7 @@
 #define SEC INT64_C(1000000000)
 
 /* Interval 10 s, duration 40 s. */
-struct story {
+struct world {
     struct oracle *oracle;
     struct oracle_truth truth;
     json_t *lease;
@@ -28,51 +28,51 @@ static json_t *make_lease(int stamp, const char *health)
     return lease;
 }
 
-static void write_lease(struct story *s, const char *who, json_t *lease)
+static void write_lease(struct world *w, const char *who, json_t *lease)
 {
-    oracle_lease(s->oracle, s->truth.now, who, s->lease, lease);
-    json_decref(s->lease);
-    s->lease = lease;
+    oracle_lease(w->oracle, w->truth.now, who, w->lease, lease);
+    json_decref(w->lease);
+    w->lease = lease;
 }
 
-static void renew(struct story *s)
+static void renew(struct world *w)
 {
-    write_lease(s, "dpu", make_lease(++s->stamp, NULL));
+    write_lease(w, "dpu", make_lease(++w->stamp, NULL));
 }
 
-static void read_record(struct story *s, bool admits)
+static void read_record(struct world *w, bool admits)
 {
     struct record_read record = {.state = "Ready",
                                  .reason = "LeaseRenewed",
                                  .boot_id = "boot",
                                  .dpu_boot_id = "first",
                                  .hold_until_ns = INT64_MAX};
-    oracle_look(s->oracle, &s->truth);
-    oracle_check(s->oracle, &s->truth, &record, admits);
-    s->oracle->last_admitted = admits;
+    oracle_look(w->oracle, &w->truth);
+    oracle_check(w->oracle, &w->truth, &record, admits);
+    w->oracle->last_admitted = admits;
 }
 
 /* A second at a time; the DPU renews each tenth if it is to. */
-static void pass(struct story *s, int seconds, bool renews, bool admits)
+static void pass(struct world *w, int seconds, bool renews, bool admits)
 {
     for (int i = 0; i < seconds; i++) {
-        s->truth.now += SEC;
-        s->truth.host_boot_ns += SEC;
-        if (renews && s->truth.now / SEC % 10 == 0) {
-            renew(s);
-            s->truth.now += SEC / 2;
+        w->truth.now += SEC;
+        w->truth.host_boot_ns += SEC;
+        if (renews && w->truth.now / SEC % 10 == 0) {
+            renew(w);
+            w->truth.now += SEC / 2;
         }
-        read_record(s, admits);
-        s->truth.now = s->truth.now / SEC * SEC;
+        read_record(w, admits);
+        w->truth.now = w->truth.now / SEC * SEC;
     }
 }
 
-static void begin(struct story *s)
+static void begin(struct world *w)
 {
     const struct oracle_config config = {
         .interval_ns = 10 * SEC, .duration_ns = 40 * SEC, .stale_hold_ns = 300 * SEC};
-    *s = (struct story){.oracle = oracle_new(&config)};
-    s->truth = (struct oracle_truth){.now = 1000 * SEC,
+    *w = (struct world){.oracle = oracle_new(&config)};
+    w->truth = (struct oracle_truth){.now = 1000 * SEC,
                                      .host_boot_ns = 500 * SEC,
                                      .host_boot_id = "boot",
                                      .dpu_boot_id = "first",
@@ -89,216 +89,203 @@ static void begin(struct story *s)
                                      .api_reads_well = true,
                                      .api_serves_watches = true,
                                      .is_calm = true};
-    assert_non_null(s->oracle);
-    renew(s);
-    s->truth.now += SEC;
-    renew(s);
-    pass(s, 200, true, true);
-    assert_string_equal(s->oracle->failure, "");
+    assert_non_null(w->oracle);
+    renew(w);
+    w->truth.now += SEC;
+    renew(w);
+    pass(w, 200, true, true);
+    assert_string_equal(w->oracle->failure, "");
 }
 
-static void end(struct story *s, const char *rule)
+static void clear(struct world *w)
 {
-    assert_string_equal(s->oracle->rule, rule);
-    json_decref(s->lease);
-    oracle_free(s->oracle);
+    json_decref(w->lease);
+    oracle_free(w->oracle);
 }
 
-TEST(a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer)
+WORLD(begin, clear)
+
+/* What came of it; and all begins anew. */
+static void expect(struct world *w, const char *rule)
 {
-    struct story s;
-    begin(&s);
-    s.truth.dpu_runs = false;
-    pass(&s, 39, false, true);
-    pass(&s, 100, false, false);
-    end(&s, "");
-    begin(&s);
-    s.truth.dpu_runs = false;
-    pass(&s, 60, false, true);
-    end(&s, "late");
+    assert_string_equal(w->oracle->rule, rule);
+    world_renew(w);
 }
 
-TEST(a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one)
+TEST_IN(a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer)
 {
-    struct story s;
-    begin(&s);
-    s.truth.dpu_runs = false;
-    s.truth.host_watches = false;
-    s.truth.api_serves_watches = false;
-    pass(&s, 120, false, true);
-    end(&s, "late");
-    begin(&s);
-    s.truth.dpu_runs = false;
-    s.truth.host_link = false;
-    pass(&s, 120, false, true);
-    s.truth.host_link = true;
-    pass(&s, 40, false, true);
-    end(&s, "");
-    begin(&s);
-    s.truth.dpu_runs = false;
-    s.truth.host_link = false;
-    pass(&s, 120, false, true);
-    s.truth.host_link = true;
-    pass(&s, 120, false, true);
-    end(&s, "late");
+    w->truth.dpu_runs = false;
+    pass(w, 39, false, true);
+    pass(w, 100, false, false);
+    expect(w, "");
+    w->truth.dpu_runs = false;
+    pass(w, 60, false, true);
+    expect(w, "late");
 }
 
-TEST(a_visible_renewal_admits)
+TEST_IN(a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one)
 {
-    struct story s;
-    begin(&s);
-    s.oracle->was_ready = false;
-    pass(&s, 1, false, false);
-    end(&s, "early");
+    w->truth.dpu_runs = false;
+    w->truth.host_watches = false;
+    w->truth.api_serves_watches = false;
+    pass(w, 120, false, true);
+    expect(w, "late");
+    w->truth.dpu_runs = false;
+    w->truth.host_link = false;
+    pass(w, 120, false, true);
+    w->truth.host_link = true;
+    pass(w, 40, false, true);
+    expect(w, "");
+    w->truth.dpu_runs = false;
+    w->truth.host_link = false;
+    pass(w, 120, false, true);
+    w->truth.host_link = true;
+    pass(w, 120, false, true);
+    expect(w, "late");
 }
 
-TEST(a_shorter_duration_on_the_lease_ends_sooner)
+TEST_IN(a_visible_renewal_admits)
+{
+    w->oracle->was_ready = false;
+    pass(w, 1, false, false);
+    expect(w, "early");
+}
+
+TEST_IN(a_shorter_duration_on_the_lease_ends_sooner)
 {
     for (int duration_s = 20; duration_s <= 80; duration_s += 60) {
-        struct story s;
-        begin(&s);
-        json_t *lease = make_lease(s.stamp + 1, NULL);
+        json_t *lease = make_lease(w->stamp + 1, NULL);
         json_object_set_new(json_object_get(lease, "spec"), "leaseDurationSeconds",
                             json_integer(duration_s));
-        write_lease(&s, "dpu", lease);
-        s.truth.dpu_runs = false;
-        pass(&s, 20, false, true);
-        pass(&s, 1, false, false);
-        end(&s, duration_s == 20 ? "" : "early");
+        write_lease(w, "dpu", lease);
+        w->truth.dpu_runs = false;
+        pass(w, 20, false, true);
+        pass(w, 1, false, false);
+        expect(w, duration_s == 20 ? "" : "early");
     }
 }
 
-TEST(nobody_is_condemned_in_an_outage)
+TEST_IN(nobody_is_condemned_in_an_outage)
 {
-    struct story s;
-    begin(&s);
-    s.truth.api_up = false;
-    s.truth.host_watches = false;
-    pass(&s, 300, false, true);
-    end(&s, "");
-    begin(&s);
-    s.truth.api_up = false;
-    s.truth.host_watches = false;
-    pass(&s, 100, false, true);
-    pass(&s, 1, false, false);
-    end(&s, "hold");
+    w->truth.api_up = false;
+    w->truth.host_watches = false;
+    pass(w, 300, false, true);
+    expect(w, "");
+    w->truth.api_up = false;
+    w->truth.host_watches = false;
+    pass(w, 100, false, true);
+    pass(w, 1, false, false);
+    expect(w, "hold");
 }
 
-TEST(a_dpu_that_renews_unseen_is_not_condemned)
+TEST_IN(after_an_outage_a_dpu_gets_the_time_of_a_retry_and_no_more)
 {
-    struct story s;
-    begin(&s);
-    s.truth.host_runs = false;
-    pass(&s, 100, true, true);
-    pass(&s, 1, false, false);
-    end(&s, "regular");
+    for (int after_s = 15; after_s <= 25; after_s += 10) {
+        w->truth.dpu_runs = false;
+        w->truth.api_up = false;
+        pass(w, 60, false, true);
+        w->truth.api_up = true;
+        pass(w, after_s, false, true);
+        pass(w, 1, false, false);
+        expect(w, after_s < 20 ? "hold" : "");
+    }
 }
 
-TEST(a_report_ends_with_the_duration_on_the_lease)
+TEST_IN(a_dpu_that_renews_unseen_is_not_condemned)
+{
+    w->truth.host_runs = false;
+    pass(w, 100, true, true);
+    pass(w, 1, false, false);
+    expect(w, "regular");
+}
+
+TEST_IN(a_report_ends_with_the_duration_on_the_lease)
 {
     for (int duration_s = 20; duration_s <= 80; duration_s += 60) {
-        struct story s;
-        begin(&s);
         for (int i = 0; i < 2; i++) {
-            s.truth.now += 10 * SEC;
-            json_t *lease = make_lease(++s.stamp, "unhealthy");
+            w->truth.now += 10 * SEC;
+            json_t *lease = make_lease(++w->stamp, "unhealthy");
             json_object_set_new(json_object_get(lease, "spec"), "leaseDurationSeconds",
                                 json_integer(duration_s));
-            write_lease(&s, "dpu", lease);
+            write_lease(w, "dpu", lease);
         }
-        pass(&s, 12, false, false); /* 22 s after the report */
-        pass(&s, 1, false, true);
-        end(&s, duration_s == 20 ? "" : "report");
+        pass(w, 12, false, false); /* 22 s after the report */
+        pass(w, 1, false, true);
+        expect(w, duration_s == 20 ? "" : "report");
     }
 }
 
-TEST(a_host_that_finds_no_record_begins_anew)
+TEST_IN(a_host_that_finds_no_record_begins_anew)
 {
     for (int has_record = 0; has_record <= 1; has_record++) {
-        struct story s;
-        begin(&s);
-        oracle_started(s.oracle, s.truth.now, true, has_record);
-        pass(&s, 1, false, false);
-        end(&s, has_record ? "regular" : "");
+        oracle_started(w->oracle, w->truth.now, true, has_record);
+        pass(w, 1, false, false);
+        expect(w, has_record ? "regular" : "");
     }
 }
 
-TEST(a_report_refuses_at_once)
+TEST_IN(a_report_refuses_at_once)
 {
-    struct story s;
-    begin(&s);
-    write_lease(&s, "dpu", make_lease(s.stamp, "unhealthy"));
-    pass(&s, 3, false, false);
-    end(&s, "");
-    begin(&s);
-    write_lease(&s, "dpu", make_lease(s.stamp, "unhealthy"));
-    pass(&s, 3, false, true);
-    end(&s, "report");
+    write_lease(w, "dpu", make_lease(w->stamp, "unhealthy"));
+    pass(w, 3, false, false);
+    expect(w, "");
+    write_lease(w, "dpu", make_lease(w->stamp, "unhealthy"));
+    pass(w, 3, false, true);
+    expect(w, "report");
 }
 
-TEST(a_host_probe_refuses_at_once_and_nobody_else_in_its_name)
+TEST_IN(a_host_probe_refuses_at_once_and_nobody_else_in_its_name)
 {
-    struct story s;
-    begin(&s);
-    s.truth.is_calm = false;
-    s.truth.host_probe_accuses = true;
-    pass(&s, 300, true, false); /* a living DPU, too */
-    s.truth.host_probe_accuses = false;
-    pass(&s, 60, true, true);
-    end(&s, "");
-    begin(&s);
-    s.truth.is_calm = false;
-    s.truth.host_probe_accuses = true;
-    pass(&s, 3, true, true);
-    end(&s, "host probe");
-    begin(&s);
-    s.truth.is_calm = false;
-    s.truth.host_probe_accuses = true;
-    s.truth.host_runs = false; /* nobody can look */
-    pass(&s, 30, true, true);
-    end(&s, "");
-    begin(&s);
-    (void)snprintf(s.oracle->reason, sizeof(s.oracle->reason), "HostProbeFailed");
-    pass(&s, 1, true, false);
-    end(&s, "host probe");
+    w->truth.is_calm = false;
+    w->truth.host_probe_accuses = true;
+    pass(w, 300, true, false); /* a living DPU, too */
+    w->truth.host_probe_accuses = false;
+    pass(w, 60, true, true);
+    expect(w, "");
+    w->truth.is_calm = false;
+    w->truth.host_probe_accuses = true;
+    pass(w, 3, true, true);
+    expect(w, "host probe");
+    w->truth.is_calm = false;
+    w->truth.host_probe_accuses = true;
+    w->truth.host_runs = false; /* nobody can look */
+    pass(w, 30, true, true);
+    expect(w, "");
+    (void)snprintf(w->oracle->reason, sizeof(w->oracle->reason), "HostProbeFailed");
+    pass(w, 1, true, false);
+    expect(w, "host probe");
 }
 
-TEST(all_is_well_again_some_time)
+TEST_IN(all_is_well_again_some_time)
 {
-    struct story s;
-    begin(&s);
-    s.truth.dpu_runs = false;
-    s.truth.is_calm = false;
-    pass(&s, 39, false, true);
-    pass(&s, 20, false, false);
-    s.truth.dpu_runs = true;
-    s.truth.is_calm = true;
-    s.truth.host_watches = false; /* else "early" says so sooner */
-    pass(&s, 200, false, false);
-    end(&s, "back");
+    w->truth.dpu_runs = false;
+    w->truth.is_calm = false;
+    pass(w, 39, false, true);
+    pass(w, 20, false, false);
+    w->truth.dpu_runs = true;
+    w->truth.is_calm = true;
+    w->truth.host_watches = false; /* else "early" says so sooner */
+    pass(w, 200, false, false);
+    expect(w, "back");
 }
 
-TEST(the_host_writes_no_renewal_and_no_storm)
+TEST_IN(the_host_writes_no_renewal_and_no_storm)
 {
-    struct story s;
-    begin(&s);
-    write_lease(&s, "host", make_lease(500, NULL));
-    end(&s, "forged");
-    begin(&s);
+    write_lease(w, "host", make_lease(500, NULL));
+    expect(w, "forged");
     for (int i = 0; i < 1000; i++) {
-        s.truth.now += SEC / 10;
-        oracle_request(s.oracle, s.truth.now, "host", "GET");
+        w->truth.now += SEC / 10;
+        oracle_request(w->oracle, w->truth.now, "host", "GET");
     }
-    end(&s, "requests");
-    begin(&s);
+    expect(w, "requests");
     for (int i = 0; i < 1000; i++) {
-        s.truth.now += SEC * 2;
-        oracle_request(s.oracle, s.truth.now, "host", "GET");
+        w->truth.now += SEC * 2;
+        oracle_request(w->oracle, w->truth.now, "host", "GET");
     }
-    end(&s, "");
+    expect(w, "");
 }
 
-TEST_WITH(a_reboot_is_told_once_and_nothing_else_is, NULL, NULL)
+TEST_IN(a_reboot_is_told_once_and_nothing_else_is)
 {
     static const struct {
         const char *ids[2];
@@ -313,106 +300,89 @@ TEST_WITH(a_reboot_is_told_once_and_nothing_else_is, NULL, NULL)
                 {{"second", "first"}, {"11:00", "12:00"}, "reboot"},
                 {{"first", "never"}, {"11:00", "12:00"}, "reboot"}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct story s;
         struct record_read pages[2] = {{.state = "Ready"}, {.state = "Ready"}};
-        begin(&s);
-        s.truth.dpu_boot_id = "second";
-        oracle_look(s.oracle, &s.truth);
-        s.truth.dpu_boot_id = "third";
-        oracle_look(s.oracle, &s.truth);
+        w->truth.dpu_boot_id = "second";
+        oracle_look(w->oracle, &w->truth);
+        w->truth.dpu_boot_id = "third";
+        oracle_look(w->oracle, &w->truth);
         for (size_t k = 0; k < 2; k++) {
             struct record_read *page = &pages[k];
             (void)snprintf(page->dpu_boot_id, sizeof(page->dpu_boot_id), "%s", rows[i].ids[k]);
             (void)snprintf(page->dpu_reboot_time, sizeof(page->dpu_reboot_time), "%s",
                            rows[i].times[k]);
         }
-        oracle_check_boot(s.oracle, &s.truth, &pages[0], &pages[1]);
-        end(&s, rows[i].rule);
+        oracle_check_boot(w->oracle, &w->truth, &pages[0], &pages[1]);
+        expect(w, rows[i].rule);
     }
 }
 
-TEST(a_reboot_does_not_go_unnoticed)
+TEST_IN(a_reboot_does_not_go_unnoticed)
 {
-    struct story s;
-    begin(&s);
-    s.truth.dpu_boot_id = "second";
-    pass(&s, 1, true, true);
-    end(&s, "reboot");
+    w->truth.dpu_boot_id = "second";
+    pass(w, 1, true, true);
+    expect(w, "reboot");
 }
 
-TEST(a_companion_renews_nothing)
+TEST_IN(a_companion_renews_nothing)
 {
-    struct story s;
-    begin(&s);
-    s.oracle->config.is_companion = true;
-    write_lease(&s, "ovnkube", make_lease(500, NULL));
-    assert_string_equal(s.oracle->rule, "");
-    write_lease(&s, "dpu", make_lease(501, NULL));
-    end(&s, "forged");
+    w->oracle->config.is_companion = true;
+    write_lease(w, "ovnkube", make_lease(500, NULL));
+    assert_string_equal(w->oracle->rule, "");
+    write_lease(w, "dpu", make_lease(501, NULL));
+    expect(w, "forged");
 }
 
-TEST(a_page_is_legal_or_not)
+TEST_IN(a_page_is_legal_or_not)
 {
-    struct story s;
     char page[4096];
     memset(page, ' ', sizeof(page));
-    begin(&s);
-    assert_false(oracle_read(s.oracle, &s.truth, page, sizeof(page)));
-    end(&s, "illegal");
-    begin(&s);
-    s.truth.host_runs = false;
-    s.oracle->was_ready = false;
-    oracle_look(s.oracle, &s.truth);
-    assert_true(oracle_read(s.oracle, &s.truth, NULL, 0));
-    oracle_gate(s.oracle, &s.truth, false, "RecordMissing");
-    end(&s, "");
-    begin(&s);
-    s.truth.host_runs = false;
-    s.oracle->was_ready = false;
-    oracle_look(s.oracle, &s.truth);
-    assert_true(oracle_read(s.oracle, &s.truth, NULL, 0));
-    oracle_gate(s.oracle, &s.truth, true, "LeaseRenewed");
-    end(&s, "gate");
+    assert_false(oracle_read(w->oracle, &w->truth, page, sizeof(page)));
+    expect(w, "illegal");
+    w->truth.host_runs = false;
+    w->oracle->was_ready = false;
+    oracle_look(w->oracle, &w->truth);
+    assert_true(oracle_read(w->oracle, &w->truth, NULL, 0));
+    oracle_gate(w->oracle, &w->truth, false, "RecordMissing");
+    expect(w, "");
+    w->truth.host_runs = false;
+    w->oracle->was_ready = false;
+    oracle_look(w->oracle, &w->truth);
+    assert_true(oracle_read(w->oracle, &w->truth, NULL, 0));
+    oracle_gate(w->oracle, &w->truth, true, "LeaseRenewed");
+    expect(w, "gate");
 }
 
-TEST(a_record_may_be_torn_until_it_can_be_written_again)
+TEST_IN(a_record_may_be_torn_until_it_can_be_written_again)
 {
-    struct story s;
     char page[4096];
     memset(page, ' ', sizeof(page));
-    begin(&s);
-    s.truth.host_writes = false;
-    oracle_look(s.oracle, &s.truth);
-    assert_true(oracle_read(s.oracle, &s.truth, page, sizeof(page)));
-    oracle_gate(s.oracle, &s.truth, false, "RecordInvalid");
-    end(&s, "");
-    begin(&s);
-    s.truth.host_writes = false;
-    pass(&s, 20, true, true);
-    s.truth.host_writes = true;
-    pass(&s, 3, true, true); /* it is tried again each second */
-    assert_false(oracle_read(s.oracle, &s.truth, page, sizeof(page)));
-    end(&s, "illegal");
+    w->truth.host_writes = false;
+    oracle_look(w->oracle, &w->truth);
+    assert_true(oracle_read(w->oracle, &w->truth, page, sizeof(page)));
+    oracle_gate(w->oracle, &w->truth, false, "RecordInvalid");
+    expect(w, "");
+    w->truth.host_writes = false;
+    pass(w, 20, true, true);
+    w->truth.host_writes = true;
+    pass(w, 3, true, true); /* it is tried again each second */
+    assert_false(oracle_read(w->oracle, &w->truth, page, sizeof(page)));
+    expect(w, "illegal");
 }
 
-TEST(a_host_that_cannot_write_is_blind_and_its_last_word_ends)
+TEST_IN(a_host_that_cannot_write_is_blind_and_its_last_word_ends)
 {
-    struct story s;
-    begin(&s);
-    s.truth.host_writes = false;
-    pass(&s, 200, false, true); /* the DPU is dead */
-    s.truth.host_writes = true;
-    pass(&s, 30, false, true);
-    pass(&s, 30, false, false);
-    end(&s, "");
-    begin(&s);
-    s.truth.host_writes = false;
-    pass(&s, 365, true, true);
-    end(&s, "stale");
-    begin(&s);
-    s.truth.host_writes = false;
-    pass(&s, 200, false, true);
-    s.truth.host_writes = true;
-    pass(&s, 60, false, true);
-    end(&s, "late");
+    w->truth.host_writes = false;
+    pass(w, 200, false, true); /* the DPU is dead */
+    w->truth.host_writes = true;
+    pass(w, 30, false, true);
+    pass(w, 30, false, false);
+    expect(w, "");
+    w->truth.host_writes = false;
+    pass(w, 365, true, true);
+    expect(w, "stale");
+    w->truth.host_writes = false;
+    pass(w, 200, false, true);
+    w->truth.host_writes = true;
+    pass(w, 60, false, true);
+    expect(w, "late");
 }
