@@ -94,14 +94,6 @@ struct kube_call {
     ev_timer due;           /* of one that is awaited, or of a stream's head */
 };
 
-static void arm_timer(struct kube_client *client, ev_timer *timer, double wait_s)
-{
-    ev_timer_stop(client->loop, timer);
-    ev_now_update(client->loop); /* the loop's time may be old after a long callback */
-    ev_timer_set(timer, wait_s, 0.);
-    ev_timer_start(client->loop, timer);
-}
-
 /* ---- the credentials ------------------------------------------------------------------------- */
 
 static void forget_server(struct kube_client *client)
@@ -554,7 +546,7 @@ static void wait_for_next(struct kube_call *call)
 {
     const struct kube_request *request = &call->request;
     uint32_t all_ms = request->awaited_ms > 0 ? request->awaited_ms : request->deadline_ms;
-    arm_timer(call->client, &call->next_try, (double)all_ms / 1e3 / WAIT_SHARE);
+    loop_timer_arm(call->client->loop, &call->next_try, all_ms * NS_PER_MS / WAIT_SHARE);
 }
 
 static void send_now(struct kube_call *call, struct mono now)
@@ -563,7 +555,7 @@ static void send_now(struct kube_call *call, struct mono now)
     (void)refresh_credentials(call->client, now, false);
     call->count = 1;
     if (call->request.on_bytes) {
-        arm_timer(call->client, &call->due, call->request.deadline_ms / 1e3);
+        loop_timer_arm(call->client->loop, &call->due, call->request.deadline_ms * NS_PER_MS);
         open_try(&call->tries[0], 0, now);
     } else {
         wait_for_next(call);
@@ -647,7 +639,7 @@ static void send_in_turn(struct kube_call *call)
     } else {
         call->is_waiting = true;
         client->metrics.delayed++;
-        arm_timer(client, &call->next_try, (double)wait_ns / 1e9);
+        loop_timer_arm(client->loop, &call->next_try, wait_ns);
     }
 }
 
@@ -869,7 +861,7 @@ struct kube_call *kube_client_start(struct kube_client *client, const struct kub
     LIST_INSERT_HEAD(&client->calls, call, link);
     send_in_turn(call);
     if (request->awaited_ms > 0) {
-        arm_timer(client, &call->due, request->awaited_ms / 1e3);
+        loop_timer_arm(client->loop, &call->due, request->awaited_ms * NS_PER_MS);
     }
     return call;
 }

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "kube/kube_answer.h"
+#include "loop/curl_loop.h"
 
 #include <curl/curl.h>
 #include <ev.h>
@@ -44,11 +45,7 @@ struct kube_watch {
 
 static void arm_watch(struct kube_watch *w, int64_t wait_ns)
 {
-    struct ev_loop *loop = kube_client_loop(w->client);
-    ev_timer_stop(loop, &w->timer);
-    ev_now_update(loop); /* the loop's time may be old after a long callback */
-    ev_timer_set(&w->timer, (double)wait_ns / 1e9, 0.);
-    ev_timer_start(loop, &w->timer);
+    loop_timer_arm(kube_client_loop(w->client), &w->timer, wait_ns);
 }
 
 /* Whether a stream was of use for a while. */

@@ -3,6 +3,7 @@
 #include "loop/curl_loop.h"
 
 #include "base/mem.h"
+#include "base/time.h"
 
 #include <ev.h>
 
@@ -85,14 +86,20 @@ static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *user, vo
     return 0;
 }
 
+void loop_timer_arm(struct ev_loop *loop, struct ev_timer *timer, int64_t wait_ns)
+{
+    ev_timer_stop(loop, timer);
+    ev_now_update(loop);
+    ev_timer_set(timer, (double)wait_ns / (double)NS_PER_SEC, 0.);
+    ev_timer_start(loop, timer);
+}
+
 static int timer_changed(CURLM *multi, long timeout_ms, void *user)
 {
     struct curl_loop *c = user;
     ev_timer_stop(c->loop, &c->timer);
     if (timeout_ms >= 0) {
-        ev_now_update(c->loop); /* the loop's time may be old after a long callback */
-        ev_timer_set(&c->timer, (double)timeout_ms / 1e3, 0.);
-        ev_timer_start(c->loop, &c->timer);
+        loop_timer_arm(c->loop, &c->timer, timeout_ms * NS_PER_MS);
     }
     return 0;
 }

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* curl's sockets and its timer on the loop, so that no transfer blocks. Loop thread only. */
+/* Timers of the loop; curl's sockets and its timer on it, so that no transfer blocks. Loop thread
+ * only. */
 #ifndef LOOP_CURL_LOOP_H
 #define LOOP_CURL_LOOP_H
 
 #include <curl/curl.h>
+#include <stdint.h>
 
 struct ev_loop;
+struct ev_timer;
 struct curl_loop;
+
+/* Arms it anew, for once. It counts from now: the loop's own time may be old after a long callback.
+ */
+void loop_timer_arm(struct ev_loop *loop, struct ev_timer *timer, int64_t wait_ns);
 
 struct curl_loop_config {
     /* This handle has ended. Must neither add nor remove one. */

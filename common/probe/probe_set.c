@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "loop/curl_loop.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -28,14 +29,6 @@ enum {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static void arm_timer(struct probe *probe, ev_timer *timer, int64_t span_ns)
-{
-    ev_now_update(probe->loop); /* a run may have taken its time within this turn */
-    ev_timer_stop(probe->loop, timer);
-    ev_timer_set(timer, (double)span_ns / (double)NS_PER_SEC, 0);
-    ev_timer_start(probe->loop, timer);
-}
-
 /* Lets go of what a run holds. Returns what it waited for, or NULL. */
 static const char *run_stop(struct probe *probe)
 {
@@ -57,8 +50,8 @@ void probe_end(struct probe *probe, enum probe_outcome outcome, const char *form
     va_end(args);
     (void)run_stop(probe);
     result.is_late = mono_since(result.now, result.started) >= probe->spec.timeout_ns + LATE_NS;
-    arm_timer(probe, &probe->pause,
-              outcome == PROBE_PASSED ? probe->spec.interval_ns : probe->spec.retry_ns);
+    loop_timer_arm(probe->loop, &probe->pause,
+                   outcome == PROBE_PASSED ? probe->spec.interval_ns : probe->spec.retry_ns);
     probe->result(probe->user, &result);
 }
 
@@ -78,7 +71,7 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
 void probe_start(struct probe *probe)
 {
     probe->started = clock_mono_now();
-    arm_timer(probe, &probe->timeout, probe->spec.timeout_ns);
+    loop_timer_arm(probe->loop, &probe->timeout, probe->spec.timeout_ns);
     probe->method->start(probe);
 }
 
@@ -102,7 +95,7 @@ static void on_change(struct ev_loop *loop, ev_io *io, int revents)
         }
     }
     if (ev_is_active(&probe->pause) && ev_timer_remaining(loop, &probe->pause) > soon_s) {
-        arm_timer(probe, &probe->pause, LOOK_AFTER_NS);
+        loop_timer_arm(probe->loop, &probe->pause, LOOK_AFTER_NS);
     }
 }
 
