@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hands of the renewer: sends the requests it decides on, keeps the lease's JSON tree, arms its
- * timer, logs its notes. Decides nothing. Loop thread only.
+ * The renewer's shell: sends the requests that the renewer decides on, keeps the lease's JSON tree,
+ * arms the timer, logs the notes. Decides nothing. Loop thread only.
  *
- * The tree is that of the last answer; each PUT sends an edited copy, so that whatever we do not
- * know survives. At most one request is waited for; one that was not answered in time may go on
- * beside it.
+ * The tree is that of the last answer; each PUT sends an edited copy, so that unknown fields
+ * survive. The writer waits for at most one request; an earlier one that timed out may still be
+ * under way.
  */
 #ifndef DPU_AGENT_LEASE_WRITER_H
 #define DPU_AGENT_LEASE_WRITER_H

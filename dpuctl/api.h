@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one reader of the API server: a few requests at once, waited for. Reads; the only thing it
- * ever posts is a question (an access review).
+ * Sends a few requests to the API server at once and waits for the answers. Only reads: the only
+ * objects that it posts are questions (access reviews).
  */
 #ifndef DPUCTL_API_H
 #define DPUCTL_API_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The commands and their options. These have the host agent's own names, environment variables and
- * configuration file, so that on a node no flag is needed to see what it sees. Names that none of
- * these give are the record's; without a record, the host's. Below a root, the file is the node's,
- * but no kubeconfig is taken from it.
+ * The commands and their options. The options share names, environment variables and configuration
+ * file with the host agent, so that on a node dpuctl needs no flags. Node and lease default to the
+ * record's; without a record, to the host's. With --root, the file is the node's, but dpuctl takes
+ * no kubeconfig from it.
  */
 #ifndef DPUCTL_OPTIONS_H
 #define DPUCTL_OPTIONS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all commands print with: colours, spans of time, documents as text, JSON and YAML. */
+/* Output of all commands: colours, spans of time, documents as text, JSON and YAML. */
 #ifndef DPUCTL_PRINT_H
 #define DPUCTL_PRINT_H
 

@@ -4,13 +4,13 @@
  * DPU of the node has a driver name of its own, and with it a condition: DRIVER/DPUReady. Loop
  * thread only.
  *
- * It is written when state, reason or message change, and not otherwise: a heartbeat of its own on
- * every Node would cost the API server more than the lease does, and the lease is where freshness
- * is to be seen. So lastHeartbeatTime is when it was last written. At start and every ten minutes
- * the Node is read, and the condition put back if somebody else changed or removed it (a Node that
- * was created again has none). Two writes are CONDITION_GAP_NS apart and tell the latest; a message
- * alone waits for CONDITION_WORDS_NS, because a probe may find new words each time. Nobody else's
- * conditions are touched.
+ * The agent writes the condition only when state, reason or message change: a periodic write to
+ * every Node would cost the API server more than the lease, which already shows freshness. So
+ * lastHeartbeatTime is the time of the last write. At start and every ten minutes the agent reads
+ * the Node, and restores the condition if another writer changed or removed it (a recreated Node
+ * has none). Two writes are CONDITION_GAP_NS apart; a changed message alone waits for
+ * CONDITION_WORDS_NS, because a probe may report other words each time. The agent changes no other
+ * conditions.
  */
 #ifndef HOST_AGENT_CONDITION_H
 #define HOST_AGENT_CONDITION_H

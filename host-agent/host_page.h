@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host agent's HTTP page (loop/agent_page.h). Its /readyz speaks of the agent, not of the DPU:
- * an update of the agents must not wait for a dead DPU. Loop thread only.
+ * The host agent's HTTP page (loop/agent_page.h). Its /readyz is about the agent, not the DPU: an
+ * update of the agents must not wait for a dead DPU. Loop thread only.
  */
 #ifndef HOST_AGENT_HOST_PAGE_H
 #define HOST_AGENT_HOST_PAGE_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's own eyes: probes that can refuse pods sooner than the lease
- * (probe/probe_state.h). Asks them and tells what they have said; what follows from that is the
- * readiness FSM's to decide. Loop thread only.
+ * Host probes, which can reject Pods sooner than the lease (probe/probe_state.h). Runs them and
+ * reports their results; the readiness FSM decides. Loop thread only.
  */
 #ifndef HOST_AGENT_HOST_PROBES_H
 #define HOST_AGENT_HOST_PROBES_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps the lease in shape: creates it, owned by the Node and without a renewTime, and mends
- * duration, owner reference and an empty holder when they drift. Never touches renewTime: nothing
- * is alive until it has been seen alive. Loop thread only.
+ * Creates the lease, owned by the Node and without a renewTime, and repairs duration, owner
+ * reference and an empty holder. Never changes renewTime: a DPU is alive only after the host has
+ * seen it alive. Loop thread only.
  *
  * It works only when there is something to do: at start, when the lease is gone, or when a state
  * that the watch shows has drifted. The Node is read anew before every write, because a Node that
- * was deleted and recreated has a new UID, and a lease with the old one is garbage-collected. A
- * foreign holder is reported each minute and left alone. Repairs are at least one lease duration
- * apart, and ever further where somebody takes them back; a lease that is gone is created at once.
+ * was deleted and recreated has a new UID, and a lease with the old one is garbage-collected. It
+ * logs a foreign holder each minute and leaves it alone. Repairs are at least one lease duration
+ * apart, and ever further if another writer undoes them. It recreates a deleted lease at once.
  */
 #ifndef HOST_AGENT_LEASE_KEEPER_H
 #define HOST_AGENT_LEASE_KEEPER_H

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at the lease for the readiness FSM: list and watch, and the reads it asks for. Turns each
- * answer into events with the time at which it was observed, or at which its request was sent. Loop
- * thread only.
+ * Observes the lease for the readiness FSM: list and watch, and the reads that the FSM requests.
+ * Turns each answer into events with the time at which it was observed, or at which its request was
+ * sent. Loop thread only.
  *
- * Where RBAC forbids to watch, the watch is one that is broken: the FSM reads the lease once in
- * each interval instead. A denial is believed, and told to the admin, when it has lasted for some
- * seconds: an API server that has just started denies everything.
+ * Where RBAC forbids the watch, the FSM reads the lease once per interval instead. A denial counts,
+ * and is logged, only after some seconds: an API server that has just started denies everything.
  */
 #ifndef HOST_AGENT_LEASE_WATCH_H
 #define HOST_AGENT_LEASE_WATCH_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The readiness FSM at work: every event passes through monitor_event, which reads the clock once,
- * steps the FSM and performs what the update asks for: the record first, then everybody else who
- * shows the verdict, then what looks at the lease. It decides nothing. Loop thread only.
+ * Drives the readiness FSM: every event passes through monitor_event, which reads the clock once,
+ * steps the FSM and performs the update: first the record, then the other outputs, then requests
+ * for the lease. It decides nothing. Loop thread only.
  */
 #ifndef HOST_AGENT_MONITOR_H
 #define HOST_AGENT_MONITOR_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The readiness record (contract/record.h) as the agent of the host keeps it: which of two agents
- * of a node writes it, what a former one left in it, and writing it. Loop thread only.
+ * The host agent's side of the readiness record (contract/record.h): writes it, decides which of
+ * two agents of a node writes it, and reads what a previous agent left. Loop thread only.
  */
 #ifndef HOST_AGENT_RECORD_H
 #define HOST_AGENT_RECORD_H

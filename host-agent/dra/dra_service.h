@@ -7,8 +7,8 @@
  *     dra_service_publish(service, &verdict);      whenever there is a verdict
  *     dra_service_stop(service);                   then on_stopped, then dra_service_free
  *
- * Where the kubelet's plugin registry does not exist yet, or somebody removed our sockets, they
- * come (back) within DRA_CHECK_NS. Nothing here ever blocks the loop or ends the program.
+ * If the kubelet's plugin registry does not exist yet, or somebody removed the sockets, the service
+ * creates them within DRA_CHECK_NS. It never blocks the loop or ends the program.
  */
 #ifndef DRA_DRA_SERVICE_H
 #define DRA_DRA_SERVICE_H

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ResourceSlice: what it should be, and who keeps it so on the API server. Loop thread only.
+ * The ResourceSlice: its desired content, and the publisher that keeps it so on the API server.
+ * Loop thread only.
  *
- * One node, one pool, one slice, one device. The wanted content is laid over a copy of what the
- * server has; if that changes nothing, nothing has to be written. So fields that a server adds
+ * One node, one pool, one slice, one device. The plan writes the desired fields into a copy of the
+ * server's slice; without a difference, there is no write. So fields that a server adds
  * (taints[].timeAdded, defaults of a newer version) stay as they are and never cause a write, and
  * with one slice in the pool every change is one atomic update that keeps the pool's generation.
  *
- * A server whose feature gates are off drops fields without a word. slice_find_dropped sees that
- * in its answer; the plan then leaves them out. Without taints the only way to keep the scheduler
- * off an unhealthy device is not to offer it, so that is what the plan does then.
+ * A server whose feature gates are off drops fields silently. slice_find_dropped finds that in the
+ * answer; the plan then omits these fields. Without taints, the plan does not offer an unhealthy
+ * device, because nothing else keeps the scheduler off it.
  *
  * The publisher watches its own slice and writes when the verdict changes or somebody changed or
  * removed it. A kubelet removes the slices of its node at each start (after that it wants them

@@ -8,12 +8,12 @@
  * it ignores names with a leading dot, takes a rename for a new socket, and may connect in the same
  * instant.
  *
- * Peers are root or our own user (SO_PEERCRED); everybody else is turned away. A peer costs at
- * most its connection; connections are bounded: where a new one finds no room, the one that has
- * been silent for longest goes, one with a call under way last. One that does not read is not
- * written to. A request that is wrong costs its own stream, a peer that breaks HTTP/2 costs its
- * connection. :authority is not looked at: kubelets send "localhost", a percent-encoded path, or a
- * raw path, which HTTP/2's own rules would refuse.
+ * Peers are root or the agent's user (SO_PEERCRED); the server rejects all others. When all
+ * connections are in use, a new one closes the one that has been idle longest, preferably one
+ * without a call under way. The server does not write to a peer that does not read. A wrong request
+ * ends its own stream; a peer that breaks HTTP/2 ends its connection. :authority is ignored:
+ * kubelets send "localhost", a percent-encoded path, or a raw path, which HTTP/2's own rules would
+ * refuse.
  *
  * A unary handler answers once, with grpc_call_reply or grpc_call_end, at once or later. A
  * streaming handler reports with grpc_call_send, as often as it likes, and ends with
