@@ -20,6 +20,7 @@ class Front:
         self.target = (server.hostname, server.port)
         self.asked = []  # a list for each connection, of its requests' first lines
         self.hangs = lambda number: False
+        self.spoil = None  # is called before a piece is passed on: may wait; True cuts the connection
         self.is_frozen = False
         self.is_gone = False
         self.listener = socket.create_server((address, port), backlog=BACKLOG)
@@ -51,8 +52,8 @@ class Front:
                         if self.is_frozen or (source is client and self.hangs(number)):
                             time.sleep(0.02)
                             continue
-                        data = source.recv(65536)
-                        if not data:
+                        data = source.recv(512 if self.spoil else 65536)
+                        if not data or (self.spoil and self.spoil()):
                             return
                         if source is client:
                             asked.append(data.partition(b"\r\n")[0].decode(errors="replace"))

@@ -4,15 +4,14 @@
 import concurrent.futures
 import os
 import random
-import socket
 import subprocess
 import threading
 import time
-from urllib.parse import urlsplit
 
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.wait import never
+from front import Front
 from world import SOON_S, in_own_mounts
 
 pytestmark = pytest.mark.standin_only
@@ -30,64 +29,26 @@ def test_a_black_hole_on_the_dpu_side_alone_is_a_dead_dpu(world, target):
     assert dpu.is_running()
 
 
-class BadLink:
-    """A TCP forwarder that holds chunks back, stops for as long as a retransmission takes, and cuts
-    connections: what is sent on one connection overtakes what is under way on another."""
-
-    def __init__(self, target, seed):
-        self.target, self.random = target, random.Random(seed)
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port = self.listener.getsockname()[1]
-        self.sockets = []
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-                server = socket.create_connection(self.target, timeout=10)
-            except OSError:
-                return
-            server.settimeout(None)
-            self.sockets += [client, server]
-            for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
-
-    def _pump(self, source, sink):
-        try:
-            while data := source.recv(512):
-                chance = self.random.random()
-                if chance < 0.02:
-                    break
-                time.sleep(0.25 if chance < 0.12 else self.random.uniform(0, 0.06))
-                sink.sendall(data)
-        except OSError:
-            pass  # the other end is gone
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it was closed before
-
-    def close(self):
-        for one in [self.listener, *self.sockets]:
-            one.close()
-
-
 def test_a_link_that_loses_delays_and_reorders_costs_no_readiness(world, target, tmp_path):
+    """Pieces are held back, some for as long as a retransmission takes, and connections are cut: what
+    is sent on one connection overtakes what is under way on another."""
     world.interval_ms, world.duration_s = 500, 4
-    server = urlsplit(target.standin.url)
-    links = []
+    chance = random.Random(1)
+
+    def spoil():
+        drawn = chance.random()
+        time.sleep(0.25 if drawn < 0.12 else chance.uniform(0, 0.06))
+        return drawn < 0.02
+
+    links = [Front(target.standin.url) for _ in range(2)]
     try:
-        for side in ("dpu", "host"):
-            link = BadLink((server.hostname, server.port), seed=1)
-            links.append(link)
+        for side, link in zip(("dpu", "host"), links):
+            link.spoil = spoil
             path = tmp_path / f"{side}.kubeconfig"
-            url = f"{server.scheme}://127.0.0.1:{link.port}"
-            path.write_text(kubeconfig.dump(url, token=f"{side}-token"))
+            path.write_text(kubeconfig.dump(link.url, token=f"{side}-token"))
             getattr(world, side)(kubeconfig=path)
         world.wait_state("Ready", 30)
-        never(lambda: world.state() == "NotReady" and world.record(), 8, "NotReady")
+        never(lambda: world.state() == "NotReady" and world.record(), 6, "NotReady")
         world.wait_renewals(2)
     finally:
         for link in links:
