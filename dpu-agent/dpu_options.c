@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpu-agent/dpu_options.h"
 
-#define ROW(member, kind, option) OPTION_ROW(struct dpu_config, member, kind, option)
+#define ROW(option, kind, member) OPTION_ROW(option, kind, struct dpu_config, member)
 
 /* clang-format off */
 static const struct option_row rows[] = {
-    {ROW(agent.node_name, OPTION_TEXT, "node-name"), .placeholder = "NAME",
+    {ROW("node-name", OPTION_TEXT, agent.node_name), .placeholder = "NAME",
      .help = "The Kubernetes node that the DPU serves. Defaults to "
              "external_ids:host-k8s-nodename of OVS; the agent waits for it and follows it."},
     AGENT_OPTION_ROWS(struct dpu_config, agent),
-    {ROW(ovs_rundir, OPTION_TEXT, "ovs-rundir"),
+    {ROW("ovs-rundir", OPTION_TEXT, ovs_rundir),
      .env = {"OVS_RUNDIR"}, .default_text = "/run/openvswitch", .placeholder = "DIR",
      .help = "The directory of OVS's sockets and pid files."},
-    {ROW(ovn_rundir, OPTION_TEXT, "ovn-rundir"), .env = {"OVN_RUNDIR"}, .placeholder = "DIR",
+    {ROW("ovn-rundir", OPTION_TEXT, ovn_rundir), .env = {"OVN_RUNDIR"}, .placeholder = "DIR",
      .help = "The directory of OVN's sockets and pid files. Defaults to --ovs-rundir."},
-    {ROW(heartbeat, OPTION_CHOICE, "heartbeat"), .choices = "own|companion", .default_text = "own",
+    {ROW("heartbeat", OPTION_CHOICE, heartbeat), .choices = "own|companion", .default_text = "own",
      .help = "own: this agent renews the Lease. companion: ovn-kubernetes' own health check on "
              "this DPU renews it, and this agent only reports failing probes."},
-    {ROW(probes, OPTION_LIST, "probe"), .placeholder = "PROBE",
+    {ROW("probe", OPTION_LIST, probes), .placeholder = "PROBE",
      .help = "A check of the DPU's health. 'ovn-kubernetes' stands for all of 'ovsdb', "
              "'vswitchd' (has bridge br-int; 'vswitchd:BRIDGE' names another), 'ovn-nb', "
              "'ovn-sb', 'ovn-northd' (active, connected), 'ovn-controller' (connected, has "
@@ -33,17 +33,17 @@ static const struct option_row rows[] = {
              "tolerate each failure; docs/reasons.md has the defaults. While a probe fails, the "
              "agent reports it on the Lease instead of renewing. Without a probe, the heartbeat "
              "proves only that the agent runs. At most 16."},
-    {ROW(probe_interval_ns, OPTION_DURATION, "probe-interval"), .default_text = "5s",
+    {ROW("probe-interval", OPTION_DURATION, probe_interval_ns), .default_text = "5s",
      .min = 100 * NS_PER_MS, .max = 3600 * NS_PER_SEC,
      .help = "The pause between two runs of a probe, except of the services of ovn-kubernetes."},
-    {ROW(probe_timeout_ns, OPTION_DURATION, "probe-timeout"), .default_text = "2s",
+    {ROW("probe-timeout", OPTION_DURATION, probe_timeout_ns), .default_text = "2s",
      .min = 10 * NS_PER_MS, .max = 600 * NS_PER_SEC,
      .help = "The time limit of such a probe; a longer run fails and is ended."},
-    {ROW(probe_failure_threshold, OPTION_INT, "probe-failure-threshold"), .default_text = "3",
+    {ROW("probe-failure-threshold", OPTION_INT, probe_failure_threshold), .default_text = "3",
      .min = 1, .max = 100, .help = "Failures in a row until such a probe counts as failing."},
-    {ROW(probe_success_threshold, OPTION_INT, "probe-success-threshold"), .default_text = "1",
+    {ROW("probe-success-threshold", OPTION_INT, probe_success_threshold), .default_text = "1",
      .min = 1, .max = 100, .help = "Successes in a row until a failing probe counts as passing."},
-    {ROW(announce_shutdown, OPTION_BOOL, "announce-shutdown"), .default_text = "false",
+    {ROW("announce-shutdown", OPTION_BOOL, announce_shutdown), .default_text = "false",
      .help = "Announce a stop on the Lease, so that the node turns NotReady at once. By default, "
              "a restart within the lease duration has no effect."},
     AGENT_HTTP_ROW(struct dpu_config, agent, "127.0.0.1:9413"),

@@ -161,32 +161,32 @@ static bool take_key(struct checker *c)
     return take(&c->in, ':');
 }
 
+static bool open_container(struct checker *c, char closing)
+{
+    c->is_too_deep = c->depth == JSON_SCAN_MAX_DEPTH;
+    if (!c->is_too_deep) {
+        c->closing[c->depth++] = closing;
+    }
+    return !c->is_too_deep;
+}
+
 static bool take_document(struct checker *c)
 {
-    for (;;) {
+    do {
         skip_blanks(&c->in);
         bool is_object = take(&c->in, '{');
-        if (is_object || take(&c->in, '[')) {
-            c->is_too_deep = c->depth == JSON_SCAN_MAX_DEPTH;
-            if (c->is_too_deep) {
-                return false;
-            }
-            c->closing[c->depth++] = is_object ? '}' : ']';
-            if (!take_closing(c)) {
-                if (!take_key(c)) {
-                    return false;
-                }
-                continue; /* with its first part */
-            }
-        } else if (!take_scalar(&c->in)) {
+        bool is_container = is_object || take(&c->in, '[');
+        if (is_container ? !open_container(c, is_object ? '}' : ']') : !take_scalar(&c->in)) {
             return false;
         }
-        while (c->depth > 0 && take_closing(c)) {
+        bool is_whole = !is_container || take_closing(c);
+        while (is_whole && c->depth > 0 && take_closing(c)) {
         }
-        if (c->depth == 0 || !take(&c->in, ',') || !take_key(c)) {
-            return c->depth == 0;
+        if (c->depth > 0 && ((is_whole && !take(&c->in, ',')) || !take_key(c))) {
+            return false;
         }
-    }
+    } while (c->depth > 0);
+    return true;
 }
 
 int json_scan_check(const char *text, size_t len, struct json_slice *out, struct err *e)

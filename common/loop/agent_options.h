@@ -72,53 +72,52 @@ json_t *agent_options_sources(const struct agent_config *config);
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
 /* clang-format off */
-#define AGENT_ROW(owner, agent_member, field, kind, option) \
-    OPTION_ROW(owner, agent_member.field, kind, option)
+#define AGENT_ROW(option, kind, owner, at, field) OPTION_ROW(option, kind, owner, at.field)
 
 /* The row of --http-bind-address, whose default differs. */
 #define AGENT_HTTP_ROW(owner, at, address) \
-    {AGENT_ROW(owner, at, http_bind_address, OPTION_TEXT, "http-bind-address"), \
+    {AGENT_ROW("http-bind-address", OPTION_TEXT, owner, at, http_bind_address), \
      .default_text = (address), .placeholder = "HOST:PORT", \
      .help = "The address of /metrics, /livez, /readyz and /statusz, which have no TLS and no " \
              "login. Empty turns them off."}
 
 /* The row of --node-name for who runs on the node itself. */
 #define AGENT_NODE_ROW(owner, at) \
-    {AGENT_ROW(owner, at, node_name, OPTION_TEXT, "node-name"), \
+    {AGENT_ROW("node-name", OPTION_TEXT, owner, at, node_name), \
      .env = {"NODE_NAME", "K8S_NODE"}, .placeholder = "NAME", \
      .help = "The Kubernetes node that the DPU serves. Defaults to the host name in lower case."}
 
 /* The rows for the member `at` of the config struct `owner`. A macro, because a C array cannot be
  * put together from another one. */
 #define AGENT_OPTION_ROWS(owner, at) \
-    {AGENT_ROW(owner, at, kubeconfig, OPTION_TEXT, "kubeconfig"), \
+    {AGENT_ROW("kubeconfig", OPTION_TEXT, owner, at, kubeconfig), \
      .env = {"KUBECONFIG"}, .placeholder = "FILE", \
      .help = "The kubeconfig for the Kubernetes API. Defaults to the Pod's service account."}, \
-    {AGENT_ROW(owner, at, lease_namespace, OPTION_TEXT, "namespace"), \
+    {AGENT_ROW("namespace", OPTION_TEXT, owner, at, lease_namespace), \
      .default_text = NAMES_LEASE_NAMESPACE, .placeholder = "NAME", \
      .env = {"OVNKUBE_NODE_LEASE_NAMESPACE", "OVN_KUBERNETES_NAMESPACE"}, \
      .help = "The namespace of the Lease."}, \
-    {AGENT_ROW(owner, at, lease_name, OPTION_TEXT, "lease-name"), .placeholder = "NAME", \
+    {AGENT_ROW("lease-name", OPTION_TEXT, owner, at, lease_name), .placeholder = "NAME", \
      .help = "The name of the Lease. Defaults to " NAMES_LEASE_PREFIX "NODE."}, \
-    {AGENT_ROW(owner, at, renew_interval_ns, OPTION_DURATION, "dpu-node-lease-renew-interval"), \
+    {AGENT_ROW("dpu-node-lease-renew-interval", OPTION_DURATION, owner, at, renew_interval_ns), \
      .env = {"DPU_NODE_LEASE_RENEW_INTERVAL", "OVNKUBE_NODE_LEASE_RENEW_INTERVAL", \
              "OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL"}, \
      .default_text = "10", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
      .help = "How often the DPU renews the Lease. 0 disables the health check: the node is " \
              "then always ready. Set it alike on both sides."}, \
-    {AGENT_ROW(owner, at, lease_duration_ns, OPTION_DURATION, "dpu-node-lease-duration"), \
+    {AGENT_ROW("dpu-node-lease-duration", OPTION_DURATION, owner, at, lease_duration_ns), \
      .env = {"DPU_NODE_LEASE_DURATION", "OVNKUBE_NODE_LEASE_DURATION", \
              "OVNKUBE_NODE_DPU_LEASE_DURATION"}, \
      .default_text = "40", .min = 0, .max = AGENT_MAX_TIMER_S * NS_PER_SEC, \
      .help = "How long a renewal is valid: whole seconds, longer than the renew interval. 0 " \
              "disables the health check."}, \
-    {AGENT_ROW(owner, at, holder_identity, OPTION_TEXT, "holder-identity"), \
+    {AGENT_ROW("holder-identity", OPTION_TEXT, owner, at, holder_identity), \
      .default_text = NAMES_HOLDER_IDENTITY, .placeholder = "NAME", \
      .help = "The holder of the Lease. Only this holder's renewals count."}, \
-    {AGENT_ROW(owner, at, log_level, OPTION_CHOICE, "log-level"), \
+    {AGENT_ROW("log-level", OPTION_CHOICE, owner, at, log_level), \
      .choices = "error|warn|info|debug", .default_text = "info", \
      .help = "The lowest level to log."}, \
-    {AGENT_ROW(owner, at, log_format, OPTION_CHOICE, "log-format"), \
+    {AGENT_ROW("log-format", OPTION_CHOICE, owner, at, log_format), \
      .choices = "text|json", .default_text = "text", .help = "The format of log lines."}
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */

@@ -50,7 +50,7 @@ struct option_row {
 
 /* What a row begins with; `member` is that of the program's config struct `owner`. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
-#define OPTION_ROW(owner, member, kind, option)                                                    \
+#define OPTION_ROW(option, kind, owner, member)                                                    \
     .name = (option), .type = (kind), .offset = offsetof(owner, member)
 /* NOLINTEND(bugprone-macro-parentheses) */
 

@@ -123,7 +123,7 @@ def main():
     others = files()
     text = "\n".join(text for path, text in others if is_source(path))
     options = set(OPTION.findall(text)) | FOREIGN
-    options |= {"--" + name for name in re.findall(r'(?:\.name = |\{|OPTION_\w+, )"([a-z][a-z0-9-]+)"', text)}
+    options |= {"--" + name for name in re.findall(r'(?:\.name = |\{|ROW\()"([a-z][a-z0-9-]+)"', text)}
     words = set(re.findall(r"\w+", text))
     tests = set(re.findall(r"\btest_\w+", text))
     tests |= {os.path.basename(path) for path in glob.glob("tests/*/test_*.*")}
