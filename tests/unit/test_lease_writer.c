@@ -509,10 +509,10 @@ static void start_missing(void)
 CASE(a_lease_that_stays_missing_is_made_for_its_node)
 {
     start_missing();
-    uint32_t deadline_ms = world.client.deadline_ms;
+    assert_int_equal(world.client.deadline_ms, 15000); /* of what the duration leaves, half each */
     answer(200, json_pack("{s:{s:s}}", "metadata", "uid", "n1"));
     world_expect(KUBE_POST, LEASES);
-    assert_int_equal(world.client.deadline_ms, deadline_ms);
+    assert_int_equal(world.client.deadline_ms, 15000);
     assert_int_equal(world.client.channel, KUBE_CONTROL);
     assert_string_equal(sent("metadata", "name"), "ovn-dpu-w1");
     assert_string_equal(sent("spec", "holderIdentity"), "ovnkube-dpu-node");
@@ -550,6 +550,7 @@ CASE(without_a_node_none_is_made)
         answer(rows[i].http_status, rows[i].body ? json_loads(rows[i].body, 0, NULL) : NULL);
         assert_false(world.client.is_busy);
         assert_int_equal(failed(rows[i].cause), before + 1);
+        assert_int_equal(loop_world_said("is not a Node with a UID"), rows[i].http_status == 200);
         assert_int_equal(stats()->renewals, 0);
         stop();
     }

@@ -205,6 +205,9 @@ TEST_WITH(a_repeating_line_comes_once_per_period_and_counts_the_others, open_sin
     r.next = clock_mono_now();
     assert_true(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "third"));
     assert_false(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "kept back"));
+    r.next = clock_mono_now();
+    assert_true(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "single"));
+    assert_false(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "kept back"));
     log_repeat_reset(&r);
     assert_true(log_limited(&r, HOUR * NS_PER_SEC, LOG_WARN, "x", "fourth"));
     const char *text = written(*state);
@@ -212,5 +215,6 @@ TEST_WITH(a_repeating_line_comes_once_per_period_and_counts_the_others, open_sin
     assert_null(strstr(text, "kept back"));
     assert_non_null(strstr(text, "msg=\"second (2 more like it were not shown)\"\n"));
     assert_non_null(strstr(text, "msg=\"third\"\n"));
+    assert_non_null(strstr(text, "msg=\"single (1 more like it was not shown)\"\n"));
     assert_non_null(strstr(text, "msg=\"fourth\"\n"));
 }

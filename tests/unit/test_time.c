@@ -204,6 +204,7 @@ TEST(what_is_no_time_is_refused)
         "2026-01-02T03:04:05Z ",
         " 2026-01-02T03:04:05Z",
         "2026/01/02T03:04:05Z",
+        "2026-01-02X03:04:05Z",
         "2026-01-02T03.04:05Z",
         "null",
         NULL, /* those that follow do not fit 64 bits */
