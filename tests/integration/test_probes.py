@@ -3,7 +3,6 @@
 
 import http.server
 import os
-import socket
 import ssl
 import threading
 
@@ -37,38 +36,6 @@ class FileProbe:
 
     def close(self):
         pass
-
-
-class SocketProbe:
-    """Healthy while something listens on a unix socket."""
-
-    def __init__(self, directory):
-        self.path = os.path.join(directory, "probe.sock")
-        self.text = f"unix:{self.path}"
-        self.socket = None
-        self.heal()
-
-    def heal(self):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.bind(self.path)
-        self.socket.listen(64)
-        threading.Thread(target=self._serve, args=(self.socket,), daemon=True).start()
-
-    @staticmethod
-    def _serve(listener):
-        while True:
-            try:
-                listener.accept()[0].close()
-            except OSError:
-                return
-
-    def hurt(self):
-        self.socket.shutdown(socket.SHUT_RDWR)
-        self.socket.close()
-        os.unlink(self.path)
-
-    def close(self):
-        self.socket.close()
 
 
 class HttpProbe:
@@ -118,9 +85,7 @@ class HttpsProbe(HttpProbe):
         self.code = 200
 
 
-@pytest.fixture(
-    params=[FileProbe, SocketProbe, HttpProbe, HttpsProbe], ids=["exec", "unix", "http", "https"]
-)
+@pytest.fixture(params=[FileProbe, HttpsProbe], ids=["exec", "https"])  # the others: tests/unit
 def probe(request, tmp_path):
     built = request.param(str(tmp_path))
     yield built
