@@ -17,7 +17,7 @@
 #define LATE_NS             (1 * NS_PER_SEC) /* a wake-up this late is a stall of our own */
 #define MARK_REQUESTS       4                /* of one mark, at most */
 #define DISABLED_REWRITE_NS (10 * NS_PER_SEC)
-#define BOOT_REPEATS        4 /* renewals in a row under a boot of before: it is the DPU's after all */
+#define BOOT_REPEATS        4 /* renewals in a row under the boot before: it lasts, and is news */
 
 static const struct fsm_state phases[VERDICT_PHASE_COUNT] = {
     [VERDICT_AWAITING] = {"awaiting", FSM_TO(VERDICT_FRESH) | FSM_TO(VERDICT_EXPIRED) |
