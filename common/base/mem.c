@@ -117,12 +117,12 @@ int buf_append_text(struct buf *b, const char *text, struct err *e)
     return buf_append(b, text, strlen(text), e);
 }
 
-int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...)
+int buf_vappendf(struct buf *b, struct err *e, const char *fmt, va_list ap)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    int need = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
+    va_list again;
+    va_copy(again, ap);
+    int need = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
     if (need < 0) {
         return err_set(e, ERR_BUG, "bad format '%s'", fmt);
     }
@@ -130,11 +130,18 @@ int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...)
     if (rc != 0) {
         return rc;
     }
-    va_start(ap, fmt);
     (void)vsnprintf(b->data + b->len, (size_t)need + 1, fmt, ap); /* measured above */
-    va_end(ap);
     b->len += (size_t)need;
     return 0;
+}
+
+int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = buf_vappendf(b, e, fmt, ap);
+    va_end(ap);
+    return rc;
 }
 
 void buf_consume(struct buf *b, size_t len)

@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -147,12 +148,16 @@ struct plan {
     int rc;
 };
 
-#define PUT(p, ...)                                                                                \
-    do {                                                                                           \
-        if ((p)->rc == 0) {                                                                        \
-            (p)->rc = buf_appendf((p)->out, (p)->e, __VA_ARGS__);                                  \
-        }                                                                                          \
-    } while (0)
+static void put(struct plan *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static void put(struct plan *p, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    p->rc = p->rc != 0 ? p->rc : buf_vappendf(p->out, p->e, fmt, ap);
+    va_end(ap);
+}
+
 #define SLICE(slice) (int)(slice).len, (slice).at /* for "%.*s": no JSON holds a NUL */
 
 static void put_text_member(struct plan *p, const char *key, const char *text)
@@ -168,7 +173,7 @@ static void put_text_member(struct plan *p, const char *key, const char *text)
         p->rc =
             err_set(p->e, ERR_PARSE, "'%.150s' cannot be written in JSON: it is not UTF-8", shown);
     }
-    PUT(p, ", \"%s\": %.*s", key, SLICE(made));
+    put(p, ", \"%s\": %.*s", key, SLICE(made));
 }
 
 /* The plugins of a list behind the first `skipped`, each after `between`, but for the first. */
@@ -178,7 +183,7 @@ static void put_plugins(struct plan *p, struct json_slice plugins, size_t skippe
     struct json_walk w = json_walk_start(plugins);
     for (size_t i = 0; json_walk_next(&w); i++) {
         if (i >= skipped) {
-            PUT(p, "%s%.*s", i > skipped ? between : "", SLICE(w.value));
+            put(p, "%s%.*s", i > skipped ? between : "", SLICE(w.value));
         }
     }
 }
@@ -192,11 +197,11 @@ static void put_last_delegate(struct plan *p)
                                  ? first_plugin(p->source)
                                  : json_scan_member(first_plugin(p->standing), LAST_DELEGATE);
     if (json_scan_kind(last) == JSON_KIND_OBJECT) {
-        PUT(p, ",\n     \"" LAST_DELEGATE "\": %.*s", SLICE(last));
+        put(p, ",\n     \"" LAST_DELEGATE "\": %.*s", SLICE(last));
     } else if (json_scan_count(chain) > 1) {
-        PUT(p, ",\n     \"" LAST_DELEGATE "\": {\"plugins\": [");
+        put(p, ",\n     \"" LAST_DELEGATE "\": {\"plugins\": [");
         put_plugins(p, chain, 1, ", ");
-        PUT(p, "]}");
+        put(p, "]}");
     }
 }
 
@@ -205,7 +210,7 @@ static void put_last_delegate(struct plan *p)
 static void put_gate_plugin(struct plan *p, bool wraps)
 {
     struct json_slice capabilities = json_scan_member(first_plugin(p->source), "capabilities");
-    PUT(p, "    {\"type\": \"" GATE_TYPE "\"");
+    put(p, "    {\"type\": \"" GATE_TYPE "\"");
     if (wraps) {
         put_text_member(p, "delegateConf", p->request->source_path);
     }
@@ -214,12 +219,12 @@ static void put_gate_plugin(struct plan *p, bool wraps)
     }
     if (wraps && json_scan_kind(capabilities) == JSON_KIND_OBJECT &&
         json_scan_count(capabilities) > 0) {
-        PUT(p, ", \"capabilities\": %.*s", SLICE(capabilities));
+        put(p, ", \"capabilities\": %.*s", SLICE(capabilities));
     }
     if (wraps) {
         put_last_delegate(p);
     }
-    PUT(p, "}");
+    put(p, "}");
 }
 
 /* Those of a list that are not ours, as they stand. A .conf's own keys are its plugin's. */
@@ -232,7 +237,7 @@ static void put_list_keys(struct plan *p)
             is_ours = is_ours || json_scan_equals(w.key, ours[i]);
         }
         if (!is_ours) {
-            PUT(p, "  %.*s: %.*s,\n", SLICE(w.key), SLICE(w.value));
+            put(p, "  %.*s: %.*s,\n", SLICE(w.key), SLICE(w.value));
         }
     }
 }
@@ -261,20 +266,20 @@ int conflist_plan(const char *source, size_t len, const struct conflist_request 
     struct json_slice plugins = json_scan_member(p.source, "plugins");
     bool wraps = json_scan_count(plugins) <= 1;
     struct json_slice network = network_of(&p);
-    PUT(&p,
+    put(&p,
         "{\n  \"cniVersion\": \"1.0.0\",\n"
         "  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": %.*s,\n",
         SLICE(network));
     if (json_scan_kind(plugins) != JSON_KIND_ABSENT) {
         put_list_keys(&p);
     }
-    PUT(&p, "  \"plugins\": [\n");
+    put(&p, "  \"plugins\": [\n");
     put_gate_plugin(&p, wraps);
     if (!wraps) {
-        PUT(&p, ",\n    ");
+        put(&p, ",\n    ");
         put_plugins(&p, plugins, 0, ",\n    ");
     }
-    PUT(&p, "\n  ]\n}\n");
+    put(&p, "\n  ]\n}\n");
     /* The copy of a source stands deeper than the source did. */
     return p.rc == 0 ? json_scan_check(buf_text(out), out->len, &whole, e) : p.rc;
 }
