@@ -243,14 +243,18 @@ static void write_metrics(void *user, struct buf *out)
     }
 }
 
-static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+/* For the service manager's watchdog, too. */
+static bool is_renewing(void *user, struct mono now)
 {
     const struct agent *a = user;
-    const struct lease_writer *writer = a->writer;
-    bool works = !writer || lease_writer_makes_progress(writer, clock_mono_now());
-    return agent_page_answer(words, works, "%s",
-                             works ? ""
-                                   : "the agent no longer renews the lease: a wake-up is overdue");
+    return !a->writer || lease_writer_makes_progress(a->writer, now);
+}
+
+static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
+{
+    const char *why = "the agent no longer renews the lease: a wake-up is overdue";
+    bool works = is_renewing(user, clock_mono_now());
+    return agent_page_answer(words, works, "%s", works ? "" : why);
 }
 
 static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
@@ -420,12 +424,6 @@ static int set_up(struct agent *a, struct err *e)
         return rc;
     }
     return make_page(a, e);
-}
-
-static bool is_renewing(void *user, struct mono now)
-{
-    const struct agent *a = user;
-    return !a->writer || lease_writer_makes_progress(a->writer, now);
 }
 
 static void begin(struct agent *a)
