@@ -23,6 +23,9 @@ TABLES = {
     "tests/integration/README.md": ("tests/integration/test_*.py", re.compile(r"^\| (test_\w+) \|", re.MULTILINE), set()),
 }  # fmt: skip
 
+# Messages of the C library.
+STRERROR = {"Connection refused", "No such file"}
+
 # Names that a page has to explain: (page, how it shows one, file of the program, where that has them).
 EXPLAINED = [
     ("docs/reasons.md", "## {}\n", "common/contract/readiness.c", r'\[REASON_\w+\] =\s*\{"(\w+)"'),
@@ -119,6 +122,17 @@ def unexplained():
     yield from (f"docs/performance.md: {r} is not in performance/measured.md" for r in ratios if f" {r} |" not in tables)
 
 
+def unsaid(others):
+    """What docs/reasons.md quotes of a message, *like this*, and no program says."""
+    programs = [text for path, text in others if path.endswith(".c") and not path.startswith("tests/")]
+    said = "\n".join(re.sub(r'"\s*"', "", text) for text in programs)
+    with open("docs/reasons.md", encoding="utf-8") as page:
+        quotes = re.findall(r"(?<!\*)\*(?!\*)([^*\n]+)\*(?!\*)", page.read())
+    parts = [part.strip() for quote in quotes for part in quote.split(" ... ")]
+    yield from ([] if len(parts) > 10 else ["docs/reasons.md: too few quotes"])
+    yield from (f"docs/reasons.md: no program says '{part}'" for part in parts if " " in part and part not in STRERROR and part not in said)
+
+
 def main():
     others = files()
     text = "\n".join(text for path, text in others if is_source(path))
@@ -145,7 +159,7 @@ def main():
         for fault in table_faults(page, pattern, row, spared):
             print(fault)
             bad += 1
-    for fault in unexplained():
+    for fault in [*unexplained(), *unsaid(others)]:
         print(fault)
         bad += 1
     for path, content in others:
