@@ -398,6 +398,7 @@ TEST(only_an_accepted_stream_is_restarted)
     answer_list(500, "{}", KUBE_NO_CONTACT);
     double wait_s = world.wait_s;
     kube_watch_restart(world.watch);
+    kube_watch_hope(world.watch);
     assert_true(world.timer && world.wait_s == wait_s); /* backs off */
     relist();
     kube_watch_restart(world.watch);

@@ -367,6 +367,7 @@ TEST_IN(a_mark_patches_one_annotation_of_the_version_that_is_judged)
         expect_mark(CHAIN_TAKEN, world.now);
     }
     assert_string_not_equal(texts[0], texts[1]);
+    assert_int_equal(loop_world_said("takes marks on lease"), 0); /* no news */
     assert_int_equal(lease_watch_stats(t->watch)->marks[CHAIN_TAKEN], 2);
 }
 
@@ -382,8 +383,10 @@ TEST_IN(what_the_answer_to_a_patch_is_worth)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         ask_mark();
         answer(rows[i].http_status, NULL);
+        assert_int_equal(t->count, 0); /* it is told with the mark's end */
         world_expect(KUBE_GET, LEASE);
         answer(200, ours());
+        assert_null(t->events[t->count - 1].lease); /* the read has told it */
         assert_int_equal(t->events[0].source, VERDICT_BY_MARK);
         assert_int_equal(lease_watch_stats(t->watch)->marks[rows[i].outcome], 1);
         assert_string_equal(t->failure, "told by the test"); /* of the PATCH */
@@ -396,6 +399,7 @@ TEST_IN(a_mark_ends_with_what_its_chain_says)
 {
     ask_mark();
     answer(200, json_object()); /* a proxy's page */
+    assert_null(t->events[t->count - 1].lease);
     expect_mark(CHAIN_NONSENSE, world.now);
     ask_mark();
     answer(409, NULL);
@@ -615,7 +619,7 @@ TEST_IN(a_host_that_is_started_again_and_again_shows_no_life)
 
 TEST_IN(a_dpu_of_the_hosts_name_is_known_by_its_rhythm)
 {
-    static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 10, 0},
+    static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 9, 0},
                                       {"u", "host", 21, 21}, {"u", "host", 31, 31},
                                       {"u", "host", 90, 90}, {"u", "host", 91, 91}};
     check_renewers(w, "host", rows, ARRAY_LEN(rows));
