@@ -218,6 +218,24 @@ TEST(one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever)
     HELD(&w);
 }
 
+TEST_READY(one_read_is_under_way_at_a_time_and_a_list_does_not_end_it)
+{
+    struct mono last = {0};
+    world_watch(w, SEC(2), false);
+    while (mono_before(w->out.wake_at, SEC(30))) { /* the shell tells of lists alone */
+        struct mono now = w->out.wake_at;
+        world_tick(w, now);
+        if (w->out.confirm) {
+            assert_true(last.ns == 0 || mono_since(now, last) >= 20 * NS_PER_SEC);
+            last = now;
+        }
+        world_told(w, CHAIN_LOST, VERDICT_BY_READ, now, now);
+        assert_false(w->out.confirm && last.ns != now.ns &&
+                     mono_since(now, last) < 20 * NS_PER_SEC);
+    }
+    assert_true(last.ns != 0);
+}
+
 TEST(where_we_may_not_write_a_read_is_the_proof)
 {
     struct world w;

@@ -297,6 +297,7 @@ TEST(a_record_that_proves_nothing_awaits_the_first_renewal)
         }
         restart_held_until(&w, 342, 341); /* the last: readers refuse it by now */
         AWAITING(&w);
+        assert_true(verdict_readiness(&w.x)->has_marked); /* true all the same */
         look(&w, 342);
         AWAITING(&w);
         world_silence_until(&w, 382);
