@@ -89,7 +89,7 @@ func TestGivenADPUThatDiesWhenAnAdminDescribesTheNodeThenEventsAndConditionSayWh
 	p.DPU.Kill()
 	seen := p.Expect(duration+soon, "NotReady", "LeaseExpired")
 	e := p.event(soon, "LeaseExpired")
-	if e.Type != core.EventTypeWarning || e.Note != seen.Message || e.Related == nil || e.Related.Name != p.LeaseName() {
+	if e.Type != core.EventTypeWarning || !strings.HasPrefix(e.Note, seen.Message+". Next step: ") || e.Related == nil || e.Related.Name != p.LeaseName() {
 		t.Fatalf("the Event is %+v", e)
 	}
 	after := p.condition(soon, core.ConditionFalse, "LeaseExpired")
