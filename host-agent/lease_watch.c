@@ -366,8 +366,9 @@ static bool has_mark(const struct lease_watch *w, const json_t *lease)
 static void log_mark(struct lease_watch *w)
 {
     bool is_denied = w->chain.patched == CHAIN_FORBIDS && w->chain.outcome != CHAIN_TAKEN;
+    bool has_written = w->stats.marks[CHAIN_TAKEN] > 0 && !w->stats.may_not_write;
     w->stats.marks[w->chain.outcome]++;
-    if (is_denied) {
+    if (is_denied && !has_written) { /* else it may be a server that has just started */
         log_limited(&w->no_mark, LOG_DENIED_AGAIN_NS, LOG_WARN, "lease",
                     "marking lease %s/%s: %s: grant patch on leases.coordination.k8s.io; until "
                     "then the host decides by reads alone",

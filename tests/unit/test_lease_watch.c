@@ -483,6 +483,21 @@ TEST_IN(a_mark_that_is_forbidden_is_told_each_ten_minutes)
     assert_int_equal(loop_world_said("takes marks on lease"), 1);
 }
 
+/* A server that starts forbids all until it has read its rules. */
+TEST_IN(a_host_that_has_marked_is_told_of_a_refusal_once_it_lasts)
+{
+    ask_mark();
+    answer(200, ours());
+    for (int told = 0; told <= 1; told++) {
+        t->count = 0;
+        ask_mark();
+        answer(403, NULL);
+        answer(200, ours());
+        expect_mark(CHAIN_DENIED, world.now);
+        assert_int_equal(loop_world_said("grant patch"), told);
+    }
+}
+
 /* The DPU may renew between the refusal and the read behind it. */
 TEST_IN(a_mark_that_is_forbidden_is_told_although_the_dpu_renews)
 {
