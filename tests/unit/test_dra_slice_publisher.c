@@ -478,6 +478,7 @@ TEST_IN(forbidden_watch_is_replaced_by_polling)
 {
     CLEANUP(json) json_t *stored = settle(w);
     struct kube_response denied = {.http_status = 403, .message = "no", .received_at = world.now};
+    pass(w, 60 * NS_PER_SEC);
     w->client->watch.on_failure(w->client->watch.user, &denied);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(wait_asked(w), SLICE_POLL_NS);
