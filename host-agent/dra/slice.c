@@ -325,7 +325,7 @@ static json_t *pick_slice(void *user, json_t *answer)
     if (!answer) {
         log_limited(
             &p->unserved, SELDOM_WARN_NS, LOG_WARN, "dra",
-            "the API server serves no resource.k8s.io/v1 : enable the feature gate "
+            "the API server serves no resource.k8s.io/v1: enable the feature gate "
             "DynamicResourceAllocation and the API group. Until then there is no ResourceSlice");
         return NULL;
     }

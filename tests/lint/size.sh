@@ -20,9 +20,9 @@ uses() {
 }
 
 # At most, per row.
-declare -A limits=(["common, lines of C"]=13600 ["host-agent, lines of C"]=10400 ["dpuctl, lines of C"]=5100
-  ["dpu-agent and cni, lines of C"]=3850 ["products, lines of C"]=32850 ["products, files of C"]=145
-  ["tests, lines of C, Python, Go, shell"]=68500 ["docs, pages"]=12 ["docs, words"]=20000)
+declare -A limits=(["common, lines of C"]=13300 ["host-agent, lines of C"]=10450 ["dpuctl, lines of C"]=5080
+  ["dpu-agent and cni, lines of C"]=3740 ["products, lines of C"]=32500 ["products, files of C"]=140
+  ["tests, lines of C, Python, Go, shell"]=64400 ["docs, pages"]=12 ["docs, words"]=20000)
 only_limits=
 [[ ${1:-} != --limits ]] || only_limits=yes
 bad=0
