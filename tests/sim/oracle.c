@@ -431,6 +431,7 @@ static void note_renewal(struct oracle *o, int64_t now, const json_t *lease)
     bool is_same = strcmp(uid, o->uid) == 0;
     bool is_later = strcmp(stamp, o->stamp) > 0;
     o->renewals++;
+    o->held_until = 0; /* it came in time */
     if (!is_same || !is_later || now - o->renewed_at > longest_gap_ns(o)) {
         o->regular_since = now;
         o->was_ready = false;
