@@ -121,7 +121,9 @@ inline note_renewal(age)
     fi;
     was_observed = true;
     evidence_age = observed_age;
-    failing = false;
+    /* Attempts that failed since evidence after it was due still tell of a blind span. */
+    failing = failing && observed_age > 1;
+    failing_age = (!failing -> 0 : (failing_age < observed_age -> failing_age : observed_age - 1));
     blind = 0;
     retry_left = 0;
     if
