@@ -147,6 +147,7 @@ static void answer_mark(struct world *w)
         see_lease(w, VERDICT_BY_MARK, started);
     }
     feed(w, (struct verdict_event){.kind = VERDICT_MARK,
+                                   .source = VERDICT_BY_MARK,
                                    .outcome = outcome,
                                    .started_at = started,
                                    .lease = outcome == CHAIN_TAKEN ? &lease : NULL,

@@ -493,6 +493,7 @@ static const char *const sources[] = {
     [VERDICT_BY_READ] = ", by read",
     [VERDICT_BY_CONFIRM] = ", by confirming read",
     [VERDICT_BY_MARK] = ", by mark",
+    [VERDICT_BY_KEEPER] = ", by the keeper",
 };
 
 void __wrap_verdict_step(struct verdict *x, const struct verdict_event *event,
