@@ -113,7 +113,8 @@ void buf_fini(struct buf *b); /* accepts a zeroed or finished buffer */
 NODISCARD int buf_append(struct buf *b, const void *bytes, size_t len, struct err *e);
 NODISCARD int buf_append_text(struct buf *b, const char *text, struct err *e);
 NODISCARD int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...) PRINTF_LIKE(3, 4);
-NODISCARD int buf_vappendf(struct buf *b, struct err *e, const char *fmt, va_list ap);
+NODISCARD int buf_vappendf(struct buf *b, struct err *e, const char *fmt, va_list ap)
+    PRINTF_LIKE(3, 0);
 
 /* Takes the first `len` bytes out, at most all; keeps the memory. */
 void buf_consume(struct buf *b, size_t len);
