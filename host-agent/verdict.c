@@ -357,7 +357,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
         x->is_read_wanted = x->sight == VERDICT_SEES_GONE; /* made since, or gone before? */
         if (!by_watch) { /* it is there, and a mark tells whether it stands */
             x->sight = VERDICT_SEES_LEASE;
-            x->is_lease_past = true;
+            x->is_mark_wanted = true;
             text_format(x->past_stamp, sizeof(x->past_stamp), "%s", event->lease->renew_stamp);
         }
         out->renewed = false;
@@ -423,13 +423,14 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
     if (event->source == VERDICT_BY_MARK) {
         x->is_marking = false;
         x->verdict.has_marked |= outcome == CHAIN_TAKEN;
+        x->is_mark_wanted = x->is_mark_wanted && outcome != CHAIN_TAKEN && outcome != CHAIN_DENIED;
     }
-    x->is_lease_past = false;
     x->has_contact = outcome != CHAIN_LOST;
     out->rewrite = true;                           /* for a restart */
     if (outcome == CHAIN_TAKEN || is_ours_alone) { /* we never could write: the read is the proof */
         take_evidence(x, t);
-    } else if (outcome != CHAIN_CONFLICT && outcome != CHAIN_ABSENT) { /* LEASE_ABSENT said so */
+    } else if (x->phase != VERDICT_AWAITING && /* where a read is the proof */
+               outcome != CHAIN_CONFLICT && outcome != CHAIN_ABSENT) { /* LEASE_ABSENT said so */
         miss_evidence(x, outcome, t, event->failure);
     }
     if (x->phase == VERDICT_FRESH && is_failing(x) && has_denial_lasted(x, t)) {
@@ -544,21 +545,19 @@ static struct mono next_mark(const struct verdict *x)
     return mono_max(mono_add(x->last_mark, pace_ns(x) / 2), mono_add(x->verdict.checked, pause_ns));
 }
 
-/* The first one with the first look, to know whether we may write. Then exactly at the time of
- * condemnation, and none so shortly before that it would be in the way. */
+/* One with the first look, and again until it tells whether we may write. Then exactly at the time
+ * of condemnation, and none so shortly before that it would be in the way. */
 static struct mono mark_due(const struct verdict *x)
 {
     struct mono end = condemned_at(x);
     bool is_first = x->last_mark.ns == 0;
     bool has_looked = x->looked_at.ns != 0;
-    bool is_wanted = (is_first && has_looked) || x->is_lease_past;
-    if (is_wanted && x->sight == VERDICT_SEES_LEASE) {
-        return mono_add(x->last_mark, pace_ns(x));
-    }
+    bool is_wanted = x->is_mark_wanted && has_looked && x->sight == VERDICT_SEES_LEASE;
+    struct mono wanted = is_wanted ? mono_add(x->last_mark, pace_ns(x)) : MONO_NEVER;
     if (x->phase != VERDICT_FRESH) {
-        return MONO_NEVER;
+        return wanted;
     }
-    struct mono due = is_first && !has_looked ? end : next_mark(x);
+    struct mono due = mono_min(wanted, is_first && !has_looked ? end : next_mark(x));
     bool is_in_the_way =
         mono_before(x->last_mark, end) && mono_before(mono_add(end, -deadline_ns(x)), due);
     return is_in_the_way ? end : due;
@@ -887,6 +886,7 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
                           .verdict = {.checked = now},
                           .duration_ns = config->duration_ns,
                           .cause = CHAIN_CONFLICT,
+                          .is_mark_wanted = true,
                           .blind_since = now, /* the first list tells */
                           .last_read = now,
                           .wake_due = MONO_NEVER};

@@ -134,8 +134,8 @@ struct verdict {
     int64_t duration_ns;           /* D: the lease's, within bounds */
     int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
 
-    bool is_first_look; /* since we started: another stamp than the record's was made meanwhile */
-    bool is_lease_past; /* a read showed an older one: a mark tells which stands in etcd */
+    bool is_first_look;  /* since we started: another stamp than the record's was made meanwhile */
+    bool is_mark_wanted; /* to tell whether we may write, or which of two states stands in etcd */
     char past_stamp[NAMES_STAMP_BYTES]; /* of the last such one */
     enum verdict_sight sight;
     struct lease_view lease; /* the last one that was seen, to be marked; uid "": none was */

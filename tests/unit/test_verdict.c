@@ -250,6 +250,23 @@ TEST(where_we_may_not_write_a_read_is_the_proof)
     EXPIRED(&w);
 }
 
+/* Its first mark was lost: whether it may write is known before the DPU falls silent. */
+TEST(a_first_mark_that_tells_nothing_is_made_again)
+{
+    static const enum chain_outcome outcomes[] = {CHAIN_LOST, CHAIN_CONFLICT, CHAIN_REFUSED};
+    for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
+        struct world w;
+        world_init(&w, NULL, SEC(0));
+        world_list(&w, SEC(0.01));
+        world_serve(&w, SEC(0.01), outcomes[i]);
+        world_renew(&w, 1);
+        world_until(&w, 12, CHAIN_TAKEN);
+        world_renew(&w, 12);
+        world_until(&w, 60, CHAIN_DENIED); /* to everybody */
+        MUTE(&w);
+    }
+}
+
 /* ---- a broken watch -------------------------------------------------------------------------- */
 
 TEST_READY(with_a_broken_watch_a_read_comes_before_each_mark)
