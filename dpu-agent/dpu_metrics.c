@@ -48,7 +48,7 @@ static void write_runs(const struct dpu_snapshot *s, struct buf *page)
     for (size_t i = 0; i < s->verdict->probe_count; i++) {
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
         for (enum probe_outcome o = PROBE_PASSED; o < PROBE_OUTCOME_COUNT; o++) {
-            metrics_sample(page, runs, (double)s->probes[i].runs[o],
+            metrics_sample(page, runs, (double)s->verdict->probes[i].runs[o],
                            "probe=\"%s\",index=\"%zu\",result=\"%s\"", name, i,
                            probe_outcome_name(o));
         }
@@ -67,7 +67,7 @@ static void write_last(const struct dpu_snapshot *s, bool is_span, struct buf *p
         metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
         if (s->verdict->probes[i].ran) {
             metrics_sample(page, family,
-                           is_span ? (double)s->probes[i].last_ns / (double)NS_PER_SEC
+                           is_span ? (double)s->verdict->probes[i].last_ns / (double)NS_PER_SEC
                                    : !s->verdict->probes[i].failing,
                            "probe=\"%s\",index=\"%zu\"", name, i);
         }

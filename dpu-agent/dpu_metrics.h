@@ -12,7 +12,6 @@
 struct dpu_snapshot {
     struct mono now;
     const struct probe_state *verdict;      /* borrowed */
-    const struct probe_stats *probes;       /* as many as the verdict has; borrowed */
     const struct lease_writer_stats *lease; /* NULL: the health check is disabled; borrowed */
 };
 

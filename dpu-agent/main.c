@@ -233,10 +233,8 @@ static const struct lease_writer_stats *lease_stats(const struct agent *a)
 static void write_metrics(void *user, struct buf *out)
 {
     const struct agent *a = user;
-    const struct dpu_snapshot s = {.now = clock_mono_now(),
-                                   .verdict = probe_set_state(a->probes),
-                                   .probes = probe_set_stats(a->probes),
-                                   .lease = lease_stats(a)};
+    const struct dpu_snapshot s = {
+        .now = clock_mono_now(), .verdict = probe_set_state(a->probes), .lease = lease_stats(a)};
     dpu_metrics_write(&s, out);
     if (a->client) {
         kube_metrics_write(kube_client_metrics(a->client), out);
@@ -307,7 +305,7 @@ static json_t *seconds(int64_t ns)
     return json_real((double)ns / (double)NS_PER_SEC);
 }
 
-static json_t *describe_probe(const struct probe_history *probe, const struct probe_stats *stats)
+static json_t *describe_probe(const struct probe_history *probe)
 {
     const char *state = !probe->ran ? "Unknown" : probe->failing ? "Failing" : "Passing";
     char name[2 * PROBE_NAME_BYTES];
@@ -317,20 +315,19 @@ static json_t *describe_probe(const struct probe_history *probe, const struct pr
     json_t *runs = json_object();
     for (enum probe_outcome o = PROBE_PASSED; o < PROBE_OUTCOME_COUNT; o++) {
         (void)json_object_set_new(runs, probe_outcome_name(o),
-                                  json_integer((json_int_t)stats->runs[o]));
+                                  json_integer((json_int_t)probe->runs[o]));
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "probe", name, "state", state, "outcome",
                      probe_outcome_name(probe->outcome), "reason", reason, "runs", runs,
-                     "lastSeconds", seconds(stats->last_ns));
+                     "lastSeconds", seconds(probe->last_ns));
 }
 
 static json_t *describe_probes(const struct agent *a)
 {
     const struct probe_state *v = probe_set_state(a->probes);
-    const struct probe_stats *stats = probe_set_stats(a->probes);
     json_t *probes = json_array();
     for (size_t i = 0; i < v->probe_count; i++) {
-        (void)json_array_append_new(probes, describe_probe(&v->probes[i], &stats[i]));
+        (void)json_array_append_new(probes, describe_probe(&v->probes[i]));
     }
     return probes;
 }

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/ovs_rpc.h"
+/*
+ * Asks the daemons and databases of OVS and OVN over JSON-RPC 1.0 on a unix socket: one connection
+ * per run, one question after another. Ignores the server's own requests. By default OVS sends no
+ * echo request on a unix socket, so none waits for our answer.
+ *
+ * A hostile server costs no more than RPC_TOTAL_BYTES read, in pieces of what is there, and the
+ * tree of RPC_INBOX_BYTES of JSON.
+ */
+#include "probe/probe_set.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "probe/probe_set.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -14,9 +21,22 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SHOWN_BYTES = 100, PID_FILE_BYTES = 32 };
+enum {
+    RPC_QUESTION_BYTES = 512,
+    RPC_INBOX_BYTES = 64 << 10,   /* the largest object */
+    RPC_TOTAL_BYTES = 1024 << 10, /* of one connection */
+    SHOWN_BYTES = 100,
+    PID_FILE_BYTES = 32,
+};
 
 /* ---- messages -------------------------------------------------------------------------------- */
+
+enum rpc_kind {
+    RPC_MORE,    /* no whole object yet */
+    RPC_INVALID, /* what comes is no object of JSON-RPC */
+    RPC_NOTICE,  /* a request or a notice: asks for nothing that we answer */
+    RPC_REPLY,   /* its error is absent or null, unless it is one */
+};
 
 /* A member that is there and not null. */
 static json_t *find_member(const json_t *object, const char *key)
@@ -34,10 +54,13 @@ static enum rpc_kind kind_of(const json_t *object)
     return is_answer && json_object_get(object, "id") ? RPC_REPLY : RPC_INVALID;
 }
 
-/* Only what ends in a brace can be whole, and a cut there spoils no token: what is wrong then stays
+/* Reads the first of the objects that stand back to back, without length or newline (RFC 7047,
+ * section 4). `bytes` is all that came since the last one, and the end of the stream with `is_end`.
+ * With RPC_NOTICE and above it took `*out_len` bytes, and *out is owned; below it is NULL. Only
+ * what ends in a brace can be whole, and a cut there spoils no token: what is wrong then stays
  * wrong, whatever follows. */
-enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, json_t **out,
-                               size_t *out_len)
+static enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, json_t **out,
+                                      size_t *out_len)
 {
     static const char blanks[] = " \t\r\n";
     *out = NULL;
@@ -73,25 +96,21 @@ enum rpc_kind rpc_message_read(const char *bytes, size_t len, bool is_end, json_
 
 /* ---- what is expected of an answer ----------------------------------------------------------- */
 
-static enum probe_outcome wrong(char words[static PROBE_WORDS_BYTES], const json_t *seen,
-                                const char *format, ...) PRINTF_LIKE(3, 4);
+static const struct probe_answer passed = {.outcome = PROBE_PASSED};
 
-/* Says why an answer is wrong, and adds what was seen unless that is NULL. */
-static enum probe_outcome wrong(char words[static PROBE_WORDS_BYTES], const json_t *seen,
-                                const char *format, ...)
+/* Why an answer is wrong, and what was seen. */
+PRINTF_LIKE(2, 3)
+static struct probe_answer wrong(const json_t *seen, const char *format, ...)
 {
+    char why[PROBE_WORDS_BYTES];
     char shown[SHOWN_BYTES];
+    CLEANUP(free) char *text = json_text_dump(seen);
     va_list args;
     va_start(args, format);
-    text_vformat(words, PROBE_WORDS_BYTES, format, args);
+    text_vformat(why, sizeof(why), format, args);
     va_end(args);
-    if (seen) {
-        CLEANUP(free) char *text = json_text_dump(seen);
-        size_t used = strlen(words);
-        text_sanitize(shown, sizeof(shown), text, strlen(text));
-        text_format(words + used, PROBE_WORDS_BYTES - used, ": '%s'", shown);
-    }
-    return PROBE_WRONG;
+    text_sanitize(shown, sizeof(shown), text, strlen(text));
+    return probe_answer_make(PROBE_WRONG, "%s: '%s'", why, shown);
 }
 
 static bool lists(const json_t *array, const char *wanted)
@@ -129,24 +148,24 @@ static const json_t *find_in_map(const json_t *map, const char *key)
     return NULL;
 }
 
-static enum probe_outcome judge_value(const struct service_question *q, const json_t *result,
-                                      char words[static PROBE_WORDS_BYTES])
+static struct probe_answer judge_value(const struct service_question *q, const json_t *result)
 {
     const json_t *rows = json_object_get(json_array_get(result, 0), "rows");
     const json_t *map = json_object_get(json_array_get(rows, 0), q->wanted);
+    struct probe_answer answer = passed;
     if (!text_equal(json_string_value(json_array_get(map, 0)), "map")) {
-        return wrong(words, result, "the database's answer does not contain the requested row");
+        return wrong(result, "the database's answer does not contain the requested row");
     }
     const json_t *value = find_in_map(map, q->key);
     const char *text = value ? json_string_value(value) : "";
-    if (!text || !text_copy(words, PROBE_WORDS_BYTES, text)) {
-        return wrong(words, value, "the database contains an invalid value");
+    if (!text || !text_copy(answer.words, sizeof(answer.words), text)) {
+        return wrong(value, "the database contains an invalid value");
     }
-    return PROBE_PASSED;
+    return answer;
 }
 
-static enum probe_outcome judge_text(const struct service_question *q, const char *bridge,
-                                     const char *answer, char words[static PROBE_WORDS_BYTES])
+static struct probe_answer judge_text(const struct service_question *q, const char *bridge,
+                                      const char *answer)
 {
     char shown[SHOWN_BYTES];
     const char *wanted = q->expected == ANSWER_BRIDGE ? bridge : q->wanted;
@@ -156,38 +175,51 @@ static enum probe_outcome judge_text(const struct service_question *q, const cha
     }
     text_sanitize(shown, sizeof(shown), answer, len);
     bool is_same = text_equal(shown, wanted);
-    if (q->expected == ANSWER_IS_NOT) {
-        return is_same ? wrong(words, NULL, "it has computed no flows since its start")
-                       : PROBE_PASSED;
+    if (q->expected == ANSWER_IS_NOT && is_same) {
+        return probe_answer_make(PROBE_WRONG, "it has computed no flows since its start");
     }
-    if (q->expected == ANSWER_BRIDGE ? has_line(answer, bridge) : is_same) {
-        return PROBE_PASSED;
+    if (q->expected == ANSWER_IS_NOT ||
+        (q->expected == ANSWER_BRIDGE ? has_line(answer, bridge) : is_same)) {
+        return passed;
     }
-    return wrong(words, NULL, "'%s' answers '%s' instead of '%s'", q->method, shown, wanted);
+    return probe_answer_make(PROBE_WRONG, "'%s' answers '%s' instead of '%s'", q->method, shown,
+                             wanted);
 }
 
-enum probe_outcome service_judge(const struct service_question *q, const char *bridge,
-                                 const json_t *reply, char words[static PROBE_WORDS_BYTES])
+/* What `reply` says to the question, unless that is of a beat: with the value that was asked for,
+ * if any. `bridge`: what ovs-vswitchd must have. */
+static struct probe_answer service_judge(const struct service_question *q, const char *bridge,
+                                         const json_t *reply)
 {
     const json_t *error = find_member(reply, "error");
     const json_t *result = json_object_get(reply, "result");
     if (error) {
-        return wrong(words, error, "the answer to '%s' is an error", q->method);
+        return wrong(error, "the answer to '%s' is an error", q->method);
     }
     if (q->expected == ANSWER_VALUE || q->expected == ANSWER_BEAT) {
-        return judge_value(q, result, words);
+        return judge_value(q, result);
     }
     if (q->expected == ANSWER_LISTS) {
         return lists(result, q->wanted)
-                   ? PROBE_PASSED
-                   : wrong(words, result, "the server does not serve database '%s'", q->wanted);
+                   ? passed
+                   : wrong(result, "the server does not serve database '%s'", q->wanted);
     }
-    return json_is_string(result)
-               ? judge_text(q, bridge, json_string_value(result), words)
-               : wrong(words, result, "the answer to '%s' is not a text", q->method);
+    return json_is_string(result) ? judge_text(q, bridge, json_string_value(result))
+                                  : wrong(result, "the answer to '%s' is not a text", q->method);
 }
 
 /* ---- the beat -------------------------------------------------------------------------------- */
+
+/* ovnkube writes the time to its northbound database every 30 s, northd copies it to the southbound
+ * one: while it changes, all of them work. It is judged by its changes on our own clock; only the
+ * first value may vouch by its age, so that a restart of ours waits for no change. */
+struct service_beat {
+    int64_t limit_ns; /* without a change */
+    char last[PROBE_WORDS_BYTES];
+    bool has_begun;       /* to be watched */
+    bool was_alive;       /* it changed, or was young when it was first seen */
+    struct mono alive_at; /* or when it was first looked at */
+};
 
 /* Both stamps are of this machine; one of the future is a step of its clock. */
 static bool is_young(const char *value, struct wall now, int64_t limit_ns)
@@ -201,15 +233,17 @@ static bool is_young(const char *value, struct wall now, int64_t limit_ns)
     return age_ns >= 0 && age_ns < limit_ns;
 }
 
-enum probe_outcome service_beat_step(struct service_beat *beat,
-                                     const struct service_question *question, const json_t *reply,
-                                     struct mono now, struct wall wall_now,
-                                     char words[static PROBE_WORDS_BYTES])
+/* What `reply` says to question `q`: PROBE_UNKNOWN until the first value has changed or had its
+ * time to. */
+static struct probe_answer service_beat_step(struct service_beat *beat,
+                                             const struct service_question *q, const json_t *reply,
+                                             struct mono now, struct wall wall_now)
 {
-    char value[PROBE_WORDS_BYTES];
     char span[32];
-    if (service_judge(question, "", reply, value) != PROBE_PASSED) {
-        return wrong(words, NULL, "%s", value);
+    struct probe_answer answer = service_judge(q, "", reply);
+    const char *value = answer.words;
+    if (answer.outcome != PROBE_PASSED) {
+        return answer;
     }
     bool is_first = !beat->has_begun;
     bool is_alive = is_first ? is_young(value, wall_now, beat->limit_ns)
@@ -221,12 +255,12 @@ enum probe_outcome service_beat_step(struct service_beat *beat,
     beat->was_alive = beat->was_alive || is_alive;
     text_format(beat->last, sizeof(beat->last), "%s", value);
     if (mono_since(now, beat->alive_at) < beat->limit_ns) {
-        text_format(words, PROBE_WORDS_BYTES, "%s has not changed yet", question->key);
-        return beat->was_alive ? PROBE_PASSED : PROBE_UNKNOWN;
+        return probe_answer_make(beat->was_alive ? PROBE_PASSED : PROBE_UNKNOWN,
+                                 "%s has not changed yet", q->key);
     }
     text_from_duration(beat->limit_ns, span, sizeof(span)); /* a growing age is news each time */
-    return wrong(words, NULL, "%s of the southbound database %s %s", question->key,
-                 value[0] ? "has not changed for" : "has been missing for", span);
+    return probe_answer_make(PROBE_WRONG, "%s of the southbound database %s %s", q->key,
+                             value[0] ? "has not changed for" : "has been missing for", span);
 }
 
 /* ---- a connection ---------------------------------------------------------------------------- */
@@ -261,68 +295,74 @@ static const char *service_stop(struct probe *probe)
     return asked(p)->method;
 }
 
-/* What is said of it stands before and behind the question. Returns false: the run is over. */
-static bool end_run(struct service_probe *p, enum probe_outcome outcome, const char *before,
+/* What is said of it stands before and behind the question. */
+static void end_run(struct service_probe *p, enum probe_outcome outcome, const char *before,
                     const char *behind)
 {
-    probe_end(&p->probe, outcome, "%s '%s'%s", before, asked(p)->method, behind);
-    return false;
+    probe_end(&p->probe, probe_answer_make(outcome, "%s '%s'%s", before, asked(p)->method, behind));
 }
 
-static bool end_closed(struct service_probe *p)
+static void end_closed(struct service_probe *p)
 {
-    return end_run(p, PROBE_REFUSED, "the connection was closed without an answer to", "");
+    end_run(p, PROBE_REFUSED, "the connection was closed without an answer to", "");
 }
 
-/* Returns whether the run goes on. A fresh socket takes so little at once. */
-static bool ask(struct service_probe *p)
+/* A fresh socket takes so little at once. */
+static void ask(struct service_probe *p)
 {
     char text[RPC_QUESTION_BYTES];
     const struct service_question *q = asked(p);
     text_format(text, sizeof(text), "{\"id\":%zu,\"method\":\"%s\",\"params\":%s}", p->question,
                 q->method, q->params_json);
     ssize_t len = (ssize_t)strlen(text);
-    return send(p->ready.fd, text, (size_t)len, MSG_NOSIGNAL) == len || end_closed(p);
+    if (send(p->ready.fd, text, (size_t)len, MSG_NOSIGNAL) != len) {
+        end_closed(p);
+    }
 }
 
-/* The same. */
-static bool take_reply(struct service_probe *p, const json_t *reply)
+static void take_reply(struct service_probe *p, const json_t *reply)
 {
-    char words[PROBE_WORDS_BYTES] = "";
     const struct service_question *q = asked(p);
     const json_t *id = json_object_get(reply, "id");
     if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)p->question) {
-        return end_run(p, PROBE_WRONG, "what answers", " answers another request");
+        end_run(p, PROBE_WRONG, "what answers", " answers another request");
+        return;
     }
-    enum probe_outcome outcome =
+    struct probe_answer answer =
         q->expected == ANSWER_BEAT
-            ? service_beat_step(&p->beat, q, reply, clock_mono_now(), clock_wall_now(), words)
-            : service_judge(q, p->probe.spec.target, reply, words);
+            ? service_beat_step(&p->beat, q, reply, clock_mono_now(), clock_wall_now())
+            : service_judge(q, p->probe.spec.target, reply);
     bool is_last = p->question + 1 == SERVICE_QUESTIONS_MAX || !q[1].method;
-    if (outcome != PROBE_PASSED || is_last) {
-        probe_end(&p->probe, outcome, "%s", words); /* may start the next run */
-        return false;
+    if (answer.outcome != PROBE_PASSED || is_last) {
+        probe_end(&p->probe, answer);
+        return;
     }
     p->question++;
-    return ask(p);
+    ask(p);
 }
 
-static bool take_messages(struct service_probe *p, bool is_end)
+static bool is_running(const struct service_probe *p)
 {
-    for (;;) {
+    return p->ready.fd >= 0;
+}
+
+static void take_messages(struct service_probe *p, bool is_end)
+{
+    while (is_running(p)) {
         CLEANUP(json) json_t *message = NULL;
         size_t len;
         enum rpc_kind kind = rpc_message_read(p->inbox, p->inbox_len, is_end, &message, &len);
         if (kind == RPC_MORE) {
-            return true;
+            return;
         }
         if (kind == RPC_INVALID) {
-            return end_run(p, PROBE_WRONG, "what answers", " does not speak JSON-RPC");
+            end_run(p, PROBE_WRONG, "what answers", " does not speak JSON-RPC");
+            return;
         }
         p->inbox_len -= len;
         memmove(p->inbox, p->inbox + len, p->inbox_len);
-        if (kind == RPC_REPLY && !take_reply(p, message)) {
-            return false;
+        if (kind == RPC_REPLY) {
+            take_reply(p, message);
         }
     }
 }
@@ -336,13 +376,14 @@ static void on_ready(struct ev_loop *loop, ev_io *w, int revents)
     }
     p->inbox_len += got > 0 ? (size_t)got : 0;
     p->received += got > 0 ? (size_t)got : 0;
-    if (!take_messages(p, got <= 0 || p->inbox_len == sizeof(p->inbox))) {
+    take_messages(p, got <= 0 || p->inbox_len == sizeof(p->inbox));
+    if (!is_running(p)) {
         return;
     }
     if (got <= 0) {
-        (void)end_closed(p);
+        end_closed(p);
     } else if (p->inbox_len == sizeof(p->inbox) || p->received > RPC_TOTAL_BYTES) {
-        (void)end_run(p, PROBE_WRONG, "what answers", " sends more than the probe asked for");
+        end_run(p, PROBE_WRONG, "what answers", " sends more than the probe asked for");
     }
 }
 
@@ -350,8 +391,8 @@ static void on_ready(struct ev_loop *loop, ev_io *w, int revents)
 
 /* Where a daemon of OVS or OVN takes commands: DIR/NAME.PID.ctl, by the number in DIR/NAME.pid.
  * Never by a pattern: who is killed leaves his socket behind, beside that of his successor. */
-static enum probe_outcome find_unixctl(const char *dir, const char *daemon,
-                                       char out[static UNIX_PATH_BYTES], char *words)
+static struct probe_answer find_unixctl(const char *dir, const char *daemon,
+                                        char out[static UNIX_PATH_BYTES])
 {
     char path[UNIX_PATH_BYTES];
     CLEANUP(buf) struct buf file = {.max_bytes = PID_FILE_BYTES};
@@ -360,46 +401,42 @@ static enum probe_outcome find_unixctl(const char *dir, const char *daemon,
     text_format(path, sizeof(path), "%s/%s.pid", dir, daemon);
     int rc = file_read(path, &file, &e);
     if (rc == ERR_AUTH) {
-        unix_connect_denied(path, words);
-        return PROBE_DENIED;
-    }
-    text_format(words, PROBE_WORDS_BYTES, "%s", e.msg);
-    if (rc != 0 && probe_outcome_is_our_lack(e.sys_errno)) {
-        return PROBE_UNABLE;
+        return unix_connect_denied(path);
     }
     if (rc != 0) {
-        return rc == ERR_NOTFOUND ? PROBE_MISSING : PROBE_WRONG;
+        return probe_answer_make(probe_outcome_is_our_lack(e.sys_errno) ? PROBE_UNABLE
+                                 : rc == ERR_NOTFOUND                   ? PROBE_MISSING
+                                                                        : PROBE_WRONG,
+                                 "%s", e.msg);
     }
     size_t len = strcspn(buf_text(&file), "\n");
     if (len == 0) { /* made, and not yet written */
-        text_format(words, PROBE_WORDS_BYTES, "'%s' is empty", path);
-        return PROBE_MISSING;
+        return probe_answer_make(PROBE_MISSING, "'%s' is empty", path);
     }
     if (text_to_u64(buf_text(&file), len, &pid, NULL) != 0) {
-        text_format(words, PROBE_WORDS_BYTES, "'%s' does not contain a process ID", path);
-        return PROBE_WRONG;
+        return probe_answer_make(PROBE_WRONG, "'%s' does not contain a process ID", path);
     }
     text_format(out, UNIX_PATH_BYTES, "%s/%s.%.*s.ctl", dir, daemon, (int)len, buf_text(&file));
-    return PROBE_PASSED;
+    return passed;
 }
 
 static void service_start(struct probe *probe)
 {
     struct service_probe *p = (struct service_probe *)probe;
+    const struct service *service = probe->spec.service;
     char path[UNIX_PATH_BYTES];
-    char words[PROBE_WORDS_BYTES] = "";
     int fd;
-    enum probe_outcome outcome = PROBE_PASSED;
-    if (p->probe.spec.service->socket) {
-        text_format(path, sizeof(path), "%s/%s", p->dir, p->probe.spec.service->socket);
+    struct probe_answer answer = passed;
+    if (service->socket) {
+        text_format(path, sizeof(path), "%s/%s", p->dir, service->socket);
     } else {
-        outcome = find_unixctl(p->dir, p->probe.spec.service->daemon, path, words);
+        answer = find_unixctl(p->dir, service->daemon, path);
     }
-    if (outcome == PROBE_PASSED) {
-        outcome = unix_connect(path, &fd, words);
+    if (answer.outcome == PROBE_PASSED) {
+        answer = unix_connect(path, &fd);
     }
-    if (outcome != PROBE_PASSED) {
-        probe_end(probe, outcome, "%s", words);
+    if (answer.outcome != PROBE_PASSED) {
+        probe_end(probe, answer);
         return;
     }
     p->question = 0;
@@ -407,7 +444,7 @@ static void service_start(struct probe *probe)
     p->received = 0;
     ev_io_set(&p->ready, fd, EV_READ);
     ev_io_start(probe->loop, &p->ready);
-    (void)ask(p); /* it ends the run if that fails */
+    ask(p);
 }
 
 static int service_init(struct probe *probe, struct err *e)

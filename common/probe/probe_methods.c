@@ -30,21 +30,20 @@ extern char **environ;
 _Static_assert(sizeof(((struct sockaddr_un *)NULL)->sun_path) == UNIX_PATH_BYTES,
                "the bound of a path is the kernel's");
 
-void unix_connect_denied(const char *path, char words[static PROBE_WORDS_BYTES])
+struct probe_answer unix_connect_denied(const char *path)
 {
     struct stat found;
     if (stat(path, &found) != 0) {
-        text_format(words, PROBE_WORDS_BYTES,
-                    "user %u may not search the directory of '%s': give it CAP_DAC_OVERRIDE, or "
-                    "make it the directory's owner",
-                    (unsigned)geteuid(), path);
-        return;
+        return probe_answer_make(PROBE_DENIED,
+                                 "user %u may not search the directory of '%s': give it "
+                                 "CAP_DAC_OVERRIDE, or make it the directory's owner",
+                                 (unsigned)geteuid(), path);
     }
-    text_format(words, PROBE_WORDS_BYTES,
-                "user %u may not open '%s' (of user %u, group %u, mode %04o): give it "
-                "CAP_DAC_OVERRIDE, or make it the owner",
-                (unsigned)geteuid(), path, (unsigned)found.st_uid, (unsigned)found.st_gid,
-                (unsigned)found.st_mode & 07777u);
+    return probe_answer_make(PROBE_DENIED,
+                             "user %u may not open '%s' (of user %u, group %u, mode %04o): give it "
+                             "CAP_DAC_OVERRIDE, or make it the owner",
+                             (unsigned)geteuid(), path, (unsigned)found.st_uid,
+                             (unsigned)found.st_gid, (unsigned)found.st_mode & 07777u);
 }
 
 static enum probe_outcome outcome_of_connect(int sys_errno)
@@ -63,26 +62,23 @@ static enum probe_outcome outcome_of_connect(int sys_errno)
     }
 }
 
-enum probe_outcome unix_connect(const char *path, int *out_fd, char words[static PROBE_WORDS_BYTES])
+struct probe_answer unix_connect(const char *path, int *out_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     text_format(address.sun_path, sizeof(address.sun_path), "%s", path);
     CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0 &&
         connect(fd, (const struct sockaddr *)&address, (socklen_t)sizeof(address)) == 0) {
-        *out_fd = fd;
-        fd = -1;
-        return PROBE_PASSED;
+        *out_fd = take_fd(&fd);
+        return (struct probe_answer){.outcome = PROBE_PASSED};
     }
     int seen = errno;
     enum probe_outcome outcome = outcome_of_connect(seen);
     if (outcome == PROBE_DENIED) {
-        unix_connect_denied(path, words);
-        return outcome;
+        return unix_connect_denied(path);
     }
-    text_format(words, PROBE_WORDS_BYTES, "cannot connect to '%s': %s", path,
-                seen == EAGAIN ? "its backlog is full" : strerrordesc_np(seen));
-    return outcome;
+    return probe_answer_make(outcome, "cannot connect to '%s': %s", path,
+                             seen == EAGAIN ? "its backlog is full" : strerrordesc_np(seen));
 }
 
 static int unix_init(struct probe *probe, struct err *e)
@@ -100,10 +96,8 @@ static int unix_init(struct probe *probe, struct err *e)
 /* A connect to a unix socket succeeds or fails at once; there is nothing to wait for. */
 static void unix_start(struct probe *probe)
 {
-    char words[PROBE_WORDS_BYTES] = "";
     CLEANUP(fd) int fd = -1;
-    enum probe_outcome outcome = unix_connect(probe->spec.target, &fd, words);
-    probe_end(probe, outcome, "%s", words);
+    probe_end(probe, unix_connect(probe->spec.target, &fd));
 }
 
 const struct probe_method probe_method_unix = {
@@ -133,50 +127,47 @@ static void sysfs_path(const struct probe_spec *spec, const char *file, char out
                 spec->target, file);
 }
 
-static enum probe_outcome explain_absence(const struct probe_spec *spec, int error, char *words)
+static struct probe_answer explain_absence(const struct probe_spec *spec, int error)
 {
     char list[PATH_MAX];
     text_format(list, sizeof(list), "%s/%s", root_of(spec), sysfs_kinds[spec->kind].list);
     if ((error == ENOENT || error == ENOTDIR || error == ENODEV) && access(list, X_OK) == 0) {
-        text_format(words, PROBE_WORDS_BYTES, "there is no %s '%s'", sysfs_kinds[spec->kind].what,
-                    spec->target);
-        return PROBE_MISSING;
+        return probe_answer_make(PROBE_MISSING, "there is no %s '%s'", sysfs_kinds[spec->kind].what,
+                                 spec->target);
     }
-    text_format(words, PROBE_WORDS_BYTES, "cannot check '%s': %s", list, strerrordesc_np(error));
-    return probe_outcome_is_our_lack(error) ? PROBE_UNABLE : PROBE_DENIED;
+    return probe_answer_make(probe_outcome_is_our_lack(error) ? PROBE_UNABLE : PROBE_DENIED,
+                             "cannot check '%s': %s", list, strerrordesc_np(error));
 }
 
-static enum probe_outcome sysfs_look(const struct probe_spec *spec, char *words)
+static struct probe_answer sysfs_look(const struct probe_spec *spec)
 {
+    static const struct probe_answer passed = {.outcome = PROBE_PASSED};
     const struct sysfs_kind *kind = &sysfs_kinds[spec->kind];
     char path[PATH_MAX];
     char digit;
     sysfs_path(spec, kind->file, path);
     if (access(path, F_OK) != 0) {
-        return explain_absence(spec, errno, words);
+        return explain_absence(spec, errno);
     }
     if (!spec->wants_carrier) {
-        return PROBE_PASSED;
+        return passed;
     }
     sysfs_path(spec, "/carrier", path);
     CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t got = fd < 0 ? -1 : read(fd, &digit, 1);
     if (got == 1 && digit == '1') {
-        return PROBE_PASSED;
+        return passed;
     }
     if (got < 0 && errno != EINVAL) {
-        return explain_absence(spec, errno, words);
+        return explain_absence(spec, errno);
     }
-    text_format(words, PROBE_WORDS_BYTES, "%s '%s' %s", kind->what, spec->target,
-                got < 0 ? "is down" : "has no carrier");
-    return PROBE_WRONG;
+    return probe_answer_make(PROBE_WRONG, "%s '%s' %s", kind->what, spec->target,
+                             got < 0 ? "is down" : "has no carrier");
 }
 
 static void sysfs_start(struct probe *probe)
 {
-    char words[PROBE_WORDS_BYTES] = "";
-    enum probe_outcome outcome = sysfs_look(&probe->spec, words);
-    probe_end(probe, outcome, "%s", words);
+    probe_end(probe, sysfs_look(&probe->spec));
 }
 
 static int sysfs_init(struct probe *probe, struct err *e)
@@ -302,12 +293,15 @@ static void after_curl(void *user)
     if (p->answer >= 200) {
         int64_t wanted = p->probe.spec.http_status;
         bool is_well = wanted ? p->answer == wanted : p->answer < 300;
-        probe_end(&p->probe, is_well ? PROBE_PASSED : PROBE_WRONG, "HTTP status %ld", p->answer);
+        probe_end(&p->probe, probe_answer_make(is_well ? PROBE_PASSED : PROBE_WRONG,
+                                               "HTTP status %ld", p->answer));
     } else if (p->lack != 0) {
-        probe_end(&p->probe, PROBE_UNABLE, "cannot create a socket: %s", strerrordesc_np(p->lack));
+        probe_end(&p->probe, probe_answer_make(PROBE_UNABLE, "cannot create a socket: %s",
+                                               strerrordesc_np(p->lack)));
     } else {
-        probe_end(&p->probe, outcome_of_transfer(p), "%s",
-                  p->error[0] ? p->error : curl_easy_strerror(p->code));
+        probe_end(&p->probe,
+                  probe_answer_make(outcome_of_transfer(p), "%s",
+                                    p->error[0] ? p->error : curl_easy_strerror(p->code)));
     }
 }
 
@@ -461,9 +455,10 @@ static void report_exit(struct exec_probe *p, const siginfo_t *info)
         begin--;
     }
     text_sanitize(line, sizeof(line), p->output + begin, end - begin);
-    probe_end(&p->probe, has_exited && info->si_status == 0 ? PROBE_PASSED : PROBE_WRONG,
-              "%s %d%s%s", has_exited ? "exit status" : "killed by signal", info->si_status,
-              line[0] ? ": " : "", line);
+    probe_end(&p->probe,
+              probe_answer_make(has_exited && info->si_status == 0 ? PROBE_PASSED : PROBE_WRONG,
+                                "%s %d%s%s", has_exited ? "exit status" : "killed by signal",
+                                info->si_status, line[0] ? ": " : "", line));
 }
 
 /* While the leader is not reaped its id is not reused. */
@@ -537,8 +532,8 @@ static void end_unstarted(struct probe *probe, const char *what, int sys_errno)
 {
     bool is_our_lack =
         sys_errno == EAGAIN /* of processes */ || probe_outcome_is_our_lack(sys_errno);
-    probe_end(probe, is_our_lack ? PROBE_UNABLE : PROBE_SILENT, "%s: %s", what,
-              strerrordesc_np(sys_errno));
+    probe_end(probe, probe_answer_make(is_our_lack ? PROBE_UNABLE : PROBE_SILENT, "%s: %s", what,
+                                       strerrordesc_np(sys_errno)));
 }
 
 static void exec_start(struct probe *probe)
@@ -546,7 +541,7 @@ static void exec_start(struct probe *probe)
     struct exec_probe *p = (struct exec_probe *)probe;
     int ends[2];
     if (p->pid != 0) {
-        probe_end(probe, PROBE_SILENT, "cannot kill its previous run");
+        probe_end(probe, probe_answer_make(PROBE_SILENT, "cannot kill its previous run"));
         return;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {

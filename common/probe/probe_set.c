@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -36,22 +35,17 @@ static const char *run_stop(struct probe *probe)
     return probe->method->stop ? probe->method->stop(probe) : NULL;
 }
 
-void probe_end(struct probe *probe, enum probe_outcome outcome, const char *format, ...)
+void probe_end(struct probe *probe, struct probe_answer answer)
 {
-    char words[PROBE_WORDS_BYTES];
     struct probe_result result = {.probe = probe->index,
                                   .started = probe->started,
                                   .now = clock_mono_now(),
-                                  .outcome = outcome,
-                                  .reason = words};
-    va_list args;
-    va_start(args, format);
-    text_vformat(words, sizeof(words), format, args);
-    va_end(args);
+                                  .outcome = answer.outcome,
+                                  .reason = answer.words};
     (void)run_stop(probe);
     result.is_late = mono_since(result.now, result.started) >= probe->spec.timeout_ns + LATE_NS;
     loop_timer_arm(probe->loop, &probe->pause,
-                   outcome == PROBE_PASSED ? probe->spec.interval_ns : probe->spec.retry_ns);
+                   answer.outcome == PROBE_PASSED ? probe->spec.interval_ns : probe->spec.retry_ns);
     probe->result(probe->user, &result);
 }
 
@@ -61,11 +55,9 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
     char span[32];
     const char *awaited = run_stop(probe);
     text_from_duration(probe->spec.timeout_ns, span, sizeof(span));
-    if (awaited) {
-        probe_end(probe, PROBE_SILENT, "no answer to '%s' within %s", awaited, span);
-    } else {
-        probe_end(probe, PROBE_SILENT, "no result within %s", span);
-    }
+    probe_end(probe, awaited ? probe_answer_make(PROBE_SILENT, "no answer to '%s' within %s",
+                                                 awaited, span)
+                             : probe_answer_make(PROBE_SILENT, "no result within %s", span));
 }
 
 void probe_start(struct probe *probe)
@@ -192,7 +184,6 @@ void probe_free(struct probe *probe)
 struct probe_set {
     struct probe_state state;
     struct probe *probes[PROBES_MAX]; /* owned; as many as the state has */
-    struct probe_stats stats[PROBES_MAX];
     probe_set_change_fn *change;
     void *user;
     struct log_repeat unable;
@@ -232,10 +223,7 @@ static void log_failure(struct probe_set *set, const struct probe_result *result
 static void on_result(void *user, const struct probe_result *result)
 {
     struct probe_set *set = user;
-    struct probe_stats *stats = &set->stats[result->probe];
     log_failure(set, result);
-    stats->runs[result->outcome]++;
-    stats->last_ns = mono_since(result->now, result->started);
     if (probe_state_step(&set->state, result)) {
         tell_change(set);
     }
@@ -302,11 +290,6 @@ void probe_set_start(struct probe_set *set)
 const struct probe_state *probe_set_state(const struct probe_set *set)
 {
     return &set->state;
-}
-
-const struct probe_stats *probe_set_stats(const struct probe_set *set)
-{
-    return set->stats;
 }
 
 void probe_set_free(struct probe_set *set)

@@ -39,12 +39,6 @@ void probe_free(struct probe *probe); /* accepts NULL; ends a run under way */
 
 struct probe_set;
 
-/* For metrics: runs of one probe since the start. */
-struct probe_stats {
-    uint64_t runs[PROBE_OUTCOME_COUNT];
-    int64_t last_ns; /* how long the last run took */
-};
-
 /* `message` is borrowed, "" unless unhealthy. Must not free the set. */
 typedef void probe_set_change_fn(void *user, enum probe_health state, const char *message);
 
@@ -67,9 +61,7 @@ void probe_set_restore(struct probe_set *set, size_t index, bool failing);
 /* Runs all probes for the first time. Without any, reports healthy at once. */
 void probe_set_start(struct probe_set *set);
 const struct probe_state *probe_set_state(const struct probe_set *set); /* borrowed */
-/* One per probe of the state, in its order; borrowed, as of the last result. */
-const struct probe_stats *probe_set_stats(const struct probe_set *set);
-void probe_set_free(struct probe_set *set); /* accepts NULL */
+void probe_set_free(struct probe_set *set);                             /* accepts NULL */
 
 /* ---- how to try one kind of target ------------------------------------------------------------
  */
@@ -108,19 +100,16 @@ struct probe {
     ev_io changes;       /* of netlink; fd -1: nobody tells */
 };
 
-/* Ends the run; the words say why it did not pass. */
-void probe_end(struct probe *probe, enum probe_outcome outcome, const char *format, ...)
-    PRINTF_LIKE(3, 4);
+/* Ends the run. */
+void probe_end(struct probe *probe, struct probe_answer answer);
 
 enum { UNIX_PATH_BYTES = 108 }; /* of sun_path, its terminator included */
 
-/* PROBE_PASSED and a descriptor (owned: close it), or why not, in `words`. Never blocks. A full
- * backlog counts as silent: a stopped server's is, and so is one's whose answers were not waited
- * for. */
-enum probe_outcome unix_connect(const char *path, int *out_fd,
-                                char words[static PROBE_WORDS_BYTES]);
+/* PROBE_PASSED and a descriptor (owned: close it), or why not. Never blocks. A full backlog counts
+ * as silent: a stopped server's is, and so is one's whose answers were not waited for. */
+struct probe_answer unix_connect(const char *path, int *out_fd);
 
-/* What to say of a file that may not be opened: whose it is, who we are, and the remedy. */
-void unix_connect_denied(const char *path, char words[static PROBE_WORDS_BYTES]);
+/* PROBE_DENIED for a file that may not be opened: whose it is, who we are, and the remedy. */
+struct probe_answer unix_connect_denied(const char *path);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 
 const char *probe_outcome_name(enum probe_outcome outcome)
@@ -21,6 +22,16 @@ bool probe_outcome_is_our_lack(int sys_errno)
 {
     return sys_errno == EMFILE || sys_errno == ENFILE || sys_errno == ENOMEM ||
            sys_errno == ENOBUFS;
+}
+
+struct probe_answer probe_answer_make(enum probe_outcome outcome, const char *format, ...)
+{
+    struct probe_answer answer = {.outcome = outcome};
+    va_list args;
+    va_start(args, format);
+    text_vformat(answer.words, sizeof(answer.words), format, args);
+    va_end(args);
+    return answer;
 }
 
 void probe_state_add_probe(struct probe_state *v, const char *name,
@@ -148,6 +159,8 @@ bool probe_state_step(struct probe_state *v, const struct probe_result *result)
 {
     assert(result->probe < v->probe_count);
     struct probe_history *probe = &v->probes[result->probe];
+    probe->runs[result->outcome]++;
+    probe->last_ns = mono_since(result->now, result->started);
     bool is_our_stall = v->is_of_host && result->is_late && result->outcome != PROBE_PASSED;
     if (result->outcome == PROBE_UNKNOWN || result->outcome == PROBE_UNABLE || is_our_stall) {
         return false;

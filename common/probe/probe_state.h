@@ -48,10 +48,20 @@ enum probe_outcome {
 /* A failed system call says that we lack something: that is no answer of the one we ask. */
 bool probe_outcome_is_our_lack(int sys_errno);
 
-enum { PROBE_WORDS_BYTES = 256 }; /* what was tried, on what, and what was seen */
-
 /* One lower-case word; static. */
 const char *probe_outcome_name(enum probe_outcome outcome);
+
+enum { PROBE_WORDS_BYTES = 256 };
+
+/* How a run ended. The words say what was tried, on what, and what was seen: why it did not pass;
+ * or they are the value that was asked for. */
+struct probe_answer {
+    enum probe_outcome outcome;
+    char words[PROBE_WORDS_BYTES];
+};
+
+struct probe_answer probe_answer_make(enum probe_outcome outcome, const char *format, ...)
+    PRINTF_LIKE(2, 3);
 
 /* One run of a probe. */
 struct probe_result {
@@ -87,6 +97,8 @@ struct probe_history {
     enum probe_outcome outcome; /* the last one */
     struct mono outcome_since;  /* when the first of those in a row was asked for */
     char reason[PROBE_WORDS_BYTES];
+    uint64_t runs[PROBE_OUTCOME_COUNT]; /* this and the next: for metrics */
+    int64_t last_ns;                    /* how long the last run took */
 };
 
 struct probe_state {

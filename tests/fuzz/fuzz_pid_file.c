@@ -26,18 +26,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char dir[] = "/dev/shm/fuzz-pid.XXXXXX"; /* in memory */
     char file[100];
     char path[UNIX_PATH_BYTES] = "";
-    char words[PROBE_WORDS_BYTES] = "";
     check(mkdtemp(dir) != NULL);
     (void)snprintf(file, sizeof(file), "%s/" DAEMON ".pid", dir);
     int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     check(fd >= 0 && write(fd, data, size) == (ssize_t)size && close(fd) == 0);
-    enum probe_outcome outcome = find_unixctl(dir, DAEMON, path, words);
-    if (outcome == PROBE_PASSED) {
+    const struct probe_answer answer = find_unixctl(dir, DAEMON, path);
+    bool has_passed = answer.outcome == PROBE_PASSED;
+    if (has_passed) {
         check_socket(dir, path);
     } else {
-        check(path[0] == '\0' && words[0] != '\0' && strlen(words) < sizeof(words));
+        check(path[0] == '\0' && answer.words[0] != '\0');
     }
-    fuzz_tell(outcome == PROBE_PASSED);
+    fuzz_tell(has_passed);
     check(unlink(file) == 0 && rmdir(dir) == 0);
     return 0;
 }

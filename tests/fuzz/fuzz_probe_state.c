@@ -82,10 +82,12 @@ static void check_verdict(const struct probe_state *v, const struct model *model
 
 static void step(struct probe_state *v, struct model *models, const struct probe_result *r)
 {
-    const struct probe_state before = *v;
+    struct probe_state before = *v;
     struct model *m = &models[r->probe];
     const struct model was = *m;
     bool is_news = probe_state_step(v, r);
+    before.probes[r->probe].runs[r->outcome]++;
+    before.probes[r->probe].last_ns = mono_since(r->now, r->started);
     if (r->outcome == PROBE_UNKNOWN || r->outcome == PROBE_UNABLE) {
         check(!is_news && memcmp(&before, v, sizeof(before)) == 0);
         return;

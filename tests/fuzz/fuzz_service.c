@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any answer to each question of each service: it passes, or there are words that say why not. Of a
  * beat the first answer may vouch by its age, and no later one without a change. */
-#include "base/text.h"
-#include "probe/ovs_rpc.h"
+#include "probe/ovs_rpc.c" /* nobody else calls it */
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void check_words(enum probe_outcome outcome, const char *words)
+static void check_answer(const struct probe_answer *a)
 {
     char clean[PROBE_WORDS_BYTES];
-    size_t len = strnlen(words, PROBE_WORDS_BYTES);
-    check(outcome == PROBE_PASSED || outcome == PROBE_WRONG || outcome == PROBE_UNKNOWN);
-    check(len < PROBE_WORDS_BYTES && (len > 0 || outcome == PROBE_PASSED));
-    text_sanitize(clean, sizeof(clean), words, len);
-    check(text_equal(clean, words) || outcome == PROBE_PASSED); /* a value is as it came */
+    size_t len = strnlen(a->words, PROBE_WORDS_BYTES);
+    check(a->outcome == PROBE_PASSED || a->outcome == PROBE_WRONG || a->outcome == PROBE_UNKNOWN);
+    check(len < PROBE_WORDS_BYTES && (len > 0 || a->outcome == PROBE_PASSED));
+    text_sanitize(clean, sizeof(clean), a->words, len);
+    check(text_equal(clean, a->words) || a->outcome == PROBE_PASSED); /* a value is as it came */
 }
 
 static bool judge_all(const json_t *reply)
@@ -24,11 +23,10 @@ static bool judge_all(const json_t *reply)
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
         const struct service *s = &services[i];
         for (size_t q = 0; q < SERVICE_QUESTIONS_MAX && s->questions[q].method; q++) {
-            char words[PROBE_WORDS_BYTES] = "";
-            enum probe_outcome outcome = service_judge(&s->questions[q], "br-int", reply, words);
-            check(outcome != PROBE_UNKNOWN);
-            check_words(outcome, words);
-            has_passed |= outcome == PROBE_PASSED;
+            const struct probe_answer answer = service_judge(&s->questions[q], "br-int", reply);
+            check(answer.outcome != PROBE_UNKNOWN);
+            check_answer(&answer);
+            has_passed |= answer.outcome == PROBE_PASSED;
         }
     }
     return has_passed;
@@ -41,13 +39,12 @@ static bool follow_beat(const json_t *reply)
     const struct wall wall_now = {.ns = 1005 * NS_PER_SEC};
     bool has_passed = false;
     for (int64_t at_s = 0; at_s <= 30; at_s += 5) {
-        char words[PROBE_WORDS_BYTES] = "";
         const struct mono now = {.ns = (100 + at_s) * NS_PER_SEC};
-        enum probe_outcome outcome = service_beat_step(&beat, service_find("ovnkube", 7)->questions,
-                                                       reply, now, wall_now, words);
-        check_words(outcome, words);
-        check(at_s < 10 || outcome == PROBE_WRONG);
-        has_passed |= outcome == PROBE_PASSED;
+        const struct probe_answer answer =
+            service_beat_step(&beat, service_find("ovnkube", 7)->questions, reply, now, wall_now);
+        check_answer(&answer);
+        check(at_s < 10 || answer.outcome == PROBE_WRONG);
+        has_passed |= answer.outcome == PROBE_PASSED;
     }
     return has_passed;
 }

@@ -114,10 +114,9 @@ static void print_host(void)
 static void print_dpu(void)
 {
     const struct probe_state verdict = {
-        .state = PROBE_HEALTHY, .probe_count = 1, .probes = {{.ran = true}}};
-    const struct probe_stats probes = {.last_ns = 1};
+        .state = PROBE_HEALTHY, .probe_count = 1, .probes = {{.ran = true, .last_ns = 1}}};
     const struct lease_writer_stats lease = {.renewals = 1};
-    const struct dpu_snapshot s = {.verdict = &verdict, .probes = &probes, .lease = &lease};
+    const struct dpu_snapshot s = {.verdict = &verdict, .lease = &lease};
     struct buf page;
     buf_init(&page, METRICS_PAGE_MAX_BYTES);
     dpu_metrics_write(&s, &page);

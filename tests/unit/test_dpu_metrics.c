@@ -68,14 +68,14 @@ TEST_WITH(probes_alike_in_name_are_kept_apart, NULL, NULL)
     const struct probe_state verdict = {
         .state = PROBE_UNHEALTHY,
         .probe_count = 3,
-        .probes = {{.name = "exec:test \"$A\" \\x", .ran = true, .failing = true},
-                   {.name = "exec:true", .ran = true},
+        .probes = {{.name = "exec:test \"$A\" \\x",
+                    .ran = true,
+                    .failing = true,
+                    .runs = {[PROBE_PASSED] = 1, [PROBE_SILENT] = 2},
+                    .last_ns = NS_PER_SEC / 2},
+                   {.name = "exec:true", .ran = true, .runs = {[PROBE_PASSED] = 3}},
                    {.name = "exec:true"}}};
-    const struct probe_stats stats[] = {
-        {.runs = {[PROBE_PASSED] = 1, [PROBE_SILENT] = 2}, .last_ns = NS_PER_SEC / 2},
-        {.runs = {[PROBE_PASSED] = 3}},
-        {.last_ns = 0}};
-    const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
+    const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict};
     struct buf page;
     write_page(&s, &page);
     assert_true(view_value(&page, "dpu_healthy") == 0);
@@ -97,8 +97,7 @@ TEST_WITH(probes_alike_in_name_are_kept_apart, NULL, NULL)
 TEST_WITH(longest_names_fit_and_are_one_line_each, NULL, NULL)
 {
     struct probe_state verdict = {.state = PROBE_HEALTHY, .probe_count = PROBES_MAX};
-    const struct probe_stats stats[PROBES_MAX] = {{.last_ns = 0}};
-    const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict, .probes = stats};
+    const struct dpu_snapshot s = {.now = AT(1), .verdict = &verdict};
     struct buf page;
     for (size_t i = 0; i < PROBES_MAX; i++) {
         memset(verdict.probes[i].name, i % 2 ? '"' : '\n', PROBE_NAME_BYTES - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages, what is expected of OVS and OVN, and questions over a real socket, to servers that
  * answer well, badly, endlessly and never. */
-#include "probe/ovs_rpc.h"
+#include "probe/ovs_rpc.c" /* nobody else calls it */
 
 #include "base/attr.h"
 #include "base/json_text.h"
@@ -123,12 +123,11 @@ TEST(a_value_is_read_from_the_map_of_the_only_row)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *m = read_message(rows[i].text);
-        char words[PROBE_WORDS_BYTES] = "";
-        enum probe_outcome outcome = service_judge(&question, "", m, words);
-        bool is_right = outcome == PROBE_PASSED ? text_equal(words, rows[i].value)
-                                                : strstr(words, rows[i].value) != NULL;
-        if (outcome != rows[i].outcome || !is_right) {
-            fail_msg("row %zu: %d '%s'", i, outcome, words);
+        const struct probe_answer got = service_judge(&question, "", m);
+        bool is_right = got.outcome == PROBE_PASSED ? text_equal(got.words, rows[i].value)
+                                                    : strstr(got.words, rows[i].value) != NULL;
+        if (got.outcome != rows[i].outcome || !is_right) {
+            fail_msg("row %zu: %d '%s'", i, got.outcome, got.words);
         }
     }
 }
@@ -137,10 +136,9 @@ TEST(a_value_that_does_not_fit_is_wrong)
 {
     char text[2 * PROBE_WORDS_BYTES];
     for (int len = PROBE_WORDS_BYTES - 1; len <= PROBE_WORDS_BYTES; len++) {
-        char words[PROBE_WORDS_BYTES] = "";
         (void)snprintf(text, sizeof(text), ROW("[\"map\",[[\"key\",\"%0*d\"]]]"), len, 7);
         CLEANUP(json) json_t *m = read_message(text);
-        assert_int_equal(service_judge(&question, "", m, words),
+        assert_int_equal(service_judge(&question, "", m).outcome,
                          len < PROBE_WORDS_BYTES ? PROBE_PASSED : PROBE_WRONG);
     }
 }
@@ -188,13 +186,12 @@ TEST(answers_follow_the_table)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *m = read_message(rows[i].reply);
-        char words[PROBE_WORDS_BYTES] = "";
         const struct service *service = service_find(rows[i].service, strlen(rows[i].service));
-        enum probe_outcome outcome =
-            service_judge(&service->questions[rows[i].question], "br-int", m, words);
-        if (outcome != (rows[i].words ? PROBE_WRONG : PROBE_PASSED) ||
-            (rows[i].words && !strstr(words, rows[i].words))) {
-            fail_msg("row %zu: %s '%s'", i, probe_outcome_name(outcome), words);
+        const struct probe_answer got =
+            service_judge(&service->questions[rows[i].question], "br-int", m);
+        if (got.outcome != (rows[i].words ? PROBE_WRONG : PROBE_PASSED) ||
+            (rows[i].words && !strstr(got.words, rows[i].words))) {
+            fail_msg("row %zu: %s '%s'", i, probe_outcome_name(got.outcome), got.words);
         }
     }
 }
@@ -202,7 +199,6 @@ TEST(answers_follow_the_table)
 TEST(a_name_without_end_is_none_of_a_bridge)
 {
     char reply[20000] = "{\"id\":0,\"result\":\"br-int\\n";
-    char words[PROBE_WORDS_BYTES] = "";
     size_t used = strlen(reply);
     memset(reply + used, 'b', sizeof(reply) - used);
     memcpy(reply + sizeof(reply) - 15, "\",\"error\":null}", 15);
@@ -210,8 +206,8 @@ TEST(a_name_without_end_is_none_of_a_bridge)
     size_t len;
     assert_int_equal(rpc_message_read(reply, sizeof(reply), false, &m, &len), RPC_REPLY);
     const struct service_question *vswitchd = service_find("vswitchd", 8)->questions;
-    assert_int_equal(service_judge(vswitchd, "br-int", m, words), PROBE_PASSED);
-    assert_int_equal(service_judge(vswitchd, "br-ex", m, words), PROBE_WRONG);
+    assert_int_equal(service_judge(vswitchd, "br-int", m).outcome, PROBE_PASSED);
+    assert_int_equal(service_judge(vswitchd, "br-ex", m).outcome, PROBE_WRONG);
 }
 
 /* As long a list as one message of ovs-vswitchd may be. */
@@ -219,7 +215,6 @@ TEST(a_bridge_is_found_behind_thousands_of_others)
 {
     static char reply[64 << 10];
     const char end[] = "br-int\\n\",\"error\":null}";
-    char words[PROBE_WORDS_BYTES] = "";
     size_t used = (size_t)snprintf(reply, sizeof(reply), "{\"id\":0,\"result\":\"");
     for (unsigned i = 0; used + 32 + sizeof(end) < sizeof(reply); i++) {
         used += (size_t)snprintf(reply + used, sizeof(reply) - used, "br-tenant-%05u\\n", i);
@@ -227,10 +222,11 @@ TEST(a_bridge_is_found_behind_thousands_of_others)
     memcpy(reply + used, end, sizeof(end));
     CLEANUP(json) json_t *m = read_message(reply);
     const struct service_question *vswitchd = service_find("vswitchd", 8)->questions;
-    assert_int_equal(service_judge(vswitchd, "br-int", m, words), PROBE_PASSED);
-    assert_int_equal(service_judge(vswitchd, "br-tenant-03000", m, words), PROBE_PASSED);
-    assert_int_equal(service_judge(vswitchd, "br-in", m, words), PROBE_WRONG);
-    assert_non_null(strstr(words, "'ofproto/list' answers 'br-tenant-00000"));
+    assert_int_equal(service_judge(vswitchd, "br-int", m).outcome, PROBE_PASSED);
+    assert_int_equal(service_judge(vswitchd, "br-tenant-03000", m).outcome, PROBE_PASSED);
+    assert_int_equal(service_judge(vswitchd, "br-in", m).outcome, PROBE_WRONG);
+    assert_non_null(strstr(service_judge(vswitchd, "br-in", m).words,
+                           "'ofproto/list' answers 'br-tenant-00000"));
 }
 
 TEST(every_service_has_a_name_a_socket_and_patience)
@@ -250,7 +246,7 @@ TEST(every_service_has_a_name_a_socket_and_patience)
 
 /* ---- the beat -------------------------------------------------------------------------------- */
 
-static enum probe_outcome beat(struct service_beat *b, int64_t at_s, const char *value, char *words)
+static struct probe_answer beat(struct service_beat *b, int64_t at_s, const char *value)
 {
     char text[200];
     (void)snprintf(text, sizeof(text),
@@ -259,7 +255,7 @@ static enum probe_outcome beat(struct service_beat *b, int64_t at_s, const char 
     CLEANUP(json) json_t *m = read_message(text);
     /* The wall clock began at 1000 s. */
     return service_beat_step(b, service_find("ovnkube", 7)->questions, m, AT(at_s),
-                             (struct wall){(1000 + at_s) * NS_PER_SEC}, words);
+                             (struct wall){(1000 + at_s) * NS_PER_SEC});
 }
 
 TEST(beat_is_judged_by_its_changes)
@@ -279,11 +275,10 @@ TEST(beat_is_judged_by_its_changes)
         {350, "190", PROBE_PASSED},
     };
     struct service_beat b = {.limit_ns = 120 * NS_PER_SEC};
-    char words[PROBE_WORDS_BYTES] = "";
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        enum probe_outcome outcome = beat(&b, rows[i].at_s, rows[i].value, words);
-        if (outcome != rows[i].outcome) {
-            fail_msg("row %zu: %s '%s'", i, probe_outcome_name(outcome), words);
+        const struct probe_answer got = beat(&b, rows[i].at_s, rows[i].value);
+        if (got.outcome != rows[i].outcome) {
+            fail_msg("row %zu: %s '%s'", i, probe_outcome_name(got.outcome), got.words);
         }
     }
 }
@@ -299,12 +294,12 @@ TEST(only_the_first_value_vouches_by_its_age)
         {"soon", PROBE_UNKNOWN}, {"9223372036854775807", PROBE_UNKNOWN},
         {NULL, PROBE_UNKNOWN},   {"1000000000000000000000000000000000000000", PROBE_UNKNOWN},
     };
-    char words[PROBE_WORDS_BYTES] = "";
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct service_beat b = {.limit_ns = 120 * NS_PER_SEC};
-        assert_int_equal(beat(&b, 0, rows[i].value, words), rows[i].outcome);
-        assert_int_equal(beat(&b, 120, rows[i].value, words), PROBE_WRONG);
-        assert_non_null(strstr(words, "120s"));
+        assert_int_equal(beat(&b, 0, rows[i].value).outcome, rows[i].outcome);
+        const struct probe_answer late = beat(&b, 120, rows[i].value);
+        assert_int_equal(late.outcome, PROBE_WRONG);
+        assert_non_null(strstr(late.words, "120s"));
     }
 }
 
@@ -312,10 +307,10 @@ TEST(an_answer_that_is_none_is_no_beat)
 {
     struct service_beat b = {.limit_ns = 120 * NS_PER_SEC};
     CLEANUP(json) json_t *m = read_message(OK("[]"));
-    char words[PROBE_WORDS_BYTES] = "";
-    assert_int_equal(service_beat_step(&b, service_find("ovnkube", 7)->questions, m, AT(0),
-                                       (struct wall){0}, words),
-                     PROBE_WRONG);
+    assert_int_equal(
+        service_beat_step(&b, service_find("ovnkube", 7)->questions, m, AT(0), (struct wall){0})
+            .outcome,
+        PROBE_WRONG);
     assert_false(b.has_begun);
 }
 
