@@ -43,33 +43,39 @@ static size_t find(const struct readiness_host_probes *all, const char *probe)
 }
 
 /* By its text the record tells it from others: so it has to fit there, and be the only one. */
-static int name_host_probe(struct readiness_host_probes *all, const char *text, struct err *e)
+static int check_host_probe(const struct readiness_host_probes *all, const struct probe_spec *spec,
+                            const char *text, struct err *e)
 {
-    char shown[PROBE_SHOWN_BYTES];
+    if (spec->kind == PROBE_SERVICE) {
+        return err_set(e, ERR_PARSE, "only dpu-agent can probe that service of the DPU");
+    }
+    if (all->count == HOST_PROBES_MAX) {
+        return err_set(e, ERR_LIMIT, "a host has at most %d probes", HOST_PROBES_MAX);
+    }
+    if (strlen(text) >= HOST_PROBE_BYTES) {
+        return err_set(e, ERR_LIMIT,
+                       "a host probe has at most %d bytes; put a long command into a file",
+                       HOST_PROBE_BYTES - 1);
+    }
+    return 0;
+}
+
+static int add_host_probe(struct readiness_host_probes *all, const char *text, struct err *e)
+{
     char name[HOST_PROBE_BYTES];
     struct probe_spec spec;
-    probe_spec_show(text, shown);
     int rc = probe_spec_parse(text, 0, &defaults, &spec, e);
     if (rc != 0) {
         return rc;
     }
-    if (spec.kind == PROBE_SERVICE) {
-        return err_set(e, ERR_PARSE, "probe '%s': only dpu-agent can probe that service of the DPU",
-                       shown);
-    }
-    if (all->count == HOST_PROBES_MAX) {
-        return err_set(e, ERR_LIMIT, "probe '%s': a host has at most %d probes", shown,
-                       HOST_PROBES_MAX);
-    }
-    if (strlen(text) >= sizeof(name)) {
-        return err_set(
-            e, ERR_LIMIT,
-            "probe '%s': a host probe has at most %d bytes; put a long command into a file", shown,
-            HOST_PROBE_BYTES - 1);
+    rc = check_host_probe(all, &spec, text, e);
+    if (rc != 0) {
+        return probe_spec_refuse(text, rc, e);
     }
     text_sanitize(name, sizeof(name), text, strlen(text));
     if (find(all, name) < all->count) {
-        return err_set(e, ERR_PARSE, "probe '%s': it is configured twice", shown);
+        rc = err_set(e, ERR_PARSE, "it is configured twice");
+        return probe_spec_refuse(text, rc, e);
     }
     text_format(all->each[all->count++].probe, sizeof(name), "%s", name);
     return 0;
@@ -83,7 +89,7 @@ int host_probes_new(const struct host_probes_config *config, struct host_probes 
     w->config = *config;
     spec.root = config->root;
     for (size_t i = 0; i < config->count; i++) {
-        int rc = name_host_probe(&w->said, config->probes[i], e);
+        int rc = add_host_probe(&w->said, config->probes[i], e);
         if (rc != 0) {
             return rc;
         }

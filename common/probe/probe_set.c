@@ -149,11 +149,8 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
     probe->changes.data = probe;
     int rc = method->init(probe, e);
     if (rc != 0) {
-        char shown[PROBE_SHOWN_BYTES];
         probe_free(probe);
-        probe_spec_show(spec->name, shown);
-        (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where e is NULL */
-        return rc;
+        return probe_spec_refuse(spec->name, rc, e);
     }
     watch_changes(probe);
     *out = probe;

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
+
 /* ---- services -------------------------------------------------------------------------------- */
 
 #define SECONDS(n) ((n)*NS_PER_SEC)
@@ -99,110 +101,93 @@ const struct service *service_find(const char *name, size_t name_len)
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-#define TIME(member, least_ms, most_s)                                                             \
-    .type = SETTING_TIME, .offset = offsetof(struct probe_spec, member),                           \
-    .min = (least_ms)*NS_PER_MS, .max = SECONDS(most_s)
-#define NUMBER(member, least, most)                                                                \
-    .type = SETTING_NUMBER, .offset = offsetof(struct probe_spec, member), .min = (least),         \
-    .max = (most)
+#define AMOUNT(its_type, member) .type = its_type, .offset = offsetof(struct probe_spec, member)
 
 static const struct setting {
     const char *key;
-    size_t offset; /* of an int64_t */
-    int64_t min;
-    int64_t max;
     enum { SETTING_TIME, SETTING_NUMBER, SETTING_CA, SETTING_CARRIER } type;
+    size_t offset; /* of an int64_t */
+    const char *least;
+    const char *most;
     bool is_of_url;
 } settings[] = {
-    {"interval", TIME(interval_ns, 100, 3600)},
-    {"timeout", TIME(timeout_ns, 10, 600)},
-    {"failures", NUMBER(thresholds.failures, 1, 100)},
-    {"successes", NUMBER(thresholds.successes, 1, 100)},
+    {"interval", AMOUNT(SETTING_TIME, interval_ns), "100ms", "3600s"},
+    {"timeout", AMOUNT(SETTING_TIME, timeout_ns), "10ms", "600s"},
+    {"failures", AMOUNT(SETTING_NUMBER, thresholds.failures), "1", "100"},
+    {"successes", AMOUNT(SETTING_NUMBER, thresholds.successes), "1", "100"},
     /* How long a failure of this kind is forgiven. */
-    {"refused", TIME(thresholds.patience_ns[PROBE_REFUSED], 0, 3600)},
-    {"silent", TIME(thresholds.patience_ns[PROBE_SILENT], 0, 3600)},
-    {"denied", TIME(thresholds.patience_ns[PROBE_DENIED], 0, 3600)},
-    {"missing", TIME(thresholds.patience_ns[PROBE_MISSING], 0, 3600)},
-    {"wrong", TIME(thresholds.patience_ns[PROBE_WRONG], 0, 3600)},
-    {"status", NUMBER(http_status, 100, 599), .is_of_url = true},
+    {"refused", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_REFUSED]), "0s", "3600s"},
+    {"silent", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_SILENT]), "0s", "3600s"},
+    {"denied", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_DENIED]), "0s", "3600s"},
+    {"missing", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_MISSING]), "0s", "3600s"},
+    {"wrong", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_WRONG]), "0s", "3600s"},
+    {"status", AMOUNT(SETTING_NUMBER, http_status), "100", "599", .is_of_url = true},
     {"ca", .type = SETTING_CA, .is_of_url = true},
     {"carrier", .type = SETTING_CARRIER},
 };
 
-struct span {
-    const char *at;
-    size_t len;
-};
-
-static bool span_is(struct span s, const char *word)
+/* A time in ns, or a number. */
+static int read_amount(const struct setting *setting, const char *text, int64_t *out, struct err *e)
 {
-    return s.len == strlen(word) && memcmp(s.at, word, s.len) == 0;
+    return setting->type == SETTING_TIME ? text_to_duration_ns(text, strlen(text), out, e)
+                                         : text_to_i64(text, strlen(text), out, e);
 }
 
-/* A time in ns, or a number. */
-static int parse_amount(const struct setting *setting, struct span value, int64_t *out,
+static int parse_amount(const struct setting *setting, const char *value, int64_t *out,
                         struct err *e)
 {
-    bool is_time = setting->type == SETTING_TIME;
-    char least[32];
-    char most[32];
     int64_t n;
-    int rc = is_time ? text_to_duration_ns(value.at, value.len, &n, e)
-                     : text_to_i64(value.at, value.len, &n, e);
+    int64_t least = 0;
+    int64_t most = 0;
+    int rc = read_amount(setting, value, &n, e);
     if (rc != 0) {
         return rc;
     }
-    if (n >= setting->min && n <= setting->max) {
-        *out = n;
-        return 0;
+    (void)read_amount(setting, setting->least, &least, NULL); /* our own */
+    (void)read_amount(setting, setting->most, &most, NULL);   /* our own */
+    if (n < least || n > most) {
+        return err_set(e, ERR_LIMIT, "'%s' is not between %s and %s", value, setting->least,
+                       setting->most);
     }
-    if (is_time) {
-        text_from_duration(setting->min, least, sizeof(least));
-        text_from_duration(setting->max, most, sizeof(most));
-    } else {
-        text_format(least, sizeof(least), "%d", (int)setting->min);
-        text_format(most, sizeof(most), "%d", (int)setting->max);
-    }
-    return err_set(e, ERR_LIMIT, "'%.*s' is not between %s and %s", (int)value.len, value.at, least,
-                   most);
-}
-
-static int parse_ca(struct span value, struct probe_spec *spec, struct err *e)
-{
-    if (value.len == 0) { /* and not: the system's authorities */
-        return err_set(e, ERR_PARSE, "'ca=' needs a file");
-    }
-    if (value.len >= sizeof(spec->ca_file)) {
-        return err_set(e, ERR_LIMIT, "the name of a file has at most %zu bytes",
-                       sizeof(spec->ca_file) - 1);
-    }
-    text_format(spec->ca_file, sizeof(spec->ca_file), "%.*s", (int)value.len, value.at);
+    *out = n;
     return 0;
 }
 
-static int parse_setting(struct span key, struct span value, struct probe_spec *spec, struct err *e)
+static int parse_ca(const char *value, struct probe_spec *spec, struct err *e)
+{
+    if (value[0] == '\0') { /* and not: the system's authorities */
+        return err_set(e, ERR_PARSE, "'ca=' needs a file");
+    }
+    if (!text_copy(spec->ca_file, sizeof(spec->ca_file), value)) {
+        return err_set(e, ERR_LIMIT, "the name of a file has at most %zu bytes",
+                       sizeof(spec->ca_file) - 1);
+    }
+    return 0;
+}
+
+static int parse_setting(const char *key, const char *value, struct probe_spec *spec, struct err *e)
 {
     const struct setting *setting = settings;
     const struct setting *end = settings + ARRAY_LEN(settings);
-    while (setting < end && !span_is(key, setting->key)) {
+    while (setting < end && !text_equal(key, setting->key)) {
         setting++;
     }
     if (setting == end) {
         return err_set(e, ERR_PARSE,
-                       "unknown setting '%.*s' (interval, timeout, failures, successes, refused, "
+                       "unknown setting '%s' (interval, timeout, failures, successes, refused, "
                        "silent, denied, missing, wrong, status, ca, carrier)",
-                       (int)key.len, key.at);
+                       key);
     }
     if (setting->is_of_url && spec->kind != PROBE_HTTP) {
-        return err_set(e, ERR_PARSE, "'%s' works only with http:// and https://", setting->key);
-    }
-    if (setting->type == SETTING_TIME || setting->type == SETTING_NUMBER) {
-        return parse_amount(setting, value, (void *)((char *)spec + setting->offset), e);
+        return err_set(e, ERR_PARSE, "'%s' works only with http:// and https://", key);
     }
     if (setting->type == SETTING_CA) {
         return parse_ca(value, spec, e);
     }
-    if (spec->kind != PROBE_NETDEV || !span_is(value, "up")) {
+    if (setting->type != SETTING_CARRIER) {
+        return parse_amount(setting, value, (void *)((char *)spec + setting->offset), e);
+    }
+    if (spec->kind != PROBE_NETDEV || !text_equal(value, "up")) {
         return err_set(e, ERR_PARSE,
                        "'carrier' works only with netdev:, and its only value is 'up'");
     }
@@ -211,24 +196,29 @@ static int parse_setting(struct span key, struct span value, struct probe_spec *
 }
 
 /* "key=value,key=value" */
-static int parse_settings(struct span all, struct probe_spec *spec, struct err *e)
+static int parse_settings(const char *text, size_t len, struct probe_spec *spec, struct err *e)
 {
-    while (all.len > 0) {
-        const char *comma = memchr(all.at, ',', all.len);
-        size_t len = comma ? (size_t)(comma - all.at) : all.len;
-        const char *equals = memchr(all.at, '=', len);
-        if (!equals) {
-            return err_set(e, ERR_PARSE, "'%.*s' is not a setting (KEY=VALUE)", (int)len, all.at);
+    char parted[SETTINGS_BYTES] = "";
+    char *at = parted;
+    if (len >= sizeof(parted)) {
+        return err_set(e, ERR_LIMIT, "its settings have more than %d bytes", SETTINGS_BYTES - 1);
+    }
+    memcpy(parted, text, len);
+    while (*at != '\0') {
+        char *key = at;
+        at += strcspn(at, ",");
+        if (*at == ',') {
+            *at++ = '\0';
         }
-        struct span key = {.at = all.at, .len = (size_t)(equals - all.at)};
-        struct span value = {.at = equals + 1, .len = len - key.len - 1};
-        int rc = parse_setting(key, value, spec, e);
+        char *equals = strchr(key, '=');
+        if (!equals) {
+            return err_set(e, ERR_PARSE, "'%s' is not a setting (KEY=VALUE)", key);
+        }
+        *equals = '\0';
+        int rc = parse_setting(key, equals + 1, spec, e);
         if (rc != 0) {
             return rc;
         }
-        size_t step = comma ? len + 1 : len;
-        all.at += step;
-        all.len -= step;
     }
     return 0;
 }
@@ -325,18 +315,28 @@ static int take_what(const char *text, size_t index, struct probe_spec *spec, st
     return 0;
 }
 
-void probe_spec_show(const char *text, char out[static PROBE_SHOWN_BYTES])
+/* The start of a probe's text. Where an '@' follows, no more than what it begins with is shown:
+ * http://USER:PASSWORD@HOST is a secret. */
+static void show_start(const char *text, char out[static SHOWN_BYTES])
 {
     static const char more[] = "...";
     const char *colon = strchr(text, ':');
     if (!colon || !strchr(colon, '@')) {
-        text_sanitize(out, PROBE_SHOWN_BYTES, text, strlen(text));
+        text_sanitize(out, SHOWN_BYTES, text, strlen(text));
         return;
     }
     size_t len = (size_t)(colon - text) + 1;
     len += strncmp(colon, "://", 3) == 0 ? 2 : 0;
-    text_sanitize(out, PROBE_SHOWN_BYTES - (sizeof(more) - 1), text, len);
+    text_sanitize(out, SHOWN_BYTES - (sizeof(more) - 1), text, len);
     memcpy(out + strlen(out), more, sizeof(more));
+}
+
+int probe_spec_refuse(const char *text, int rc, struct err *e)
+{
+    char shown[SHOWN_BYTES];
+    show_start(text, shown);
+    (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where nobody wants a message */
+    return rc;
 }
 
 /* What follows the settings. A URL has none within it, whatever its password holds. */
@@ -370,15 +370,12 @@ int probe_spec_parse(const char *text, size_t index, const struct probe_spec *de
 {
     struct probe_spec spec = *defaults;
     const char *what = what_of(text);
-    char shown[PROBE_SHOWN_BYTES];
     int rc = take_what(what, index, &spec, e);
     if (rc == 0 && what > text) {
-        rc = parse_settings((struct span){.at = text, .len = (size_t)(what - text) - 1}, &spec, e);
+        rc = parse_settings(text, (size_t)(what - text) - 1, &spec, e);
     }
     if (rc != 0) {
-        probe_spec_show(text, shown);
-        (void)err_wrap(e, "probe '%s'", shown); /* says ERR_BUG where nobody wants a message */
-        return rc;
+        return probe_spec_refuse(text, rc, e);
     }
     spec.retry_ns = spec.interval_ns;
     if (spec.kind == PROBE_SERVICE) {

@@ -69,12 +69,7 @@ const struct service *service_find(const char *name, size_t name_len);
 
 /* ---- a probe --------------------------------------------------------------------------------- */
 
-enum {
-    BRIDGE_BYTES = 64,
-    PROBE_TARGET_BYTES = 1024,
-    PROBE_SHOWN_BYTES = 64,
-    PROBE_FILE_BYTES = 256
-};
+enum { BRIDGE_BYTES = 64, PROBE_TARGET_BYTES = 1024, PROBE_FILE_BYTES = 256 };
 
 enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP, PROBE_SERVICE, PROBE_NETDEV, PROBE_PCI };
 
@@ -96,9 +91,8 @@ struct probe_spec {
     const char *ovn_run_dir;
 };
 
-/* The start of a probe's text, for a message about one that is refused. Where an '@' follows, no
- * more than what it begins with is shown: http://USER:PASSWORD@HOST is a secret. */
-void probe_spec_show(const char *text, char out[static PROBE_SHOWN_BYTES]);
+/* Says of which probe the message is, without a password that its text may hold; returns `rc`. */
+int probe_spec_refuse(const char *text, int rc, struct err *e);
 
 /* Asks the database of OVS for the name of the node that this DPU serves: external_ids, key
  * host-k8s-nodename. The result that passed has it for its reason, "" if there is none. */

@@ -167,17 +167,18 @@ TEST(a_refused_probe_shows_no_password)
 
 TEST(the_shown_start_of_a_probe_is_bounded)
 {
+    static const char cut[] =
+        "probe 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...': w";
     char text[200] = "";
-    char shown[PROBE_SHOWN_BYTES];
     memset(text, 'x', sizeof(text) - 4);
     memcpy(text + sizeof(text) - 4, ":@", 3);
-    probe_spec_show(text, shown);
-    assert_int_equal(strlen(shown), PROBE_SHOWN_BYTES - 1);
-    assert_string_equal(shown + PROBE_SHOWN_BYTES - 4, "...");
-    probe_spec_show("http://h/", shown);
-    assert_string_equal(shown, "http://h/");
-    probe_spec_show("user@h", shown);
-    assert_string_equal(shown, "user@h");
+    const char *const rows[][2] = {
+        {text, cut}, {"http://h/", "probe 'http://h/': w"}, {"user@h", "probe 'user@h': w"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct err e = {.code = ERR_PARSE, .msg = "w"};
+        assert_int_equal(probe_spec_refuse(rows[i][0], ERR_PARSE, &e), ERR_PARSE);
+        assert_string_equal(e.msg, rows[i][1]);
+    }
 }
 
 TEST(overlong_probe_is_refused)
@@ -186,6 +187,10 @@ TEST(overlong_probe_is_refused)
     struct probe_spec spec;
     memset(text + 5, 'x', sizeof(text) - 6);
     assert_int_equal(probe_spec_parse(text, 0, &DEFAULTS, &spec, NULL), ERR_LIMIT);
+    memcpy(text, "a=b,=", 5); /* settings without an end */
+    memcpy(text + sizeof(text) - 12, ";exec:true", 11);
+    assert_int_equal(probe_spec_parse(text, 0, &DEFAULTS, &spec, NULL), ERR_LIMIT);
+    memcpy(text, "exec:", 5);
     text[5 + PROBE_TARGET_BYTES - 1] = '\0';
     spec = spec_of(text);
     assert_string_equal(spec.name, text);
