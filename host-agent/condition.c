@@ -83,17 +83,17 @@ struct condition *condition_new(struct ev_loop *loop, struct kube_client *client
     c->is_firm = is_firm;
     bool is_first = text_equal(driver, NAMES_DRA_DRIVER);
     c->type = mem_format("%s%sDPUReady", is_first ? "" : driver, is_first ? "" : "/");
-    char *what = mem_format("%s on Node '%s'", c->type, node);
     const struct kube_sync_pace rarely = {.base_ns = CONDITION_CHECK_NS,
                                           .max_ns = CONDITION_CHECK_NS};
     c->sync = kube_sync_new(&(struct kube_sync_config){
         .loop = loop,
         .client = client,
         .mod = "condition",
-        .what = what,
-        .collection = KUBE_NODES,
+        .what = mem_format("%s on Node '%s'", c->type, node),
+        .collection = mem_strdup(KUBE_NODES),
         .name = node,
         .part = "status",
+        .settle_ns = CONDITION_SETTLE_NS,
         .retry_ns = NS_PER_SEC,
         .retry_max_ns = 30 * NS_PER_SEC,
         .denied_retry_ns = 300 * NS_PER_SEC,
@@ -105,7 +105,6 @@ struct condition *condition_new(struct ev_loop *loop, struct kube_client *client
         .pick = pick_condition,
         .user = c,
     });
-    free(what);
     kube_sync_set_check(c->sync, CONDITION_CHECK_NS);
     return c;
 }
@@ -121,19 +120,14 @@ void condition_free(struct condition *c)
 
 void condition_publish(struct condition *c, const struct readiness *verdict)
 {
-    bool is_first = !c->has_verdict;
-    if (is_first || c->verdict.state != verdict->state) {
+    if (!c->has_verdict || c->verdict.state != verdict->state) {
         c->since = verdict->transition;
     }
     c->verdict = *verdict;
     text_sanitize(c->verdict.message, sizeof(c->verdict.message), verdict->message,
                   strlen(verdict->message));
     c->has_verdict = true;
-    if (is_first) {
-        kube_sync_start(c->sync, CONDITION_SETTLE_NS);
-    } else {
-        kube_sync_changed(c->sync);
-    }
+    kube_sync_changed(c->sync);
 }
 
 const struct kube_sync_stats *condition_stats(const struct condition *c)

@@ -96,27 +96,22 @@ struct lease_keeper *lease_keeper_start(struct ev_loop *loop, struct kube_client
 {
     struct lease_keeper *k = MEM_NEW(struct lease_keeper);
     int64_t duration_ns = mono_ns_mul(NS_PER_SEC, config->duration_s);
-    int64_t half_ns = duration_ns / 2;
     int64_t quarter_ms = duration_ns / 4 / NS_PER_MS;
     k->config = *config;
-    char *what = mem_format("lease %s/%s", config->ns, config->name);
-    char *leases = mem_format("/apis/coordination.k8s.io/v1/namespaces/%s/leases", config->ns);
     k->sync = kube_sync_new(&(struct kube_sync_config){
         .loop = loop,
         .client = client,
         .mod = "keeper",
-        .what = what,
-        .collection = leases,
+        .what = mem_format("lease %s/%s", config->ns, config->name),
+        .collection = mem_format("/apis/coordination.k8s.io/v1/namespaces/%s/leases", config->ns),
         .name = config->name,
         .owner_node = config->node,
         .is_urgent = true,
         /* A lease that is short has no time for a request that hangs. */
-        .deadline_ms = quarter_ms < 1000   ? 1000
-                       : quarter_ms > 5000 ? 5000
-                                           : (uint32_t)quarter_ms,
+        .deadline_ms = (uint32_t)mono_ns_min(mono_ns_max(quarter_ms, 1000), 5000),
         /* A lease that is gone is missed by a DPU that lives, and hides one that is dead. */
         .retry_ns = RETRY_BASE_NS,
-        .retry_max_ns = half_ns < RETRY_MAX_NS ? half_ns : RETRY_MAX_NS,
+        .retry_max_ns = mono_ns_min(duration_ns / 2, RETRY_MAX_NS),
         .repair = {.base_ns = duration_ns,
                    .max_ns = mono_ns_mul(duration_ns, PAUSE_MAX_DURATIONS),
                    .quiet_ns = mono_ns_mul(duration_ns, 2),
@@ -126,9 +121,7 @@ struct lease_keeper *lease_keeper_start(struct ev_loop *loop, struct kube_client
         .on_written = on_written,
         .user = k,
     });
-    free(what);
-    free(leases);
-    kube_sync_start(k->sync, 0);
+    kube_sync_changed(k->sync);
     return k;
 }
 

@@ -14,7 +14,6 @@
 #define LASTING_LOG_NS (3600 * NS_PER_SEC)
 
 enum {
-    PATH_BYTES = 1024,
     UID_BYTES = 64,   /* a UUID with room to spare */
     UNDONE_MOST = 32, /* doubled so often, any pause is at its most */
     UNSERVED = 10,    /* what is not served at all is asked for so much more rarely */
@@ -22,6 +21,7 @@ enum {
 
 /* How far the present want has come. */
 enum sync_progress {
+    SYNC_IDLE,    /* there is none yet */
     SYNC_FIRST,   /* nothing was written or found in shape yet */
     SYNC_TRIED,   /* its write has failed, or was answered with something that changed it */
     SYNC_CHANGED, /* another one than was last tried */
@@ -36,13 +36,7 @@ struct sync_track {
 
 struct kube_sync {
     struct kube_sync_config config;
-    char what[PATH_BYTES]; /* this and the paths are copies */
-    char collection[PATH_BYTES];
-    char path[PATH_BYTES];
-    char list[PATH_BYTES]; /* "": none is asked for */
-    char newest[PATH_BYTES];
-    size_t version;        /* 0: the newest; then the older ones */
-    char node[PATH_BYTES]; /* "": none is read */
+    size_t version; /* 0: the newest; then the older ones */
     struct boot_timer *timer;
     struct kube_call *call; /* the one request under way */
     enum kube_method method;
@@ -78,11 +72,16 @@ struct kube_sync {
 
 static void sync_step(struct kube_sync *s, struct mono now);
 
+static const char *sync_collection(const struct kube_sync *s)
+{
+    return s->version == 0 ? s->config.collection : s->config.older[s->version - 1];
+}
+
 /* Takes `object`. */
 static void sync_take(struct kube_sync *s, json_t *object)
 {
     if (!object && s->existing) {
-        s->has_owner = s->node[0] == '\0'; /* it may have gone with its Node */
+        s->has_owner = !s->config.owner_node; /* it may have gone with its Node */
     }
     json_decref(s->existing);
     s->existing = object;
@@ -100,7 +99,7 @@ static void sync_take_answer(struct kube_sync *s, json_t *answer)
 static void sync_forget(struct kube_sync *s)
 {
     s->is_known = false;
-    s->is_listed = s->list[0] == '\0';
+    s->is_listed = !s->config.list_query;
 }
 
 static struct kube_sync_want sync_desired(struct kube_sync *s)
@@ -127,7 +126,7 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     const struct kube_sync_config *c = &s->config;
     struct mono now = r->received_at;
     int status = r->http_status;
-    bool is_unserved = status == 404 && s->list[0] != '\0' && !kube_is_not_found(r);
+    bool is_unserved = status == 404 && c->list_query && !kube_is_not_found(r);
     bool is_denied = status == 400 || status == 403 || status == 422;
     bool lasts =
         c->denied_retry_ns > 0 && (is_denied || (is_unserved && !s->is_listed && s->version == 0));
@@ -146,7 +145,7 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     boot_timer_arm(s->timer, s->retry_at);
     s->has_complained |=
         log_limited(&s->trouble, lasts ? LASTING_LOG_NS : LOG_AGAIN_NS, LOG_WARN, c->mod,
-                    "%s %s: %s%s%s, will retry", doing, s->what, why,
+                    "%s %s: %s%s%s, will retry", doing, c->what, why,
                     lasts && status == 403 ? c->denied_advice : "", lasts ? c->advice : "");
 }
 
@@ -160,10 +159,10 @@ static void sync_works(struct kube_sync *s)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A write does not wait for its turn: the reads before it did, and what they showed would be old.
- * Nor does a read while the object is gone, unless something has failed. */
-static void sync_send(struct kube_sync *s, enum kube_method method, const char *path,
-                      const json_t *body, kube_done_fn *then)
+/* Takes `path`. A write does not wait for its turn: the reads before it did, and what they showed
+ * would be old. Nor does a read while the object is gone, unless something has failed. */
+static void sync_send(struct kube_sync *s, enum kube_method method, char *path, const json_t *body,
+                      kube_done_fn *then)
 {
     bool is_gone = s->is_known && !s->existing;
     bool waits = method == KUBE_GET && (!is_gone || s->backoff.failures > 0);
@@ -177,6 +176,7 @@ static void sync_send(struct kube_sync *s, enum kube_method method, const char *
     s->method = method;
     boot_timer_arm(s->timer, MONO_NEVER); /* the answer decides what comes next */
     s->call = kube_client_start(s->config.client, &request, then, s);
+    free(path);
 }
 
 static void on_owner(void *user, const struct kube_response *r)
@@ -186,7 +186,7 @@ static void on_owner(void *user, const struct kube_response *r)
     s->call = NULL;
     if (r->code == ERR_AUTH && s->config.is_owner_optional) {
         log_warn(s->config.mod, "reading its Node is forbidden (%s): %s gets no owner, continuing",
-                 r->message, s->what);
+                 r->message, s->config.what);
         uid = "";
     } else if (r->code != 0 || !uid) {
         sync_fail(s, "reading the Node that owns",
@@ -199,18 +199,6 @@ static void on_owner(void *user, const struct kube_response *r)
     s->has_owner = true;
     text_format(s->owner_uid, sizeof(s->owner_uid), "%s", uid);
     sync_step(s, r->received_at);
-}
-
-/* Its list is not served: the next version's is, perhaps. */
-static void sync_turn_version(struct kube_sync *s)
-{
-    CLEANUP(free) char *name = mem_strdup(s->path + strlen(s->collection));
-    CLEANUP(free) char *query = mem_strdup(s->list + strlen(s->collection));
-    const char *to = s->config.older[s->version];
-    s->version = to ? s->version + 1 : 0;
-    text_format(s->collection, sizeof(s->collection), "%s", to ? to : s->newest);
-    text_format(s->path, sizeof(s->path), "%s%s", s->collection, name);
-    text_format(s->list, sizeof(s->list), "%s%s", s->collection, query);
 }
 
 static void on_read(void *user, const struct kube_response *r)
@@ -226,8 +214,8 @@ static void on_read(void *user, const struct kube_response *r)
         if (is_unserved && s->config.pick) {
             (void)s->config.pick(s->config.user, NULL);
         }
-        if (is_unserved && s->config.older) {
-            sync_turn_version(s);
+        if (is_unserved && s->config.older) { /* the next version's is, perhaps */
+            s->version = s->config.older[s->version] ? s->version + 1 : 0;
         }
         sync_fail(s, s->is_listed ? "reading" : "listing", r->message, r);
         return;
@@ -242,18 +230,15 @@ static void on_read(void *user, const struct kube_response *r)
 
 static int64_t pause_ns(const struct kube_sync_pace *pace, uint32_t undone)
 {
-    int64_t wait_ns = undone < pace->free ? 0 : pace->base_ns;
-    for (uint32_t i = pace->free; i < undone && wait_ns < pace->max_ns; i++) {
-        wait_ns = mono_ns_mul(wait_ns, 2);
-    }
-    return wait_ns < pace->max_ns ? wait_ns : pace->max_ns;
+    return undone < pace->free
+               ? 0
+               : mono_ns_doubled(pace->base_ns, undone - pace->free + 1, pace->max_ns);
 }
 
 static void sync_count(struct sync_track *track, const struct kube_sync_pace *pace, bool is_new,
                        struct mono now)
 {
-    int64_t twice_ns = mono_ns_mul(pause_ns(pace, track->undone), 2);
-    int64_t quiet_ns = twice_ns > pace->quiet_ns ? twice_ns : pace->quiet_ns;
+    int64_t quiet_ns = mono_ns_max(mono_ns_mul(pause_ns(pace, track->undone), 2), pace->quiet_ns);
     if (is_new || track->wrote_at.ns == 0 || mono_since(now, track->wrote_at) >= quiet_ns) {
         track->undone = 0;
     } else if (track->undone < UNDONE_MOST) {
@@ -289,7 +274,7 @@ static void sync_note_write(struct kube_sync *s, struct mono now)
     text_format(s->wrote_uid, sizeof(s->wrote_uid), "%s", uid_of(s->existing));
     if (r->undone > 1) {
         log_limited(&s->fight, LASTING_LOG_NS, LOG_WARN, c->mod,
-                    "%s: %s; the agent repairs it at most every %d s until that ends", s->what,
+                    "%s: %s; the agent repairs it at most every %d s until that ends", c->what,
                     is_altered ? "the API server stores something else than the agent writes: "
                                  "check admission webhooks"
                                : "another writer undoes the agent's repairs: check for an agent "
@@ -360,13 +345,13 @@ static void on_write(void *user, const struct kube_response *r)
 
 static void sync_write(struct kube_sync *s, const struct kube_sync_want *want, struct mono now)
 {
-    const char *part = s->config.part;
-    char path[2 * PATH_BYTES];
-    bool is_new = !s->existing && !part;
-    text_format(path, sizeof(path), "%s%s%s", is_new ? s->collection : s->path, part ? "/" : "",
-                part ? part : "");
+    const struct kube_sync_config *c = &s->config;
+    bool is_new = !s->existing && !c->part;
+    char *path = is_new ? mem_strdup(sync_collection(s))
+                        : mem_format("%s/%s%s%s", sync_collection(s), c->name, c->part ? "/" : "",
+                                     c->part ? c->part : "");
     if (is_new || s->progress == SYNC_STANDS) {
-        log_limited(&s->undone[is_new], LOG_AGAIN_NS, LOG_INFO, s->config.mod, "%s %s", s->what,
+        log_limited(&s->undone[is_new], LOG_AGAIN_NS, LOG_INFO, c->mod, "%s %s", c->what,
                     is_new ? "is missing, creating it"
                            : "was changed by another writer, repairing it");
     }
@@ -375,7 +360,7 @@ static void sync_write(struct kube_sync *s, const struct kube_sync_want *want, s
     }
     s->progress = SYNC_TRIED;
     sync_send(s,
-              part             ? KUBE_STRATEGIC_PATCH
+              c->part          ? KUBE_STRATEGIC_PATCH
               : is_new         ? KUBE_POST
               : want->is_patch ? KUBE_MERGE_PATCH
                                : KUBE_PUT,
@@ -397,7 +382,7 @@ static void sync_rest(struct kube_sync *s, struct mono now)
     sync_works(s);
     if (s->has_complained) {
         s->has_complained = false;
-        log_info(s->config.mod, "%s is as it should be again", s->what);
+        log_info(s->config.mod, "%s is as it should be again", s->config.what);
     }
     sync_arm_check(s);
     if (s->look_again) {
@@ -424,6 +409,16 @@ static void sync_reconcile(struct kube_sync *s, struct mono now)
     }
 }
 
+static void sync_read(struct kube_sync *s)
+{
+    const struct kube_sync_config *c = &s->config;
+    const char *collection = sync_collection(s);
+    sync_send(s, KUBE_GET,
+              s->is_listed ? mem_format("%s/%s", collection, c->name)
+                           : mem_format("%s?%s", collection, c->list_query),
+              NULL, on_read);
+}
+
 /* The next thing to do, if nothing is under way. */
 static void sync_step(struct kube_sync *s, struct mono now)
 {
@@ -431,14 +426,13 @@ static void sync_step(struct kube_sync *s, struct mono now)
         return;
     }
     s->is_resting = false;
-    if (!s->has_owner) {
-        if (!mono_before(now, s->retry_at)) {
-            sync_send(s, KUBE_GET, s->node, NULL, on_owner);
-        }
-    } else if (!s->is_known) {
-        sync_send(s, KUBE_GET, s->is_listed ? s->path : s->list, NULL, on_read);
-    } else {
+    if (s->is_known && s->has_owner) {
         sync_reconcile(s, now);
+    } else if (s->has_owner) {
+        sync_read(s);
+    } else if (!mono_before(now, s->retry_at)) {
+        char *node = mem_format(KUBE_NODES "/%s", s->config.owner_node);
+        sync_send(s, KUBE_GET, node, NULL, on_owner);
     }
 }
 
@@ -457,17 +451,7 @@ struct kube_sync *kube_sync_new(const struct kube_sync_config *c)
 {
     struct kube_sync *s = MEM_NEW(struct kube_sync);
     s->config = *c;
-    text_format(s->what, sizeof(s->what), "%s", c->what);
-    text_format(s->collection, sizeof(s->collection), "%s", c->collection);
-    text_format(s->newest, sizeof(s->newest), "%s", c->collection);
-    text_format(s->path, sizeof(s->path), "%s/%s", c->collection, c->name);
-    if (c->list_query) {
-        text_format(s->list, sizeof(s->list), "%s?%s", c->collection, c->list_query);
-    }
-    if (c->owner_node) {
-        text_format(s->node, sizeof(s->node), KUBE_NODES "/%s", c->owner_node);
-    }
-    s->has_owner = s->node[0] == '\0';
+    s->has_owner = !c->owner_node;
     sync_forget(s);
     backoff_init(&s->backoff, c->retry_ns, c->retry_max_ns, (uint64_t)clock_wall_now().ns);
     s->timer = boot_timer_new(c->loop, on_timer, s);
@@ -480,28 +464,27 @@ void kube_sync_free(struct kube_sync *s)
         kube_call_cancel(s->call);
         boot_timer_free(s->timer);
         json_decref(s->existing);
+        free(s->config.what);
+        free(s->config.collection);
+        free(s->config.list_query);
         free(s);
-    }
-}
-
-void kube_sync_start(struct kube_sync *s, int64_t wait_ns)
-{
-    struct mono now = clock_mono_now();
-    if (wait_ns > 0) {
-        boot_timer_arm(s->timer, mono_add(now, wait_ns));
-    } else {
-        sync_step(s, now);
     }
 }
 
 void kube_sync_changed(struct kube_sync *s)
 {
-    if (s->progress != SYNC_FIRST) {
+    struct mono now = clock_mono_now();
+    bool is_first = s->progress == SYNC_IDLE;
+    if (is_first) {
+        s->progress = SYNC_FIRST;
+    } else if (s->progress != SYNC_FIRST) {
         s->progress = SYNC_CHANGED;
         s->is_change = true;
     }
-    if (s->is_known) { /* what is to be read waits for its own time */
-        sync_step(s, clock_mono_now());
+    if (is_first && s->config.settle_ns > 0) {
+        boot_timer_arm(s->timer, mono_add(now, s->config.settle_ns));
+    } else if (is_first || s->is_known) { /* what is to be read waits for its own time */
+        sync_step(s, now);
     }
 }
 

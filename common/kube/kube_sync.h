@@ -38,18 +38,19 @@ struct kube_sync_config {
     struct ev_loop *loop;       /* borrowed */
     struct kube_client *client; /* borrowed */
     const char *mod;            /* of the log; constant */
-    const char *what;           /* "lease ovn/ovn-dpu-w1"; this and the paths are copied */
-    const char *collection;     /* "/apis/.../leases" */
+    char *what;                 /* "lease ovn/ovn-dpu-w1"; this and the next two are taken */
+    char *collection;           /* "/apis/.../leases" */
+    char *list_query;           /* the first look is a list of these; NULL: at the object */
     const char *const *older;   /* collections of other API versions, NULL at the end: tried in turn
                                    where the list is not served; borrowed; NULL: none */
-    const char *name;
+    const char *name;           /* borrowed, as the next two are */
     const char *part;          /* strategic patches of this subresource alone; NULL: a whole object,
                                   which is created where it is missing */
-    const char *list_query;    /* the first look is a list of these; NULL: at the object */
     const char *owner_node;    /* whose UID `desired` needs; NULL: none */
     bool is_owner_optional;    /* goes on without the UID where reading the Node is forbidden */
     bool is_urgent;            /* writes never wait for their turn, nor reads while it is gone */
     uint32_t deadline_ms;      /* of a request; 0: the client's own */
+    int64_t settle_ns;         /* from the first want to the first look */
     int64_t retry_ns;          /* of the backoff */
     int64_t retry_max_ns;      /* "" */
     int64_t denied_retry_ns;   /* after 400, 403 and 422; 0: as after other failures */
@@ -79,10 +80,8 @@ struct kube_sync *kube_sync_new(const struct kube_sync_config *config);
 /* Leaves the object as it is; before the client; not within a callback; accepts NULL. */
 void kube_sync_free(struct kube_sync *s);
 
-/* Looks at the object in `wait_ns`, and from then on keeps it. */
-void kube_sync_start(struct kube_sync *s, int64_t wait_ns);
-/* Something else is wanted. It does not wait for the pace of what is only repeated, but for what
- * the server asked for. */
+/* Something is wanted, or something else: from the first time on the object is kept. A change does
+ * not wait for the pace of what is only repeated, but for what the server asked for. */
 void kube_sync_changed(struct kube_sync *s);
 /* The object is in this state; NULL: it is gone. Copied. */
 void kube_sync_saw(struct kube_sync *s, const json_t *object);

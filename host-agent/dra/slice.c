@@ -416,17 +416,15 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
         .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
     const struct kube_sync_pace create = {
         .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_CREATE_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
-    char *what = mem_format("our ResourceSlice '%s'", p->name);
-    char *query = mem_format("fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s",
-                             device->driver, device->node_name);
     p->sync = kube_sync_new(&(struct kube_sync_config){
         .loop = config->loop,
         .client = config->client,
         .mod = "dra",
-        .what = what,
-        .collection = SLICES,
+        .what = mem_format("our ResourceSlice '%s'", p->name),
+        .collection = mem_strdup(SLICES),
+        .list_query = mem_format("fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s",
+                                 device->driver, device->node_name),
         .name = p->name,
-        .list_query = query,
         .owner_node = device->node_name,
         .is_owner_optional = true,
         .retry_ns = SLICE_RETRY_MIN_NS,
@@ -441,8 +439,6 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
         .on_written = on_written,
         .user = p,
     });
-    free(what);
-    free(query);
     return p;
 }
 
@@ -458,18 +454,15 @@ void slice_publisher_free(struct slice_publisher *p)
 
 void slice_publisher_publish(struct slice_publisher *p, const char *taint)
 {
-    bool is_first = !p->has_taint;
-    bool is_news = !is_first && !text_equal(p->taint, taint);
+    if (p->has_taint && text_equal(p->taint, taint)) {
+        return;
+    }
+    if (mono_reached(clock_mono_now(), p->dropped_again)) {
+        p->dropped = (struct slice_dropped){.taints = false}; /* it may keep them now */
+    }
     p->has_taint = true;
     p->taint = taint;
-    if (is_first) {
-        kube_sync_start(p->sync, 0);
-    } else if (is_news) {
-        if (mono_reached(clock_mono_now(), p->dropped_again)) {
-            p->dropped = (struct slice_dropped){.taints = false}; /* it may keep them now */
-        }
-        kube_sync_changed(p->sync);
-    }
+    kube_sync_changed(p->sync);
 }
 
 struct slice_stats slice_publisher_stats(const struct slice_publisher *p)
@@ -543,19 +536,17 @@ struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *clie
     t->devices = devices;
     t->device = *device;
     slice_make_name(device->driver, device->node_name, t->name);
-    CLEANUP(free) char *what = mem_format("DeviceTaintRule '%s'", t->name);
-    CLEANUP(free) char *query = mem_format("fieldSelector=metadata.name%%3D%s", t->name);
     const struct kube_sync_pace pace = {.base_ns = SLICE_REPAIR_MIN_NS,
                                         .max_ns = SLICE_REPAIR_MAX_NS};
     t->sync = kube_sync_new(&(struct kube_sync_config){
         .loop = loop,
         .client = client,
         .mod = "dra",
-        .what = what,
-        .collection = RULES("v1"),
+        .what = mem_format("DeviceTaintRule '%s'", t->name),
+        .collection = mem_strdup(RULES("v1")),
+        .list_query = mem_format("fieldSelector=metadata.name%%3D%s", t->name),
         .older = older,
         .name = t->name,
-        .list_query = query,
         .owner_node = device->node_name,
         .retry_ns = SLICE_RETRY_MIN_NS,
         .retry_max_ns = SLICE_RETRY_MAX_NS,
@@ -581,12 +572,10 @@ void taint_rule_free(struct taint_rule *t)
 
 void taint_rule_publish(struct taint_rule *t, const char *taint)
 {
-    bool is_news = t->has_taint && !text_equal(t->taint, taint);
-    t->taint = taint;
-    if (!t->has_taint) {
-        t->has_taint = true;
-        kube_sync_start(t->sync, 0);
-    } else if (is_news) {
-        kube_sync_changed(t->sync);
+    if (t->has_taint && text_equal(t->taint, taint)) {
+        return;
     }
+    t->has_taint = true;
+    t->taint = taint;
+    kube_sync_changed(t->sync);
 }
