@@ -116,6 +116,9 @@ int main(int argc, char **argv)
         (void)printf("dpuctl %s\n", VERSION_TEXT);
         return EXIT_SUCCESS;
     }
+    if (argc > 1 && !is_help) {
+        (void)fprintf(stderr, "%s: unknown command '%s'\n\n", called(argv[0]), argv[1]);
+    }
     print_usage(called(argv[0]), is_help ? stdout : stderr);
     return is_help ? EXIT_SUCCESS : ADMIN_EXIT_USAGE;
 }

@@ -373,7 +373,7 @@ static int apply_flags(struct option_origins *run, char **argv, enum option_outc
         bool is_config = text_equal(name, "--config");
         const struct option_row *row = is_flag ? find_row(program, name + 2) : NULL;
         if (!row && !is_config) {
-            return err_set(e, ERR_PARSE, "%s '%s'; see --help",
+            return err_set(e, ERR_PARSE, "%s '%s'",
                            is_flag ? "unknown flag" : "unexpected argument", name);
         }
         text_format(given.from, sizeof(given.from), "flag %s", name);
@@ -521,11 +521,11 @@ static void print_row(const struct option_program *program, const struct option_
     bool is_number = row->type == OPTION_INT || row->type == OPTION_DURATION;
     env_name(program, row->name, env);
     option_range(row, range);
-    text_format(text, sizeof(text), "Default: %s.%s%s%s",
-                row->default_text ? row->default_text : "none", is_number ? " Allowed: " : "",
-                is_number ? range : "", is_number ? "." : "");
+    text_format(text, sizeof(text), "%s%s%s%s%s%s", row->default_text ? "Default: " : "",
+                row->default_text ? row->default_text : "", row->default_text ? ". " : "",
+                is_number ? "Allowed: " : "", is_number ? range : "", is_number ? ". " : "");
     const char *const names[] = {env, row->env[0], row->env[1], row->env[2]};
-    const char *before = " Environment: ";
+    const char *before = "Environment: ";
     for (size_t i = 0; row->type != OPTION_LIST && i < ARRAY_LEN(names); i++) {
         size_t used = strlen(text);
         if (!text_is_empty(names[i])) {
@@ -536,7 +536,9 @@ static void print_row(const struct option_program *program, const struct option_
     (void)fprintf(out, "\n  --%s=%s%s\n", row->name, placeholder_of(row),
                   row->type == OPTION_LIST ? " (repeatable)" : "");
     print_wrapped(row->help, HELP_INDENT, out);
-    print_wrapped(text, HELP_INDENT, out);
+    if (text[0] != '\0') {
+        print_wrapped(text, HELP_INDENT, out);
+    }
 }
 
 void option_print_help(const struct option_program *program, FILE *out)

@@ -36,6 +36,7 @@ def test_help_names_every_command(program, word):
 def test_what_is_no_command_is_wrong_usage_and_no_answer(program, words):
     done = run([program, *words])
     assert done.returncode == USAGE and done.stdout == "" and "Usage: dpuctl" in done.stderr
+    assert ("dpuctl: unknown command" in done.stderr) == (len(words) > 0)
 
 
 # What is wrong for a command: a flag, a value, an argument, a missing value.
