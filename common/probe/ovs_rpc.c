@@ -164,24 +164,22 @@ static struct probe_answer judge_value(const struct service_question *q, const j
     return answer;
 }
 
-static struct probe_answer judge_text(const struct service_question *q, const char *bridge,
+static struct probe_answer judge_text(const struct service_question *q, const char *wanted,
                                       const char *answer)
 {
     char shown[SHOWN_BYTES];
-    const char *wanted = q->expected == ANSWER_BRIDGE ? bridge : q->wanted;
+    bool has_it = has_line(answer, wanted);
     size_t len = strlen(answer);
-    while (len > 0 && (answer[len - 1] == '\n' || answer[len - 1] == ' ')) {
+    if (has_it == (q->expected == ANSWER_LINE)) {
+        return passed;
+    }
+    if (has_it) {
+        return probe_answer_make(PROBE_WRONG, "it has computed no flows since its start");
+    }
+    while (len > 0 && answer[len - 1] == '\n') {
         len--;
     }
     text_sanitize(shown, sizeof(shown), answer, len);
-    bool is_same = text_equal(shown, wanted);
-    if (q->expected == ANSWER_IS_NOT && is_same) {
-        return probe_answer_make(PROBE_WRONG, "it has computed no flows since its start");
-    }
-    if (q->expected == ANSWER_IS_NOT ||
-        (q->expected == ANSWER_BRIDGE ? has_line(answer, bridge) : is_same)) {
-        return passed;
-    }
     return probe_answer_make(PROBE_WRONG, "'%s' answers '%s' instead of '%s'", q->method, shown,
                              wanted);
 }
@@ -204,8 +202,9 @@ static struct probe_answer service_judge(const struct service_question *q, const
                    ? passed
                    : wrong(result, "the server does not serve database '%s'", q->wanted);
     }
-    return json_is_string(result) ? judge_text(q, bridge, json_string_value(result))
-                                  : wrong(result, "the answer to '%s' is not a text", q->method);
+    return json_is_string(result)
+               ? judge_text(q, q->wanted ? q->wanted : bridge, json_string_value(result))
+               : wrong(result, "the answer to '%s' is not a text", q->method);
 }
 
 /* ---- the beat -------------------------------------------------------------------------------- */

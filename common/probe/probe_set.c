@@ -11,6 +11,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -91,35 +92,23 @@ static void on_change(struct ev_loop *loop, ev_io *io, int revents)
     }
 }
 
-static int open_netlink(bool is_link, struct err *e)
+/* Without it, as where the service manager allows no netlink, changes are seen by the next run. */
+static void watch_changes(struct probe *probe)
 {
+    bool is_link = probe->spec.kind == PROBE_NETDEV;
     const struct sockaddr_nl address = {.nl_family = AF_NETLINK,
                                         .nl_groups = is_link ? RTMGRP_LINK : KERNEL_UEVENTS};
     CLEANUP(fd)
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
                     is_link ? NETLINK_ROUTE : NETLINK_KOBJECT_UEVENT);
     if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
-        return err_set_errno(e, ERR_IO, errno, "listening for changes of %s over netlink",
-                             is_link ? "network interfaces" : "devices");
-    }
-    int opened = fd;
-    fd = -1; /* moved */
-    return opened;
-}
-
-/* Without it, as where the service manager allows no netlink, changes are seen by the next run. */
-static void watch_changes(struct probe *probe)
-{
-    struct err e = ERR_INIT;
-    if (probe->method != &probe_method_sysfs) {
+        log_info(
+            "probe",
+            "probe '%s' checks only periodically: listening for changes of %s over netlink: %s",
+            probe->spec.name, is_link ? "network interfaces" : "devices", strerrordesc_np(errno));
         return;
     }
-    int fd = open_netlink(probe->spec.kind == PROBE_NETDEV, &e);
-    if (fd < 0) {
-        log_info("probe", "probe '%s' checks only periodically: %s", probe->spec.name, e.msg);
-        return;
-    }
-    ev_io_set(&probe->changes, fd, EV_READ);
+    ev_io_set(&probe->changes, take_fd(&fd), EV_READ);
     ev_io_start(probe->loop, &probe->changes);
 }
 
@@ -152,7 +141,9 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
         probe_free(probe);
         return probe_spec_refuse(spec->name, rc, e);
     }
-    watch_changes(probe);
+    if (method == &probe_method_sysfs) {
+        watch_changes(probe);
+    }
     *out = probe;
     return 0;
 }
@@ -202,16 +193,14 @@ static void log_failure(struct probe_set *set, const struct probe_result *result
         log_limited(&set->unable, LOG_AGAIN_NS, LOG_WARN, "probe",
                     "cannot run probe '%s', which proves nothing about the DPU: %s", probe->name,
                     result->reason);
-        return;
-    }
-    if (is_denied && probe->outcome != PROBE_DENIED) {
+    } else if (is_denied && probe->outcome != PROBE_DENIED) {
         log_error("probe", "probe '%s': %s", probe->name, result->reason);
-    } else if (result->outcome != PROBE_PASSED && is_unheard && !is_denied) {
+    } else if (is_unheard && !is_denied) {
         log_warn(
             "probe",
             "probe '%s' has not passed since this host booted, so its failures do not count: %s",
             probe->name, result->reason);
-    } else if (result->outcome != PROBE_PASSED) {
+    } else {
         log_debug("probe", "probe '%s': %s: %s", probe->name, probe_outcome_name(result->outcome),
                   result->reason);
     }
@@ -220,7 +209,9 @@ static void log_failure(struct probe_set *set, const struct probe_result *result
 static void on_result(void *user, const struct probe_result *result)
 {
     struct probe_set *set = user;
-    log_failure(set, result);
+    if (result->outcome != PROBE_PASSED) {
+        log_failure(set, result);
+    }
     if (probe_state_step(&set->state, result)) {
         tell_change(set);
     }
@@ -291,10 +282,7 @@ const struct probe_state *probe_set_state(const struct probe_set *set)
 
 void probe_set_free(struct probe_set *set)
 {
-    if (!set) {
-        return;
-    }
-    for (size_t i = 0; i < PROBES_MAX; i++) {
+    for (size_t i = 0; set && i < PROBES_MAX; i++) {
         probe_free(set->probes[i]);
     }
     free(set);

@@ -36,12 +36,11 @@
 enum { SERVICE_COUNT = 7, SERVICE_QUESTIONS_MAX = 4 };
 
 enum service_answer {
-    ANSWER_IS,     /* the text `wanted` */
-    ANSWER_IS_NOT, /* any other text */
-    ANSWER_BRIDGE, /* a text with the bridge on a line of its own */
-    ANSWER_LISTS,  /* an array with the text `wanted` */
-    ANSWER_VALUE,  /* a row whose map `wanted` has a short text for `key`, or none */
-    ANSWER_BEAT,   /* the same; the text changes */
+    ANSWER_LINE,    /* a text with `wanted` on a line of its own; NULL: with the bridge */
+    ANSWER_NO_LINE, /* a text without */
+    ANSWER_LISTS,   /* an array with the text `wanted` */
+    ANSWER_VALUE,   /* a row whose map `wanted` has a short text for `key`, or none */
+    ANSWER_BEAT,    /* the same; the text changes */
 };
 
 struct service_question {
