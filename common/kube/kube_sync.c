@@ -44,10 +44,9 @@ struct kube_sync {
 
     bool has_owner;
     char owner_uid[UID_BYTES]; /* "": unknown */
-    bool is_listed;
-    bool is_known;
-    json_t *existing; /* owned; as last read, answered or shown; NULL: absent */
-    bool look_again;  /* it changed while we were at work */
+    bool is_known;             /* else it is read before the next write */
+    json_t *existing;          /* owned; as last read, answered or shown; NULL: absent */
+    bool look_again;           /* it changed while we were at work */
 
     enum sync_progress progress;
     bool is_change; /* what is to be written is no repetition */
@@ -90,16 +89,14 @@ static void sync_take(struct kube_sync *s, json_t *object)
 static void sync_take_answer(struct kube_sync *s, json_t *answer)
 {
     const struct kube_sync_config *c = &s->config;
-    json_t *items = json_object_get(answer, "items");
-    json_t *first = items ? json_array_get(items, 0) : answer;
-    sync_take(s, json_incref(c->pick ? c->pick(c->user, answer) : first));
+    sync_take(s, json_incref(c->pick ? c->pick(c->user, answer) : answer));
 }
 
-/* The object is read anew before the next write. */
-static void sync_forget(struct kube_sync *s)
+/* Where its API may not be served, whether that is so is shown by the write that would create it.
+ */
+static bool sync_is_absent(const struct kube_sync *s, const struct kube_response *r)
 {
-    s->is_known = false;
-    s->is_listed = !s->config.list_query;
+    return kube_is_not_found(r) || (s->config.older && r->http_status == 404);
 }
 
 static struct kube_sync_want sync_desired(struct kube_sync *s)
@@ -126,27 +123,31 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     const struct kube_sync_config *c = &s->config;
     struct mono now = r->received_at;
     int status = r->http_status;
-    bool is_unserved = status == 404 && c->list_query && !kube_is_not_found(r);
+    bool is_unserved = status == 404 && c->older && s->method == KUBE_POST;
     bool is_denied = status == 400 || status == 403 || status == 422;
-    bool lasts =
-        c->denied_retry_ns > 0 && (is_denied || (is_unserved && !s->is_listed && s->version == 0));
+    if (is_unserved) { /* the next version is, perhaps */
+        s->version = c->older[s->version] ? s->version + 1 : 0;
+    }
+    bool lasts = c->denied_retry_ns > 0 && (is_denied || (is_unserved && s->version == 0));
     int64_t wait_ns = backoff_next_ns(&s->backoff, r->retry_after_ns);
     if (lasts) {
         wait_ns = mono_ns_mul(c->denied_retry_ns, is_unserved ? UNSERVED : 1);
     }
     s->stats.failed++;
-    if (status == 409 || c->part) { /* that was written over is old, or may have arrived */
+    if (status == 409 || c->part || is_unserved) { /* what was written over is old, or may have
+                                                      arrived */
         s->is_known = false;
-    } else if (is_unserved) {
-        sync_forget(s);
     }
     s->told_until = r->retry_after_ns > 0 ? mono_add(now, wait_ns) : (struct mono){0};
     s->retry_at = mono_add(now, wait_ns);
     boot_timer_arm(s->timer, s->retry_at);
-    s->has_complained |=
-        log_limited(&s->trouble, lasts ? LASTING_LOG_NS : LOG_AGAIN_NS, LOG_WARN, c->mod,
-                    "%s %s: %s%s%s, will retry", doing, c->what, why,
-                    lasts && status == 403 ? c->denied_advice : "", lasts ? c->advice : "");
+    s->has_complained |= log_limited(&s->trouble, lasts ? LASTING_LOG_NS : LOG_AGAIN_NS, LOG_WARN,
+                                     c->mod, "%s %s: %s%s%s, will retry", doing, c->what, why,
+                                     !lasts          ? ""
+                                     : is_unserved   ? c->unserved_advice
+                                     : status == 403 ? c->denied_advice
+                                                     : "",
+                                     lasts && !is_unserved ? c->advice : "");
 }
 
 /* Not by a read alone: writes may go on failing. */
@@ -205,22 +206,14 @@ static void on_read(void *user, const struct kube_response *r)
 {
     struct kube_sync *s = user;
     s->call = NULL;
-    if (kube_is_not_found(r) && s->is_listed && !s->config.part) {
-        sync_take(s, NULL);
-    } else if (r->code == 0) {
+    if (r->code == 0) {
         sync_take_answer(s, r->body);
+    } else if (sync_is_absent(s, r) && !s->config.part) {
+        sync_take(s, NULL);
     } else {
-        bool is_unserved = !s->is_listed && r->http_status == 404;
-        if (is_unserved && s->config.pick) {
-            (void)s->config.pick(s->config.user, NULL);
-        }
-        if (is_unserved && s->config.older) { /* the next version's is, perhaps */
-            s->version = s->config.older[s->version] ? s->version + 1 : 0;
-        }
-        sync_fail(s, s->is_listed ? "reading" : "listing", r->message, r);
+        sync_fail(s, "reading", r->message, r);
         return;
     }
-    s->is_listed = true;
     s->is_known = true;
     s->checked_at = r->received_at;
     sync_step(s, r->received_at);
@@ -320,7 +313,7 @@ static void on_write(void *user, const struct kube_response *r)
     struct kube_sync *s = user;
     s->call = NULL;
     if (r->code != 0) {
-        if (kube_is_not_found(r) && s->method != KUBE_POST) {
+        if (sync_is_absent(s, r) && s->method != KUBE_POST) {
             sync_take(s, NULL);
         }
         sync_fail(s, "writing", r->message, r);
@@ -387,7 +380,7 @@ static void sync_rest(struct kube_sync *s, struct mono now)
     sync_arm_check(s);
     if (s->look_again) {
         s->look_again = false;
-        sync_forget(s);
+        s->is_known = false;
         sync_step(s, now);
     }
 }
@@ -409,16 +402,6 @@ static void sync_reconcile(struct kube_sync *s, struct mono now)
     }
 }
 
-static void sync_read(struct kube_sync *s)
-{
-    const struct kube_sync_config *c = &s->config;
-    const char *collection = sync_collection(s);
-    sync_send(s, KUBE_GET,
-              s->is_listed ? mem_format("%s/%s", collection, c->name)
-                           : mem_format("%s?%s", collection, c->list_query),
-              NULL, on_read);
-}
-
 /* The next thing to do, if nothing is under way. */
 static void sync_step(struct kube_sync *s, struct mono now)
 {
@@ -429,7 +412,8 @@ static void sync_step(struct kube_sync *s, struct mono now)
     if (s->is_known && s->has_owner) {
         sync_reconcile(s, now);
     } else if (s->has_owner) {
-        sync_read(s);
+        char *path = mem_format("%s/%s", sync_collection(s), s->config.name);
+        sync_send(s, KUBE_GET, path, NULL, on_read);
     } else if (!mono_before(now, s->retry_at)) {
         char *node = mem_format(KUBE_NODES "/%s", s->config.owner_node);
         sync_send(s, KUBE_GET, node, NULL, on_owner);
@@ -440,7 +424,7 @@ static void on_timer(void *user)
 {
     struct kube_sync *s = user;
     if (s->is_resting) {
-        sync_forget(s);
+        s->is_known = false;
     }
     sync_step(s, clock_mono_now());
 }
@@ -452,7 +436,6 @@ struct kube_sync *kube_sync_new(const struct kube_sync_config *c)
     struct kube_sync *s = MEM_NEW(struct kube_sync);
     s->config = *c;
     s->has_owner = !c->owner_node;
-    sync_forget(s);
     backoff_init(&s->backoff, c->retry_ns, c->retry_max_ns, (uint64_t)clock_wall_now().ns);
     s->timer = boot_timer_new(c->loop, on_timer, s);
     return s;
@@ -466,7 +449,6 @@ void kube_sync_free(struct kube_sync *s)
         json_decref(s->existing);
         free(s->config.what);
         free(s->config.collection);
-        free(s->config.list_query);
         free(s);
     }
 }

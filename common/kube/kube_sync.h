@@ -38,12 +38,12 @@ struct kube_sync_config {
     struct ev_loop *loop;       /* borrowed */
     struct kube_client *client; /* borrowed */
     const char *mod;            /* of the log; constant */
-    char *what;                 /* "lease ovn/ovn-dpu-w1"; this and the next two are taken */
+    char *what;                 /* "lease ovn/ovn-dpu-w1"; this and the next are taken */
     char *collection;           /* "/apis/.../leases" */
-    char *list_query;           /* the first look is a list of these; NULL: at the object */
     const char *const *older;   /* collections of other API versions, NULL at the end: tried in turn
-                                   where the list is not served; borrowed; NULL: none */
-    const char *name;           /* borrowed, as the next two are */
+                                   where none can be created; borrowed. NULL: it is always served */
+    const char *unserved_advice; /* what to do where none is: "; enable ..."; constant */
+    const char *name;            /* borrowed, as the next two are */
     const char *part;          /* strategic patches of this subresource alone; NULL: a whole object,
                                   which is created where it is missing */
     const char *owner_node;    /* whose UID `desired` needs; NULL: none */
@@ -62,8 +62,8 @@ struct kube_sync_config {
     /* What is to be written over `existing` (NULL: there is none). `uid` is the Node's, or NULL. */
     void (*desired)(void *user, const json_t *existing, const char *uid,
                     struct kube_sync_want *out);
-    /* The part of an answer that is ours, borrowed from it; NULL: nothing is. The op may be NULL:
-     * all of it, or the first of a list. A list that is not served at all is NULL itself. */
+    /* The part of an answer that is ours, borrowed from it; NULL: nothing is. May be NULL: all of
+     * it. */
     json_t *(*pick)(void *user, json_t *answer);
     /* A write was answered, in whatever way. True: what is wanted has changed by that. May be NULL.
      * Calls of kube_sync_saw() within it are ignored. */

@@ -264,7 +264,6 @@ struct slice_publisher {
     struct log_repeat dropped_sharing;
     struct log_repeat denied;
     struct log_repeat taken;
-    struct log_repeat unserved;
 };
 
 /* Looks at the list again, where something is to be waited for. */
@@ -318,24 +317,6 @@ static void start_watch(struct slice_publisher *p)
     }
 }
 
-/* Of a list: ours by name. */
-static json_t *pick_slice(void *user, json_t *answer)
-{
-    struct slice_publisher *p = user;
-    if (!answer) {
-        log_limited(
-            &p->unserved, SELDOM_WARN_NS, LOG_WARN, "dra",
-            "the API server serves no resource.k8s.io/v1: enable the feature gate "
-            "DynamicResourceAllocation and the API group. Until then there is no ResourceSlice");
-        return NULL;
-    }
-    if (!json_object_get(answer, "items")) {
-        return answer;
-    }
-    start_watch(p);
-    return kube_list_find(answer, p->name);
-}
-
 /* ---- what there should be -------------------------------------------------------------------- */
 
 /* Driver and node of a slice cannot be changed, and what is another's is not for us to remove. */
@@ -357,6 +338,7 @@ static void desired_slice(void *user, const json_t *existing, const char *uid,
 {
     struct slice_publisher *p = user;
     p->is_published = false;
+    start_watch(p);
     if (is_anothers(p, existing)) {
         return;
     }
@@ -405,6 +387,7 @@ static bool on_written(void *user, enum kube_method method, const struct kube_re
 struct slice_publisher *slice_publisher_new(const struct dra_config *config,
                                             const struct dra_device *device)
 {
+    static const char *const older[] = {NULL};
     struct slice_publisher *p = MEM_NEW(struct slice_publisher);
     int64_t interval_ns = config->renew_interval_ns;
     int64_t flip_ns = interval_ns < SLICE_FLIP_MIN_NS ? SLICE_FLIP_MIN_NS : interval_ns;
@@ -422,8 +405,9 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
         .mod = "dra",
         .what = mem_format("our ResourceSlice '%s'", p->name),
         .collection = mem_strdup(SLICES),
-        .list_query = mem_format("fieldSelector=spec.driver%%3D%s%%2Cspec.nodeName%%3D%s",
-                                 device->driver, device->node_name),
+        .older = older,
+        .unserved_advice = "; the API server serves no resource.k8s.io/v1: enable the feature gate "
+                           "DynamicResourceAllocation and the API group",
         .name = p->name,
         .owner_node = device->node_name,
         .is_owner_optional = true,
@@ -435,7 +419,6 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
         .repair = repair,
         .create = create,
         .desired = desired_slice,
-        .pick = pick_slice,
         .on_written = on_written,
         .user = p,
     });
@@ -544,8 +527,9 @@ struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *clie
         .mod = "dra",
         .what = mem_format("DeviceTaintRule '%s'", t->name),
         .collection = mem_strdup(RULES("v1")),
-        .list_query = mem_format("fieldSelector=metadata.name%%3D%s", t->name),
         .older = older,
+        .unserved_advice = "; the API server serves no DeviceTaintRules: enable the feature gate "
+                           "DRADeviceTaintRules and the API group",
         .name = t->name,
         .owner_node = device->node_name,
         .retry_ns = SLICE_RETRY_MIN_NS,

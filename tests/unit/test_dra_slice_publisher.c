@@ -6,11 +6,10 @@
 #include "tests/support/case.h"
 #include "tests/unit/api_world.h"
 
-#define FLIP_NS    (2 * NS_PER_SEC)
-#define LIST_QUERY "?fieldSelector=spec.driver%3Ddpu.example.com%2Cspec.nodeName%3Dnode1"
-#define NODE       "{\"metadata\":{\"uid\":\"node-uid\"}}"
-#define SLICES     "/apis/resource.k8s.io/v1/resourceslices"
-#define SLICE      SLICES "/dpu.example.com-node1"
+#define FLIP_NS (2 * NS_PER_SEC)
+#define NODE    "{\"metadata\":{\"uid\":\"node-uid\"}}"
+#define SLICES  "/apis/resource.k8s.io/v1/resourceslices"
+#define SLICE   SLICES "/dpu.example.com-node1"
 
 struct world {
     struct kube_client *client;
@@ -135,21 +134,14 @@ static void watch_shows(struct world *w, const json_t *object)
     w->client->watch.on_object(w->client->watch.user, object, (struct mono){0});
 }
 
-/* A list of that one. */
-static void respond_list(struct world *w, json_t *item)
-{
-    CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", item);
-    respond_json(w, 200, list, 0);
-}
-
 /* From nothing to a created, untainted slice. Returns what is stored; owned. */
 static json_t *settle(struct world *w)
 {
     publish(w, NULL);
     assert_asked(w, KUBE_GET, "/api/v1/nodes/node1");
     respond(w, 200, NODE);
-    assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
-    respond(w, 200, "{\"items\":[]}");
+    assert_asked(w, KUBE_GET, SLICE);
+    respond_not_found(w);
     assert_asked(w, KUBE_POST, SLICES);
     json_t *stored = respond_stored(w, "1");
     assert_true(rests(w));
@@ -174,13 +166,10 @@ TEST_IN(slice_is_created_once_and_then_left_alone)
 TEST_IN(slice_that_is_right_already_is_taken_over)
 {
     CLEANUP(json) json_t *item = settle(w);
-    (void)json_object_del(item, "kind"); /* a list names them once, for all of its items */
-    (void)json_object_del(item, "apiVersion");
-    CLEANUP(json) json_t *list = json_pack("{s:[O]}", "items", item);
     world_renew(w);
     publish(w, NULL);
     respond(w, 200, NODE);
-    respond_json(w, 200, list, 0);
+    respond_json(w, 200, item, 0);
     assert_true(rests(w));
     assert_int_equal(slice_publisher_stats(w->publisher).writes, 0);
 }
@@ -246,23 +235,29 @@ TEST_IN(cluster_without_the_api_is_asked_again_later)
     publish(w, NULL);
     respond(w, 200, NODE);
     for (int i = 0; i < 3; i++) {
-        assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
+        assert_asked(w, KUBE_GET, SLICE);
         respond(w, 404, NULL);
+        assert_asked(w, KUBE_POST, SLICES);
+        respond(w, 404, NULL); /* of no object: it is not served */
         assert_int_equal(wait_asked(w), 300 * NS_PER_SEC);
         assert_int_equal(loop_world_said("the API server serves no resource.k8s.io"), 1);
     }
-    respond(w, 200, "{\"items\":[]}");
+    respond_not_found(w);
     assert_asked(w, KUBE_POST, SLICES);
-    respond(w, 404, NULL); /* of no object: it is served no more */
+    json_decref(respond_stored(w, "1"));
+    publish(w, "LeaseExpired");
+    assert_asked(w, KUBE_PUT, SLICE);
+    respond(w, 404, NULL); /* it is served no more */
     wait_asked(w);
-    assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
+    respond(w, 200, NODE);
+    assert_asked(w, KUBE_POST, SLICES);
 }
 
 TEST_IN(slice_that_exists_already_is_read_and_adopted)
 {
     publish(w, NULL);
     respond(w, 200, NODE);
-    respond(w, 200, "{\"items\":[]}");
+    respond_not_found(w);
     CLEANUP(json) json_t *same = json_deep_copy(w->client->body);
     respond(w, 409, NULL);
     wait_asked(w);
@@ -297,9 +292,6 @@ TEST_IN(slice_that_vanishes_under_a_put_is_created)
     assert_asked(w, KUBE_POST, SLICES);
 }
 
-#define ITEM(name, driver, node, pool, more)                                                       \
-    "{\"metadata\":{\"name\":\"" name "\"" more "},\"spec\":{\"driver\":\"" driver                 \
-    "\",\"nodeName\":\"" node "\",\"pool\":{\"name\":\"" pool "\"}}}"
 /* Answers each write without `member`. */
 static void respond_without(struct world *w, const char *member)
 {
@@ -342,19 +334,6 @@ TEST_IN(dropped_fields_are_tried_again_with_a_later_verdict)
     store(w, "7"); /* tainted, not withdrawn */
 }
 
-TEST_IN(server_that_ignores_the_selector_costs_nobody_a_slice)
-{
-    publish(w, NULL);
-    respond(w, 200, NODE);
-    respond(w, 200,
-            "{\"items\":[{\"metadata\":{\"name\":\"bare\"}}," /* says nothing of itself */
-            ITEM("a", "gpu.example.com", "node1", "node1",
-                 "") "," ITEM("b", "dpu.example.com", "node2", "node2",
-                              "") "," ITEM("c", "dpu.example.com", "node1", "others", "") "]}");
-    assert_asked(w, KUBE_POST, SLICES);
-    store(w, "1");
-}
-
 TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
 {
     CLEANUP(json) json_t *stored = settle(w);
@@ -366,8 +345,8 @@ TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
         publish(w, i % 2 ? NULL : "LeaseExpired");
         pass(w, SLICE_POLL_NS / 50);
         while (w->client->is_busy) {
-            assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
-            respond_list(w, stored);
+            assert_asked(w, KUBE_GET, SLICE);
+            respond_json(w, 200, stored, 0);
         }
     }
     assert_in_range(w->client->requests - before, 1, 2);
@@ -433,7 +412,7 @@ TEST_IN(node_that_may_not_be_read_gives_a_slice_without_owner)
 {
     publish(w, NULL);
     respond(w, 403, NULL);
-    respond(w, 200, "{\"items\":[]}");
+    respond_not_found(w);
     assert_asked(w, KUBE_POST, SLICES);
     assert_null(json_object_get(json_object_get(w->client->body, "metadata"), "ownerReferences"));
 }
@@ -482,8 +461,8 @@ TEST_IN(forbidden_watch_is_replaced_by_polling)
     w->client->watch.on_failure(w->client->watch.user, &denied);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(wait_asked(w), SLICE_POLL_NS);
-        assert_asked(w, KUBE_GET, SLICES LIST_QUERY);
-        respond_list(w, stored);
+        assert_asked(w, KUBE_GET, SLICE);
+        respond_json(w, 200, stored, 0);
     }
     publish(w, "LeaseExpired");
     assert_asked(w, KUBE_PUT, SLICE); /* no verdict waits for that */
@@ -494,9 +473,8 @@ TEST_IN(forbidden_watch_is_replaced_by_polling)
 
 /* ---- the devices of another driver ----------------------------------------------------------- */
 
-#define RULE          "dpu.example.com-node1"
-#define RULES(v)      "/apis/resource.k8s.io/" v "/devicetaintrules"
-#define RULES_LIST(v) RULES(v) "?fieldSelector=metadata.name%3D" RULE
+#define RULE     "dpu.example.com-node1"
+#define RULES(v) "/apis/resource.k8s.io/" v "/devicetaintrules"
 #define RULE_BODY(selector, value)                                                                 \
     "{\"metadata\":{\"name\":\"" RULE "\",\"ownerReferences\":[{\"apiVersion\":\"v1\","            \
     "\"kind\":\"Node\",\"name\":\"node1\",\"uid\":\"node-uid\"}]},\"spec\":{" selector             \
@@ -522,8 +500,8 @@ TEST_IN(a_rule_taints_the_devices_of_another_driver)
     struct taint_rule *rule = start_rule(w, "vf.example.com");
     taint_rule_publish(rule, NULL);
     respond(w, 200, NODE);
-    assert_asked(w, KUBE_GET, RULES_LIST("v1"));
-    respond(w, 200, "{\"items\":[]}");
+    assert_asked(w, KUBE_GET, RULES("v1") "/" RULE);
+    respond_not_found(w);
     assert_asked(w, KUBE_POST, RULES("v1"));
     assert_body(w, RULE_BODY("", "ready"));
     json_decref(respond_stored(w, "1"));
@@ -543,19 +521,20 @@ TEST_IN(a_rule_taints_the_devices_of_another_driver)
 
 TEST_IN(a_rule_is_tried_in_older_versions_of_its_api)
 {
-    static const char *const lists[] = {RULES_LIST("v1"), RULES_LIST("v1beta2"),
-                                        RULES_LIST("v1alpha3"), RULES_LIST("v1"),
-                                        RULES_LIST("v1beta2")};
+    static const char *const served[] = {RULES("v1"), RULES("v1beta2"), RULES("v1alpha3"),
+                                         RULES("v1")};
     struct taint_rule *rule = start_rule(w, "vf.example.com/east");
     taint_rule_publish(rule, "LeaseExpired");
     respond(w, 200, NODE);
-    for (size_t i = 0; i + 1 < ARRAY_LEN(lists); i++) {
-        assert_asked(w, KUBE_GET, lists[i]);
-        respond(w, 404, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(served); i++) {
+        respond_not_found(w);
+        assert_asked(w, KUBE_POST, served[i]);
+        respond_not_found(w); /* as of a group that has other resources */
         int64_t waited_ns = wait_asked(w);
         assert_int_equal(waited_ns >= 10 * SLICE_RETRY_MAX_NS, i == 2); /* all were tried */
     }
-    respond(w, 200, "{\"items\":[]}");
+    assert_asked(w, KUBE_GET, RULES("v1beta2") "/" RULE);
+    respond_not_found(w);
     assert_asked(w, KUBE_POST, RULES("v1beta2"));
     assert_body(w,
                 RULE_BODY("\"deviceSelector\":{\"driver\":\"vf.example.com\",\"pool\":\"east\"},",

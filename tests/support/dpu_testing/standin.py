@@ -49,7 +49,7 @@ RULES = {
             "verbs": ["create", "get", "list", "watch", "update", "patch", "delete"],
             "resources": ["resourceslices"],
         },
-        {"users": ["host"], "verbs": ["create", "get", "list", "update"], "resources": ["devicetaintrules"]},
+        {"users": ["host"], "verbs": ["create", "get", "update"], "resources": ["devicetaintrules"]},
         {"users": ["host"], "verbs": ["get"], "resources": ["resourceclaims"]},
         {"users": ["host"], "verbs": ["update"], "resources": ["resourceclaims/status"]},
     ],
