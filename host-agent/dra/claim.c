@@ -222,15 +222,15 @@ bool claim_store_next(const char *plugin_dir, const char *uid, struct stored_cla
 }
 
 int claim_store_take(const char *plugin_dir, const struct claim_ref *ref, enum claim_use use,
-                     struct stored_claim *out_other, struct err *e)
+                     struct stored_claim *out, struct err *e)
 {
     char path[PATH_MAX];
     char target[TARGET_BYTES];
-    if (find_stored(plugin_dir, "", ref, use, out_other)) {
-        return err_set(e, ERR_CONFLICT, "the device is prepared for claim '%s/%s', %s",
-                       out_other->ns, out_other->name,
-                       out_other->use == CLAIM_USE_ALONE ? "which does not share it"
-                                                         : "and this claim does not share it");
+    if (find_stored(plugin_dir, "", ref, use, out)) {
+        return err_set(e, ERR_CONFLICT, "the device is prepared for claim '%s/%s', %s", out->ns,
+                       out->name,
+                       out->use == CLAIM_USE_ALONE ? "which does not share it"
+                                                   : "and this claim does not share it");
     }
     if (!claim_path(plugin_dir, ref->uid, path)) {
         return err_set(e, ERR_PARSE, "claim '%s/%s' has a UID that names no file", ref->ns,
@@ -240,10 +240,15 @@ int claim_store_take(const char *plugin_dir, const struct claim_ref *ref, enum c
     (void)mkdir(target, 0700); /* mostly there; otherwise the link says why */
     (void)unlink(path);
     text_format(target, sizeof(target), "%s %s/%s", words[use], ref->ns, ref->name);
-    return symlink(target, path) == 0
-               ? 0
-               : err_set_errno(e, ERR_IO, errno, "keeping claim '%s/%s' as '%s'", ref->ns,
-                               ref->name, path);
+    if (symlink(target, path) != 0) {
+        return err_set_errno(e, ERR_IO, errno, "keeping claim '%s/%s' as '%s'", ref->ns, ref->name,
+                             path);
+    }
+    *out = (struct stored_claim){.use = use};
+    text_format(out->ns, sizeof(out->ns), "%s", ref->ns);
+    text_format(out->name, sizeof(out->name), "%s", ref->name);
+    text_format(out->uid, sizeof(out->uid), "%s", ref->uid);
+    return 0;
 }
 
 void claim_store_drop(const char *plugin_dir, const char *uid)
@@ -259,36 +264,43 @@ void claim_store_drop(const char *plugin_dir, const char *uid)
 struct claim_events {
     const struct dra_config *config;
     const struct dra_device *device;
+    bool has_told;
+    struct readiness told; /* by the Events of this round, or the last */
+    bool has_shown;
+    struct readiness shown; /* by conditions: the newest */
+    struct wall since;      /* the first one with its health */
+
     struct stored_claim claim; /* that is looked up; a round goes through all, in their order */
     struct kube_call *call;    /* NULL: no look-up is under way */
-    bool is_check;             /* it is of no round */
-    bool is_anew;              /* a round starts at the first claim (again) */
-    bool is_again;             /* for its condition alone, after a conflict */
-    bool has_told;
-    enum readiness_reason reason; /* of what is told, or was last */
-    struct health_report news;
-    struct wall at;
-    struct wall since; /* the first news of this status */
+    bool is_round;
+    bool is_anew;                                 /* a round starts at the first claim (again) */
+    bool is_again;                                /* for its condition alone, after a conflict */
+    struct stored_claim checks[CLAIM_CHECKS_MAX]; /* to be looked up after the round */
+    size_t check_count;
     struct log_repeat trouble;
 };
 
-/* Returns the pods that have the claim, borrowed from it; NULL if none can have it, which drops it,
- * or nobody knows. */
-static const json_t *pods_of(const struct claim_events *t, const struct kube_response *answer)
+static void claims_go_on(struct claim_events *t);
+static void claim_look_up(struct claim_events *t);
+
+static bool wants_conditions(const struct claim_events *t)
+{
+    return t->config->events && t->config->options->claim_conditions;
+}
+
+/* Drops a claim that is no longer prepared. False too if nobody knows. */
+static bool is_still_prepared(const struct claim_events *t, const struct kube_response *answer)
 {
     struct err e = ERR_INIT;
     struct claim_allocation allocation;
     const struct stored_claim *c = &t->claim;
     const struct claim_ref ref = {.ns = c->ns, .uid = c->uid, .name = c->name};
     int rc = claim_read(answer, &ref, t->device, &allocation, &e);
-    if (rc == 0) {
-        return json_object_get(json_object_get(answer->body, "status"), "reservedFor");
-    }
     if (rc == ERR_NOTFOUND || rc == ERR_GONE || rc == ERR_CONFLICT) {
         log_debug("dra", "claim '%s/%s' is no longer prepared: %s", c->ns, c->name, e.msg);
         claim_store_drop(t->config->options->names.plugin_dir, c->uid);
     }
-    return NULL;
+    return rc == 0;
 }
 
 /* Nothing for a user of the claim that is no pod. */
@@ -297,16 +309,17 @@ static void tell_pod(struct claim_events *t, const json_t *user)
     static const char *const reasons[] = {[HEALTH_UNKNOWN] = "DPUHealthUnknown",
                                           [HEALTH_HEALTHY] = "DPUHealthy",
                                           [HEALTH_UNHEALTHY] = "DPUUnhealthy"};
-    struct event event = {.at = t->at,
-                          .key = (uint64_t)t->at.ns,
+    const struct health_report report = health_report_of(&t->told);
+    struct event event = {.at = t->told.transition,
+                          .key = (uint64_t)t->told.transition.ns,
                           .action = EVENT_ACTION,
-                          .reason = reasons[t->news.status],
+                          .reason = reasons[report.status],
                           .rights = "host-agent-dra.yaml",
-                          .is_warning = t->news.status != HEALTH_HEALTHY};
+                          .is_warning = report.status != HEALTH_HEALTHY};
     const char *name = json_text_get(user, "name");
     const char *uid = json_text_get(user, "uid");
     if (text_equal(json_text_get(user, "resource"), "pods") && name && uid) {
-        text_format(event.note, sizeof(event.note), "%s", t->news.message);
+        text_format(event.note, sizeof(event.note), "%s", report.message);
         text_format(event.ns, sizeof(event.ns), "%s", t->claim.ns);
         text_format(event.pod, sizeof(event.pod), "%s", name);
         text_format(event.uid, sizeof(event.uid), "%s", uid);
@@ -314,20 +327,28 @@ static void tell_pod(struct claim_events *t, const json_t *user)
     }
 }
 
-static void round_go_on(struct claim_events *t);
-static void claim_look_up(struct claim_events *t);
-
 /* ---- the condition of its devices (KEP-4817) ------------------------------------------------- */
 
-/* The claim with our entries among its devices made anew, one for each result; those of other
- * drivers stay. Returns owned. */
-static json_t *lay_condition(const struct claim_events *t, const json_t *claim)
+/* Our entry for one result of the allocation. Returns owned. */
+static json_t *lay_device(const struct claim_events *t, const json_t *result)
 {
     static const char *const statuses[] = {
         [HEALTH_UNKNOWN] = "Unknown", [HEALTH_HEALTHY] = "True", [HEALTH_UNHEALTHY] = "False"};
+    const struct health_report report = health_report_of(&t->shown);
     char since[RFC3339_BYTES];
-    json_t *copy = json_deep_copy(claim);
-    json_t *status = json_object_get(copy, "status");
+    rfc3339_format(t->since, false, since);
+    return json_pack("{s:s, s:s, s:s, s:s*, s:[{s:s, s:s, s:s, s:s, s:s}]}", "driver",
+                     t->device->driver, "pool", t->device->pool, "device", t->device->name,
+                     "shareID", json_text_get(result, "shareID"), "conditions", "type", "Ready",
+                     "status", statuses[report.status], "reason",
+                     readiness_reason_name(t->shown.reason), "message", report.message,
+                     "lastTransitionTime", since);
+}
+
+/* The devices of the claim's status: those of other drivers stay, ours are made anew, one for each
+ * result. Returns owned. */
+static json_t *lay_devices(const struct claim_events *t, const json_t *status)
+{
     const json_t *allocated = json_object_get(json_object_get(status, "allocation"), "devices");
     json_t *devices = json_array();
     size_t i;
@@ -338,22 +359,13 @@ static json_t *lay_condition(const struct claim_events *t, const json_t *claim)
             (void)json_array_append(devices, entry);
         }
     }
-    rfc3339_format(t->since, false, since);
     json_array_foreach(json_object_get(allocated, "results"), i, entry)
     {
         if (text_equal(json_text_get(entry, "driver"), t->device->driver)) {
-            (void)json_array_append_new(
-                devices,
-                json_pack("{s:s, s:s, s:s, s:s*, s:[{s:s, s:s, s:s, s:s, s:s}]}", "driver",
-                          t->device->driver, "pool", t->device->pool, "device", t->device->name,
-                          "shareID", json_text_get(entry, "shareID"), "conditions", "type", "Ready",
-                          "status", statuses[t->news.status], "reason",
-                          readiness_reason_name(t->reason), "message", t->news.message,
-                          "lastTransitionTime", since));
+            (void)json_array_append_new(devices, lay_device(t, entry));
         }
     }
-    (void)json_object_set_new(status, "devices", devices);
-    return copy;
+    return devices;
 }
 
 /* Who else writes the claim goes first; then it is tried once more. */
@@ -370,36 +382,47 @@ static void on_condition(void *user, const struct kube_response *r)
                     r->message,
                     r->http_status == 403 ? "; rbac/host-agent-claims.yaml gives that right" : "");
     }
-    round_go_on(t);
+    claims_go_on(t);
 }
 
+/* Nothing if the claim says it already. */
 static void write_condition(struct claim_events *t, const json_t *claim)
 {
     char path[2 * NAMES_K8S_NAME_BYTES + 96];
-    CLEANUP(json) json_t *body = lay_condition(t, claim);
+    CLEANUP(json) json_t *body = json_deep_copy(claim);
+    json_t *status = json_object_get(body, "status");
+    CLEANUP(json) json_t *devices = lay_devices(t, status);
     const struct kube_request request = {
         .method = KUBE_PUT, .channel = KUBE_CONTROL, .path = path, .body = body};
+    if (json_equal(devices, json_object_get(status, "devices"))) {
+        return;
+    }
+    (void)json_object_set(status, "devices", devices);
     text_format(path, sizeof(path), CLAIM_PATH "/status", t->claim.ns, t->claim.name);
     t->call = kube_client_start(t->config->client, &request, on_condition, t);
 }
 
-/* ---- a round --------------------------------------------------------------------------------- */
+/* ---- which claim is next --------------------------------------------------------------------- */
 
 static void on_answer(void *user, const struct kube_response *answer)
 {
     struct claim_events *t = user;
     t->call = NULL;
-    const json_t *pods = pods_of(t, answer);
-    bool is_told = !t->is_check && !t->is_anew;
-    for (size_t i = 0; is_told && !t->is_again && i < json_array_size(pods); i++) {
-        tell_pod(t, json_array_get(pods, i));
+    if (is_still_prepared(t, answer) && !t->is_anew) {
+        const json_t *status = json_object_get(answer->body, "status");
+        size_t i;
+        json_t *pod;
+        json_array_foreach(json_object_get(status, "reservedFor"), i, pod)
+        {
+            if (t->is_round && !t->is_again) {
+                tell_pod(t, pod);
+            }
+        }
+        if (wants_conditions(t) && t->has_shown) {
+            write_condition(t, answer->body);
+        }
     }
-    if (is_told && pods && t->config->options->claim_conditions) {
-        write_condition(t, answer->body);
-    }
-    if (!t->is_check || t->is_anew) {
-        round_go_on(t);
-    }
+    claims_go_on(t);
 }
 
 static void claim_look_up(struct claim_events *t)
@@ -412,46 +435,81 @@ static void claim_look_up(struct claim_events *t)
     }
 }
 
-/* Until a claim is being looked up, or all were. */
-static void round_go_on(struct claim_events *t)
+/* First those of the round. A round that begins looks at whatever waits to be checked, too. */
+static bool pick_claim(struct claim_events *t)
 {
-    while (!t->call) {
-        if (t->is_anew) {
-            t->claim.uid[0] = '\0';
-        }
+    if (t->is_anew) {
         t->is_anew = false;
-        t->is_check = false;
+        t->is_round = true;
+        t->claim.uid[0] = '\0';
+        t->check_count = 0;
+    }
+    t->is_round = t->is_round &&
+                  claim_store_next(t->config->options->names.plugin_dir, t->claim.uid, &t->claim);
+    if (!t->is_round && t->check_count > 0) {
+        t->check_count--;
+        t->claim = t->checks[t->check_count];
+        return true;
+    }
+    return t->is_round;
+}
+
+/* Until a claim is being looked up, or all were. */
+static void claims_go_on(struct claim_events *t)
+{
+    while (!t->call && pick_claim(t)) {
         t->is_again = false;
-        if (!claim_store_next(t->config->options->names.plugin_dir, t->claim.uid, &t->claim)) {
-            return;
-        }
         claim_look_up(t);
     }
+}
+
+static bool is_hold(const struct readiness *verdict)
+{
+    return verdict->state == READINESS_UNKNOWN && verdict->admit;
+}
+
+void claim_events_show(struct claim_events *t, const struct readiness *verdict)
+{
+    if (is_hold(verdict)) {
+        return;
+    }
+    if (!t->has_shown || health_report_of(verdict).status != health_report_of(&t->shown).status) {
+        t->since = verdict->transition;
+    }
+    t->has_shown = true;
+    t->shown = *verdict;
 }
 
 void claim_events_tell(struct claim_events *t, const struct readiness *verdict)
 {
-    bool is_hold = verdict->state == READINESS_UNKNOWN && verdict->admit;
-    if (!t->config->events || is_hold || (t->has_told && t->reason == verdict->reason)) {
+    bool is_told = t->has_told && t->told.reason == verdict->reason;
+    if (!t->config->events || is_hold(verdict) || is_told) {
         return;
     }
-    const struct health_report news = health_report_of(verdict);
-    t->at = verdict->transition;
-    t->since = t->has_told && news.status == t->news.status ? t->since : t->at;
     t->has_told = true;
-    t->reason = verdict->reason;
-    t->news = news;
+    t->told = *verdict;
     t->is_anew = true;
     events_withdraw(t->config->events, EVENT_ACTION);
-    round_go_on(t);
+    claims_go_on(t);
 }
 
 void claim_events_check(struct claim_events *t, const struct stored_claim *claim)
 {
-    if (!t->call) {
-        t->claim = *claim;
-        t->is_check = true;
-        claim_look_up(t);
+    bool is_known = t->call && text_equal(t->claim.uid, claim->uid);
+    for (size_t i = 0; i < t->check_count; i++) {
+        is_known = is_known || text_equal(t->checks[i].uid, claim->uid);
+    }
+    if (!is_known && t->check_count < CLAIM_CHECKS_MAX) {
+        t->checks[t->check_count] = *claim;
+        t->check_count++;
+        claims_go_on(t);
+    }
+}
+
+void claim_events_prepared(struct claim_events *t, const struct stored_claim *claim)
+{
+    if (wants_conditions(t)) {
+        claim_events_check(t, claim);
     }
 }
 

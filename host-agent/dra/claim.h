@@ -30,6 +30,7 @@ enum {
     CLAIM_RESULTS_MAX = 32,          /* of one claim, all drivers; the API server's own limit */
     CLAIM_REQUEST_BYTES = 64,        /* a DNS label */
     CLAIM_STORE_ENTRIES_MAX = 4096,  /* looked at; a node has far fewer pods */
+    CLAIM_CHECKS_MAX = 64,           /* that wait; one more is not checked */
     CLAIM_LOOKUP_DEADLINE_MS = 10000 /* the kubelet waits 45 s for all of Prepare */
 };
 
@@ -75,11 +76,11 @@ NODISCARD int claim_read(const struct kube_response *answer, const struct claim_
                          struct err *e);
 
 /* Keeps it, in place of what was kept for that UID, unless another claim is in the way: each may
- * have the device alone, but for those that only look on. Errors: ERR_CONFLICT, then `out_other` is
- * that claim; ERR_IO, ERR_PARSE (a UID that names no file): nobody is in the way, but it is not
- * kept. */
+ * have the device alone, but for those that only look on. `out` is the claim that is kept. Errors:
+ * ERR_CONFLICT, then `out` is the claim in the way; ERR_IO, ERR_PARSE (a UID that names no file):
+ * nobody is in the way, but it is not kept. */
 NODISCARD int claim_store_take(const char *plugin_dir, const struct claim_ref *ref,
-                               enum claim_use use, struct stored_claim *out_other, struct err *e);
+                               enum claim_use use, struct stored_claim *out, struct err *e);
 /* Nothing if it is not there. */
 void claim_store_drop(const char *plugin_dir, const char *uid);
 
@@ -96,8 +97,8 @@ NODISCARD bool claim_store_next(const char *plugin_dir, const char *uid, struct 
  * them at this moment. A claim that is no longer prepared leaves the store. A newer verdict starts
  * the round again.
  *
- * With --dra-claim-conditions the claim says it, too: Ready, in the status of our devices. A write
- * that fails is dropped, like an Event.
+ * With --dra-claim-conditions the claim says it, too, from when it is prepared: Ready, in the
+ * status of our devices, by the newest verdict. A write that fails is dropped, like an Event.
  */
 
 struct claim_events;
@@ -106,11 +107,17 @@ struct claim_events *claim_events_new(const struct dra_config *config,
                                       const struct dra_device *device);
 void claim_events_free(struct claim_events *t); /* before the client; accepts NULL */
 
+/* Conditions show this verdict from now on, but never an Unknown that admits Pods. */
+void claim_events_show(struct claim_events *t, const struct readiness *verdict);
+
 /* Reports this verdict, since its transition. Reports neither an Unknown that admits Pods nor the
  * same state twice. */
 void claim_events_tell(struct claim_events *t, const struct readiness *verdict);
 
-/* Looks whether that claim is still what the store says, unless one is looked up already. */
+/* Looks whether that claim is still what the store says, soon. */
 void claim_events_check(struct claim_events *t, const struct stored_claim *claim);
+
+/* That claim has just been prepared: it gets its condition, if claims have one. */
+void claim_events_prepared(struct claim_events *t, const struct stored_claim *claim);
 
 #endif

@@ -213,13 +213,15 @@ static Dra__PrepareResponse__ClaimsEntry *item_describe(struct item *item)
 static void item_keep(struct item *item)
 {
     struct plugin *p = item->prepare->plugin;
-    struct stored_claim other;
+    struct stored_claim claim;
     int rc = claim_store_take(p->config->options->names.plugin_dir, &item->ref,
-                              item->allocation.use, &other, &item->error);
-    if (rc == ERR_CONFLICT) {
+                              item->allocation.use, &claim, &item->error);
+    if (rc == 0) {
+        claim_events_prepared(p->claims, &claim);
+    } else if (rc == ERR_CONFLICT) {
         item->is_allocated = false;
-        claim_events_check(p->claims, &other);
-    } else if (rc != 0) {
+        claim_events_check(p->claims, &claim);
+    } else {
         log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra", "%s, continuing without",
                     item->error.msg);
     }
@@ -429,6 +431,7 @@ void plugin_publish(struct plugin *p, const struct readiness *verdict, struct mo
                     struct wall wall)
 {
     p->report = health_report_of(verdict);
+    claim_events_show(p->claims, verdict);
     p->is_stalled = false;
     set_next_beat(p, now, wall);
     send_report(p, NULL);

@@ -63,6 +63,13 @@ static void is_prepared(const struct world *w, const char *uid)
         claim_store_take(w->options.names.plugin_dir, &ref, CLAIM_USE_SHARED, &other, NULL), 0);
 }
 
+/* As the service does: the verdict is shown, then written as an Event, which tells it. */
+static void tell(struct world *w, const struct readiness *verdict)
+{
+    claim_events_show(w->teller, verdict);
+    claim_events_tell(w->teller, verdict);
+}
+
 static void respond(struct world *w, int status, const char *reason, json_t *body)
 {
     struct kube_response r = {.code = status < 300    ? 0
@@ -112,7 +119,7 @@ TEST_IN(each_pod_of_each_claim_is_told_once)
 {
     is_prepared(w, "u1");
     is_prepared(w, "u2");
-    claim_events_tell(w->teller, &DEAD);
+    tell(w, &DEAD);
     assert_string_equal(w->client.path, CLAIMS "cu1");
     respond_claim(w, "u1", TWO_PODS);
     assert_string_equal(w->client.path, CLAIMS "cu2");
@@ -134,7 +141,7 @@ TEST_IN(each_pod_of_each_claim_is_told_once)
     assert_string_equal(told("name"), "b");
     world_answer(201, NULL);
     assert_false(world.client.is_busy);
-    claim_events_tell(w->teller, &DEAD);
+    tell(w, &DEAD);
     assert_false(w->client.is_busy || world.client.is_busy);
 }
 
@@ -142,9 +149,9 @@ TEST_IN(newer_verdict_begins_anew)
 {
     is_prepared(w, "u1");
     is_prepared(w, "u2");
-    claim_events_tell(w->teller, &DEAD);
+    tell(w, &DEAD);
     respond_claim(w, "u1", TWO_PODS);
-    claim_events_tell(w->teller, &ALIVE);
+    tell(w, &ALIVE);
     respond_claim(w, "u2", TWO_PODS); /* what was under way */
     assert_string_equal(w->client.path, CLAIMS "cu1");
     respond_claim(w, "u1", TWO_PODS);
@@ -163,10 +170,10 @@ TEST_IN(newer_verdict_begins_anew)
 TEST_IN(what_nobody_can_know_is_no_news)
 {
     is_prepared(w, "u1");
-    claim_events_tell(w->teller, &ALIVE);
+    tell(w, &ALIVE);
     respond_claim(w, "u1", "[]");
-    claim_events_tell(w->teller, &HELD);
-    claim_events_tell(w->teller, &ALIVE); /* nobody was told of anything else */
+    tell(w, &HELD);
+    tell(w, &ALIVE); /* nobody was told of anything else */
     assert_int_equal(w->client.requests, 1);
 }
 
@@ -176,7 +183,7 @@ TEST_IN(claim_that_is_prepared_no_longer_is_forgotten)
     is_prepared(w, "u1");
     is_prepared(w, "u2");
     is_prepared(w, "u3");
-    claim_events_tell(w->teller, &DEAD);
+    tell(w, &DEAD);
     respond(w, 404, "NotFound", NULL);
     respond_claim(w, "another", "[]"); /* a namesake */
     respond(w, 503, "", NULL);         /* that one nobody knows */
@@ -184,8 +191,9 @@ TEST_IN(claim_that_is_prepared_no_longer_is_forgotten)
     assert_true(claim_store_next(w->options.names.plugin_dir, "", &claim));
     assert_string_equal(claim.uid, "u3");
     claim_events_check(w->teller, &claim);
-    claim_events_check(w->teller, &claim); /* one at a time */
+    claim_events_check(w->teller, &claim); /* once */
     respond(w, 200, "", NULL);             /* an answer that makes no sense */
+    assert_false(w->client.is_busy);
     assert_true(claim_store_next(w->options.names.plugin_dir, "", &claim));
     claim_events_check(w->teller, &claim);
     respond(w, 404, "NotFound", NULL);
@@ -228,12 +236,12 @@ TEST_IN(a_claim_has_the_condition_of_our_device_beside_those_of_others)
     other.transition.ns += NS_PER_SEC;
     w->options.claim_conditions = true;
     is_prepared(w, "u1");
-    claim_events_tell(w->teller, &DEAD);
+    tell(w, &DEAD);
     respond_devices(w, "");
     assert_written(w, "[" OURS("False", NOW, "LeaseExpired", "silent") "]");
     respond(w, 200, "", NULL);
     assert_false(w->client.is_busy);
-    claim_events_tell(w->teller, &other); /* the same status: since then */
+    tell(w, &other); /* the same status: since then */
     respond_devices(w, OURS("False", NOW, "LeaseExpired", "silent") "," OTHERS);
     assert_written(w, "[" OTHERS "," OURS("False", NOW, "HostProbeFailed", "silent") "]");
     respond(w, 503, "", NULL); /* dropped */
@@ -241,7 +249,7 @@ TEST_IN(a_claim_has_the_condition_of_our_device_beside_those_of_others)
     other.state = READINESS_READY;
     other.admit = true;
     other.reason = REASON_LEASE_RENEWED;
-    claim_events_tell(w->teller, &other);
+    tell(w, &other);
     respond_devices(w, "");
     assert_written(w, "[" OURS("True", LATER, "LeaseRenewed", "silent") "]");
     respond(w, 200, "", NULL);
@@ -252,7 +260,7 @@ TEST_IN(a_claim_that_another_writes_meanwhile_is_read_once_more)
     w->options.claim_conditions = true;
     is_prepared(w, "u1");
     is_prepared(w, "u2");
-    claim_events_tell(w->teller, &DEAD);
+    tell(w, &DEAD);
     for (int i = 0; i < 2; i++) {
         assert_string_equal(w->client.path, CLAIMS "cu1");
         respond_devices(w, "");
@@ -264,10 +272,58 @@ TEST_IN(a_claim_that_another_writes_meanwhile_is_read_once_more)
     assert_false(world.client.is_busy);
     assert_string_equal(w->client.path, CLAIMS "cu2");
     respond_claim(w, "u2", "[]");
-    claim_events_tell(w->teller, &ALIVE); /* while it is written */
+    tell(w, &ALIVE); /* while it is written */
     respond(w, 409, "Conflict", NULL);
     assert_string_equal(w->client.path, CLAIMS "cu1");
     respond(w, 404, "NotFound", NULL);
     respond(w, 404, "NotFound", NULL);
+    assert_false(w->client.is_busy);
+}
+
+TEST_IN(a_prepared_claim_gets_the_condition_of_now)
+{
+    static const char *const uids[] = {"u0", "u1", "u2"};
+    struct stored_claim claim = {.ns = "shop"};
+    w->options.claim_conditions = true;
+    for (size_t i = 0; i < ARRAY_LEN(uids); i++) {
+        (void)snprintf(claim.name, sizeof(claim.name), "c%s", uids[i]);
+        (void)snprintf(claim.uid, sizeof(claim.uid), "%s", uids[i]);
+        is_prepared(w, uids[i]);
+        claim_events_prepared(w->teller, &claim);
+    }
+    respond_claim(w, "u0", TWO_PODS); /* there was no verdict yet */
+    claim_events_show(w->teller, &DEAD);
+    claim_events_show(w->teller, &HELD); /* never shown */
+    assert_string_equal(w->client.path, CLAIMS "cu2");
+    respond(w, 503, "", NULL);
+    respond_devices(w, OTHERS);
+    assert_written(w, "[" OTHERS "," OURS("False", NOW, "LeaseExpired", "silent") "]");
+    respond(w, 409, "Conflict", NULL);
+    respond_devices(w, OURS("False", NOW, "LeaseExpired", "silent")); /* says it already */
+    assert_false(w->client.is_busy || world.client.is_busy);          /* no Event of it */
+}
+
+TEST_IN(what_waits_to_be_checked_is_bounded_and_a_round_looks_at_it)
+{
+    struct stored_claim claim = {.ns = "shop", .name = "cu1", .uid = "u1"};
+    is_prepared(w, "u1");
+    claim_events_prepared(w->teller, &claim); /* without conditions there is nothing to write */
+    assert_false(w->client.is_busy);
+    for (int i = 0; i < CLAIM_CHECKS_MAX + 3; i++) {
+        (void)snprintf(claim.uid, sizeof(claim.uid), "v%d", i);
+        claim_events_check(w->teller, &claim);
+        claim_events_check(w->teller, &claim);
+    }
+    for (int i = 0; i < CLAIM_CHECKS_MAX + 1; i++) { /* with the one that was begun */
+        assert_int_equal(w->client.requests, i + 1);
+        respond(w, 503, "", NULL);
+    }
+    assert_false(w->client.is_busy);
+    claim_events_check(w->teller, &claim);
+    claim.uid[0] = 'w';
+    claim_events_check(w->teller, &claim);
+    tell(w, &DEAD);
+    respond(w, 503, "", NULL);
+    respond_claim(w, "u1", "[]");
     assert_false(w->client.is_busy);
 }

@@ -34,7 +34,8 @@ static void up(struct world *w)
     w->options.health_timeout_ns = 30 * NS_PER_SEC;
     w->config =
         (struct dra_config){.options = &w->options, .is_monitor_alive = is_alive, .user = w};
-    w->plugin = (struct plugin){.config = &w->config, .device = &DEVICE};
+    w->plugin = (struct plugin){
+        .config = &w->config, .device = &DEVICE, .claims = claim_events_new(&w->config, &DEVICE)};
     plugin_init(&w->plugin);
     h2_peer_start(&w->peer, plugin_dra_methods, ARRAY_LEN(plugin_dra_methods), &w->plugin);
     log_setup(LOG_ERROR, LOG_TEXT, "");
@@ -43,6 +44,7 @@ static void up(struct world *w)
 static void down(struct world *w)
 {
     h2_peer_stop(&w->peer);
+    claim_events_free(w->plugin.claims);
 }
 
 WORLD(up, down)

@@ -255,6 +255,23 @@ TEST_IN(prepare_can_be_repeated_and_says_the_same)
     }
 }
 
+TEST_IN(prepared_claim_gets_the_condition_of_now)
+{
+    static const struct readiness dead = {.state = READINESS_NOT_READY,
+                                          .reason = REASON_LEASE_EXPIRED};
+    w->options.claim_conditions = true;
+    w->config.events = (struct events *)&w->client; /* there are Events: nobody is told here */
+    plugin_publish(&w->plugin, &dead, (struct mono){0}, (struct wall){0});
+    int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
+    answer(w, 0, "u1", "");
+    assert_int_equal(stream(w, id)->grpc_status, 0);
+    assert_int_equal(w->client.count, 2); /* as it is now that it is kept */
+    answer(w, 1, "u1", "");
+    assert_int_equal(w->client.count, 3);
+    assert_string_equal(w->client.lookups[2].path,
+                        "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/cu1/status");
+}
+
 TEST_IN(unprepare_succeeds_for_any_claim_and_asks_nobody)
 {
     static const char *const paths[] = {V1("NodeUnprepareResources"),
