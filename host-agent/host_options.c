@@ -7,68 +7,93 @@
 
 #include <string.h>
 
+#define ROW(option, kind, member) OPTION_ROW(option, kind, struct host_config, member)
+
 /* clang-format off */
 static const struct option_row rows[] = {
     AGENT_NODE_ROW(struct host_config, agent),
     AGENT_OPTION_ROWS(struct host_config, agent),
-    {.name = "readiness-file", .type = OPTION_TEXT,
-     .offset = offsetof(struct host_config, readiness_file), .default_text = NAMES_READINESS_FILE,
+    {ROW("readiness-file", OPTION_TEXT, readiness_file), .default_text = NAMES_READINESS_FILE,
      .placeholder = "FILE", .help = "The readiness record; on a tmpfs."},
-    {.name = "api-outage-hold", .type = OPTION_DURATION,
-     .offset = offsetof(struct host_config, api_outage_hold_ns), .default_text = "unlimited",
+    {ROW("api-outage-hold", OPTION_DURATION, api_outage_hold_ns), .default_text = "unlimited",
      .choices = "unlimited", .min = 0, .max = INT64_MAX,
-     .help = "How long the host keeps the last state after the Lease expired while it cannot "
-             "reach the API server or write to it."},
-    {.name = "stale-hold", .type = OPTION_DURATION,
-     .offset = offsetof(struct host_config, stale_hold_ns), .default_text = "300s",
-     .min = 0, .max = 86400 * NS_PER_SEC,
+     .help = "How long the host keeps the last state after the Lease expired while it cannot reach "
+             "the API server or write to it."},
+    {ROW("stale-hold", OPTION_DURATION, stale_hold_ns), .default_text = "300s", .min = 0,
+     .max = 86400 * NS_PER_SEC,
      .help = "How long readers of the record keep its state after this agent died."},
-    {.name = "events", .type = OPTION_BOOL, .offset = offsetof(struct host_config, events),
-     .default_text = "on",
-     .help = "Write an Event about the Node for each change of readiness, unless the health "
-             "check is disabled and nothing else needs the API server."},
-    {.name = "node-condition", .type = OPTION_BOOL,
-     .offset = offsetof(struct host_config, node_condition), .default_text = "off",
+    {ROW("events", OPTION_BOOL, events), .default_text = "on",
+     .help = "Write an Event about the Node for each change of readiness, unless the health check "
+             "is disabled and nothing else needs the API server."},
+    {ROW("node-condition", OPTION_BOOL, node_condition), .default_text = "off",
      .help = "Keep the condition DPUReady in the Node's status. Needs "
              "rbac/host-agent-node-condition.yaml."},
-    {.name = "node-condition-firm", .type = OPTION_BOOL,
-     .offset = offsetof(struct host_config, node_condition_firm), .default_text = "off",
+    {ROW("node-condition-firm", OPTION_BOOL, node_condition_firm), .default_text = "off",
      .help = "If the state is Unknown, make DPUReady True if Pods are admitted, else False."},
-    {.name = "taint-devices", .type = OPTION_TEXT,
-     .offset = offsetof(struct host_config, taint_devices), .placeholder = "DRIVER[/POOL]",
+    {ROW("taint-devices", OPTION_TEXT, taint_devices), .placeholder = "DRIVER[/POOL]",
      .default_text = "",
      .help = "Another DRA driver. While the DPU is not ready, its devices in that pool (default: "
              "the node's name) are tainted, too."},
     AGENT_HTTP_ROW(struct host_config, agent, "127.0.0.1:9412"),
-    {.name = "cni-sync", .type = OPTION_BOOL, .offset = offsetof(struct host_config, cni_sync),
-     .default_text = "false",
+    {ROW("cni-sync", OPTION_BOOL, cni_sync), .default_text = "false",
      .help = "Keep the configuration that 'dpu-host-agent install-cni' wrote in sync with its "
              "source."},
     CNI_OPTION_ROWS(struct host_config, cni),
-    DRA_OPTION_ROWS(struct host_config, dra),
-    {.name = "probe", .type = OPTION_LIST, .offset = offsetof(struct host_config, probes),
-     .placeholder = "PROBE",
+    {ROW("dra", OPTION_CHOICE, dra.mode), .choices = "auto|on|off", .default_text = "auto",
+     .help = "Offer the DPU to kubelet and scheduler as a DRA device. auto: if the kubelet's "
+             "plugin registry exists when the agent starts."},
+    {ROW("dra-driver-name", OPTION_TEXT, dra.driver), .default_text = NAMES_DRA_DRIVER,
+     .placeholder = "NAME",
+     .help = "The DRA driver's name: a DNS name of at most 63 bytes, as in the DeviceClass."},
+    {ROW("dra-device-name", OPTION_TEXT, dra.device), .default_text = "dpu0",
+     .placeholder = "NAME", .help = "The device's name: a DNS label."},
+    {ROW("dra-pool-name", OPTION_TEXT, dra.pool), .placeholder = "NAME",
+     .help = "The pool's name. Defaults to the node name."},
+    {ROW("kubelet-root-dir", OPTION_TEXT, dra.dirs.kubelet_root),
+     .default_text = "/var/lib/kubelet", .placeholder = "DIR",
+     .help = "The kubelet's --root-dir, as seen by this agent."},
+    {ROW("dra-registrar-dir", OPTION_TEXT, dra.dirs.registry), .placeholder = "DIR",
+     .help = "The directory of the registration socket. Defaults to plugins_registry in "
+             "--kubelet-root-dir."},
+    {ROW("dra-plugin-dir", OPTION_TEXT, dra.dirs.plugin), .placeholder = "DIR",
+     .help = "The directory of the DRA socket, the same path for the kubelet. Defaults to "
+             "plugins/DRIVER in --kubelet-root-dir."},
+    {ROW("dra-lock-dir", OPTION_TEXT, dra.lock_dir), .placeholder = "DIR",
+     .help = "The directory of the driver's locks. Defaults to --dra-plugin-dir."},
+    {ROW("dra-health-timeout", OPTION_DURATION, dra.health_timeout_ns), .default_text = "30s",
+     .min = 3 * NS_PER_SEC, .max = 3600 * NS_PER_SEC,
+     .help = "How long the kubelet believes a health report: whole seconds. The agent sends three "
+             "in that time."},
+    {ROW("dra-taint-effect", OPTION_CHOICE, dra.taint_effect),
+     .choices = "NoSchedule|NoExecute|None|off", .default_text = "NoSchedule",
+     .help = "The taint of an unhealthy DPU. NoSchedule: no further Pods get it. NoExecute: Pods "
+             "that have it are evicted. None: information only. off: no taint."},
+    {ROW("dra-claim-conditions", OPTION_BOOL, dra.claim_conditions), .default_text = "off",
+     .help = "With the Events on Pods, write the condition Ready into each prepared claim."},
+    {ROW("dra-attribute", OPTION_LIST, dra.attributes), .placeholder = "NAME=VALUE",
+     .help = "A device attribute to select by, a string."},
+    {ROW("dra-rolling-update-uid", OPTION_TEXT, dra.rolling_uid), .placeholder = "UID",
+     .help = "The UID of the agent's Pod. Two Pods may then run side by side during a rolling "
+             "update."},
+    {ROW("probe", OPTION_LIST, probes), .placeholder = "PROBE",
      .help = "A check of the DPU from the host. If it fails, Pods are rejected at once, whatever "
              "the Lease says. It counts only after it has passed once since the host booted, and "
-             "never makes a node ready. 'pci:0000:03:00.0' (the function exists; counts at "
-             "once), 'netdev:NAME' (the interface exists, or was away for less than 3s; "
+             "never makes a node ready. 'pci:0000:03:00.0' (the function exists; counts at once), "
+             "'netdev:NAME' (the interface exists, or was away for less than 3s; "
              "'carrier=up;netdev:NAME': and has a carrier), 'http://HOST:PORT/PATH', "
              "'https://...', 'exec:COMMAND' or 'unix:SOCKET', with the settings of dpu-agent's "
-             "--probe. By default it runs every 5s, for at most 2s, and fails after 3 failures. "
-             "At most 8, of 95 bytes each. Off while the health check is disabled."},
-    {.name = "cri-socket", .type = OPTION_TEXT, .offset = offsetof(struct host_config, cri_socket),
-     .default_text = "", .placeholder = "FILE",
+             "--probe. By default it runs every 5s, for at most 2s, and fails after 3 failures. At "
+             "most 8, of 95 bytes each. Off while the health check is disabled."},
+    {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "", .placeholder = "FILE",
      .help = "The container runtime's socket, such as /run/containerd/containerd.sock, to find "
              "Pods that lost their network when the DPU was reset. Empty turns that off."},
-    {.name = "on-lost-network", .type = OPTION_CHOICE,
-     .offset = offsetof(struct host_config, on_lost_network), .choices = "report|status|restart",
+    {ROW("on-lost-network", OPTION_CHOICE, on_lost_network), .choices = "report|status|restart",
      .default_text = "report",
-     .help = "The action for Pods that lost their network. report: write an Event on each. "
-             "status: also reject new Pods, and STATUS with code 51, until none is left. "
-             "restart: also stop their sandboxes one after the other, once the DPU has been "
-             "ready for a lease duration; the kubelet then makes new ones. Needs --cri-socket."},
-    {.name = "host-root", .type = OPTION_TEXT, .offset = offsetof(struct host_config, host_root),
-     .default_text = "", .placeholder = "DIR",
+     .help = "The action for Pods that lost their network. report: write an Event on each. status: "
+             "also reject new Pods, and STATUS with code 51, until none is left. restart: also "
+             "stop their sandboxes one after the other, once the DPU has been ready for a lease "
+             "duration; the kubelet then makes new ones. Needs --cri-socket."},
+    {ROW("host-root", OPTION_TEXT, host_root), .default_text = "", .placeholder = "DIR",
      .help = "The directory below which this agent sees the host's /proc, /sys and /var/lib/cni. "
              "For --cri-socket, --probe=netdev: and --probe=pci:."},
 };

@@ -67,56 +67,6 @@ struct dra_options {
     } names;
 };
 
-/* clang-format off */
-/* NOLINTBEGIN(bugprone-macro-parentheses): initialisers, not expressions */
-#define DRA_OPTION_ROWS(owner, member) \
-    {.name = "dra", .type = OPTION_CHOICE, .offset = offsetof(owner, member.mode), \
-     .choices = "auto|on|off", .default_text = "auto", \
-     .help = "Offer the DPU to kubelet and scheduler as a DRA device. auto: if the kubelet's " \
-             "plugin registry exists when the agent starts."}, \
-    {.name = "dra-driver-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.driver), \
-     .default_text = NAMES_DRA_DRIVER, .placeholder = "NAME", \
-     .help = "The DRA driver's name: a DNS name of at most 63 bytes, as in the DeviceClass."}, \
-    {.name = "dra-device-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.device), \
-     .default_text = "dpu0", .placeholder = "NAME", .help = "The device's name: a DNS label."}, \
-    {.name = "dra-pool-name", .type = OPTION_TEXT, .offset = offsetof(owner, member.pool), \
-     .placeholder = "NAME", .help = "The pool's name. Defaults to the node name."}, \
-    {.name = "kubelet-root-dir", .type = OPTION_TEXT, \
-     .offset = offsetof(owner, member.dirs.kubelet_root), .default_text = "/var/lib/kubelet", \
-     .placeholder = "DIR", .help = "The kubelet's --root-dir, as seen by this agent."}, \
-    {.name = "dra-registrar-dir", .type = OPTION_TEXT, \
-     .offset = offsetof(owner, member.dirs.registry), .placeholder = "DIR", \
-     .help = "The directory of the registration socket. Defaults to plugins_registry in " \
-             "--kubelet-root-dir."}, \
-    {.name = "dra-plugin-dir", .type = OPTION_TEXT, .offset = offsetof(owner, member.dirs.plugin), \
-     .placeholder = "DIR", \
-     .help = "The directory of the DRA socket, the same path for the kubelet. Defaults to " \
-             "plugins/DRIVER in --kubelet-root-dir."}, \
-    {.name = "dra-lock-dir", .type = OPTION_TEXT, .offset = offsetof(owner, member.lock_dir), \
-     .placeholder = "DIR", \
-     .help = "The directory of the driver's locks. Defaults to --dra-plugin-dir."}, \
-    {.name = "dra-health-timeout", .type = OPTION_DURATION, \
-     .offset = offsetof(owner, member.health_timeout_ns), .default_text = "30s", \
-     .min = 3 * NS_PER_SEC, .max = 3600 * NS_PER_SEC, \
-     .help = "How long the kubelet believes a health report: whole seconds. The agent sends " \
-             "three in that time."}, \
-    {.name = "dra-taint-effect", .type = OPTION_CHOICE, \
-     .offset = offsetof(owner, member.taint_effect), \
-     .choices = "NoSchedule|NoExecute|None|off", .default_text = "NoSchedule", \
-     .help = "The taint of an unhealthy DPU. NoSchedule: no further Pods get it. NoExecute: " \
-             "Pods that have it are evicted. None: information only. off: no taint."}, \
-    {.name = "dra-claim-conditions", .type = OPTION_BOOL, \
-     .offset = offsetof(owner, member.claim_conditions), .default_text = "off", \
-     .help = "With the Events on Pods, write the condition Ready into each prepared claim."}, \
-    {.name = "dra-attribute", .type = OPTION_LIST, .offset = offsetof(owner, member.attributes), \
-     .placeholder = "NAME=VALUE", .help = "A device attribute to select by, a string."}, \
-    {.name = "dra-rolling-update-uid", .type = OPTION_TEXT, \
-     .offset = offsetof(owner, member.rolling_uid), .placeholder = "UID", \
-     .help = "The UID of the agent's Pod. Two Pods may then run side by side during a rolling " \
-             "update."}
-/* NOLINTEND(bugprone-macro-parentheses) */
-/* clang-format on */
-
 /* Checks what a table cannot, and names the sockets. Errors: ERR_PARSE, ERR_LIMIT, naming the
  * option. */
 NODISCARD int dra_options_check(struct dra_options *o, struct err *e);

@@ -488,37 +488,29 @@ struct command_config {
     int log_format;
 };
 
+#define ROW(option, kind, member) OPTION_ROW(option, kind, struct command_config, member)
+
 /* clang-format off */
-#define BIN_DIR_ROW \
-    {.name = "cni-bin-dir", .type = OPTION_TEXT, .offset = offsetof(struct command_config, bin_dir), \
-     .default_text = "/opt/cni/bin", .placeholder = "DIR", \
-     .help = "The container runtime's directory of CNI plugins."}
-#define LOG_FORMAT_ROW \
-    {.name = "log-format", .type = OPTION_CHOICE, \
-     .offset = offsetof(struct command_config, log_format), .choices = "text|json", \
+#define SHARED_ROWS \
+    CNI_OPTION_ROWS(struct command_config, cni), \
+    {ROW("cni-bin-dir", OPTION_TEXT, bin_dir), .default_text = "/opt/cni/bin", \
+     .placeholder = "DIR", .help = "The container runtime's directory of CNI plugins."}, \
+    {ROW("log-format", OPTION_CHOICE, log_format), .choices = "text|json", \
      .default_text = "text", .help = "The format of log lines."}
 
 static const struct option_row install_rows[] = {
-    CNI_OPTION_ROWS(struct command_config, cni),
-    BIN_DIR_ROW,
-    {.name = "gate-binary", .type = OPTION_TEXT, .offset = offsetof(struct command_config, gate),
-     .default_text = DPU_GATE_PATH, .placeholder = "FILE", .help = "The program dpu-gate to "
-                                                                   "install."},
-    {.name = "readiness-file", .type = OPTION_TEXT,
-     .offset = offsetof(struct command_config, readiness_file),
-     .default_text = NAMES_READINESS_FILE, .placeholder = "FILE",
-     .help = "The readiness record that the agent writes."},
-    LOG_FORMAT_ROW,
+    SHARED_ROWS,
+    {ROW("gate-binary", OPTION_TEXT, gate), .default_text = DPU_GATE_PATH, .placeholder = "FILE",
+     .help = "The program dpu-gate to install."},
+    {ROW("readiness-file", OPTION_TEXT, readiness_file), .default_text = NAMES_READINESS_FILE,
+     .placeholder = "FILE", .help = "The readiness record that the agent writes."},
 };
 
 static const struct option_row uninstall_rows[] = {
-    CNI_OPTION_ROWS(struct command_config, cni),
-    BIN_DIR_ROW,
-    {.name = "remove-binary", .type = OPTION_BOOL,
-     .offset = offsetof(struct command_config, remove_binary), .default_text = "false",
+    SHARED_ROWS,
+    {ROW("remove-binary", OPTION_BOOL, remove_binary), .default_text = "false",
      .help = "Remove the program dpu-gate too. Wait until all Pods that were added through it "
              "are gone, because removing a Pod calls it again."},
-    LOG_FORMAT_ROW,
 };
 /* clang-format on */
 

@@ -68,12 +68,12 @@ NODISCARD int cni_options_check(const struct cni_options *o, const struct option
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
 /* clang-format off */
-#define CNI_OPTION_ROWS(owner, cni_member) \
-    {.name = "cni-conf-dir", .type = OPTION_TEXT, .offset = offsetof(owner, cni_member.conf_dir), \
+#define CNI_OPTION_ROWS(owner, at) \
+    {OPTION_ROW("cni-conf-dir", OPTION_TEXT, owner, at.conf_dir), \
      .default_text = "/etc/cni/net.d", .placeholder = "DIR", \
      .help = "The container runtime's directory of CNI configuration, by the path that the " \
              "runtime uses."}, \
-    {.name = "cni-source", .type = OPTION_TEXT, .offset = offsetof(owner, cni_member.source), \
+    {OPTION_ROW("cni-source", OPTION_TEXT, owner, at.source), \
      .default_text = "10-ovn-kubernetes.conf", .placeholder = "FILE", \
      .help = "The file there that configures the plugin behind dpu-gate. dpu-gate's own file " \
              "is 05-dpu-gate.conflist, or 00-dpu-gate.conflist if the source sorts before " \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/dra_service.h"
+#include "host-agent/host_options.h"
 
 #include "base/json_text.h"
 #include "base/mem.h"
@@ -10,27 +10,17 @@
 #define UID      "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
 #define DRIVER63 "a23456789012345678901234567890.b2345678901234567890123456789012"
 
-struct program_config {
-    int before; /* so that no offset is 0 by luck */
-    struct dra_options dra;
-};
-
-static const struct option_row option_rows[] = {DRA_OPTION_ROWS(struct program_config, dra)};
-static const struct option_program program = {
-    .name = "test", .summary = "A test.", .rows = option_rows, .row_count = ARRAY_LEN(option_rows)};
-
-static int parse(struct program_config *config, const char *const *flags, struct err *e)
+static int parse(struct host_config *config, const char *const *flags, struct err *e)
 {
     char *argv[16] = {(char *)(uintptr_t) "test"};
-    char *env[] = {NULL};
+    char *env[] = {(char *)(uintptr_t) "NODE_NAME=node1", NULL};
     int argc = 1;
     enum option_outcome outcome;
     for (; flags && flags[argc - 1]; argc++) {
         argv[argc] = (char *)(uintptr_t)flags[argc - 1];
     }
-    *config = (struct program_config){.before = 1};
-    int rc = option_parse(&program, argc, argv, env, config, &outcome, e);
-    return rc == 0 ? dra_options_check(&config->dra, e) : rc;
+    *config = (struct host_config){.cni_sync = false};
+    return option_parse(host_options_program(), argc, argv, env, config, &outcome, e);
 }
 
 TEST(every_option_arrives)
@@ -48,7 +38,7 @@ TEST(every_option_arrives)
                                         "--dra-plugin-dir=/p",
                                         "--dra-lock-dir=/l",
                                         NULL};
-    struct program_config c;
+    struct host_config c;
     const struct dra_options *o = &c.dra;
     assert_int_equal(parse(&c, flags, NULL), 0);
     assert_string_equal(o->driver, "d.example.com");
@@ -64,7 +54,7 @@ TEST(every_option_arrives)
     assert_int_equal(o->attributes.count, 2);
     assert_string_equal(o->attributes.items[0], "model=bf3");
     assert_string_equal(o->attributes.items[1], "rack=4");
-    option_fini(&program, &c);
+    option_fini(host_options_program(), &c);
 }
 
 TEST(effects_are_in_the_order_of_their_names)
@@ -79,10 +69,10 @@ TEST(effects_are_in_the_order_of_their_names)
         {"--dra-taint-effect=off", SLICE_EFFECT_OFF},
     };
     for (size_t i = 0; i < ARRAY_LEN(effects); i++) {
-        struct program_config c;
+        struct host_config c;
         assert_int_equal(parse(&c, (const char *const[]){effects[i].flag, NULL}, NULL), 0);
         assert_int_equal(c.dra.taint_effect, effects[i].effect);
-        option_fini(&program, &c);
+        option_fini(host_options_program(), &c);
     }
 }
 
@@ -111,18 +101,18 @@ TEST(what_can_never_work_is_refused_at_start)
         "--dra-lock-dir=l",
     };
     for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
-        struct program_config c;
+        struct host_config c;
         struct err e = ERR_INIT;
         if (parse(&c, (const char *const[]){flags[i], NULL}, &e) == 0) {
             fail_msg("'%s' was accepted", flags[i]);
         }
         assert_true(strlen(e.msg) > 0);
-        option_fini(&program, &c);
+        option_fini(host_options_program(), &c);
         /* A plugin that is off is not checked: its options may be those of another fleet. */
         bool is_row_check = strstr(flags[i], "timeout=2s") || strstr(flags[i], "maybe");
         assert_int_equal(parse(&c, (const char *const[]){flags[i], "--dra=off", NULL}, NULL) == 0,
                          !is_row_check);
-        option_fini(&program, &c);
+        option_fini(host_options_program(), &c);
     }
 }
 
