@@ -18,7 +18,6 @@
 
 #define RETRY_SECONDS    1.0
 #define AGAIN_NS         NS_PER_SEC /* between two that mend what others change */
-#define AWAY_NS          NS_PER_SEC /* between two looks at a writer: it was us who stood still */
 #define UNLOCKED_LOG_NS  (3600 * NS_PER_SEC)
 #define RECORD_FILE_MODE 0644 /* the CNI binary and admins read it, only we write it */
 #define RECORD_DIR_MODE  0755
@@ -61,9 +60,8 @@ struct record_turn {
     bool is_lost;
     struct boot_timer *timer; /* while waiting */
     bool has_others;
-    struct record others;      /* what the writer wrote last in this boot */
-    struct mono looked_at;     /* at the writer */
-    struct mono overdue_since; /* the writer, as far as we looked on; MONO_NEVER: it is not */
+    struct record others; /* what the writer wrote last in this boot */
+    int64_t overdue_ns;   /* the writer, as far as we looked on */
     struct log_repeat unlocked;
 };
 
@@ -135,22 +133,14 @@ bool record_turn_vouches(const struct record_turn *t, struct mono now)
     return t->has_others && mono_before(now, t->others.writer_until);
 }
 
-/* The writer has its lock and does not write, for all the time that we looked on: a stop of the
- * whole machine is not its fault. */
+/* The writer has its lock and does not write. Our own looks count its time: none is taken while the
+ * whole machine stands still, which is not its fault. */
 static bool is_writer_frozen(struct record_turn *t, struct mono now)
 {
-    int64_t held_ns = mono_since(t->others.hold_until, t->others.writer_until);
-    bool is_held_long = !t->has_others || held_ns / 2 > RECORD_FROZEN_NS;
-    bool was_away = mono_since(now, t->looked_at) > AWAY_NS;
-    t->looked_at = now;
-    if (record_turn_vouches(t, now)) {
-        t->overdue_since = MONO_NEVER;
-        return false;
-    }
-    if (mono_is_never(t->overdue_since) || was_away) {
-        t->overdue_since = now;
-    }
-    return mono_since(now, t->overdue_since) >= (is_held_long ? RECORD_FROZEN_NS : held_ns / 2);
+    int64_t half_ns = mono_since(t->others.hold_until, t->others.writer_until) / 2;
+    bool is_short = t->has_others && half_ns < RECORD_FROZEN_NS;
+    t->overdue_ns = record_turn_vouches(t, now) ? 0 : t->overdue_ns + RECORD_TURN_POLL_NS;
+    return t->overdue_ns > (is_short ? half_ns : RECORD_FROZEN_NS);
 }
 
 static void turn_await(void *user)
@@ -177,7 +167,7 @@ static void turn_await(void *user)
                  "be frozen: taking over",
                  (int)t->others.pid, t->lock.path);
         (void)unlink(t->lock.path); /* if that fails there is nothing else to try */
-        t->overdue_since = MONO_NEVER;
+        t->overdue_ns = 0;
     }
     boot_timer_arm(t->timer, mono_add(now, RECORD_TURN_POLL_NS));
 }
@@ -187,7 +177,6 @@ int record_turn_start(const struct record_turn_config *config, struct record_tur
 {
     struct record_turn *t = MEM_NEW(struct record_turn);
     t->config = *config;
-    t->overdue_since = MONO_NEVER;
     t->timer = boot_timer_new(config->loop, turn_await, t);
     int rc = file_lock_init(&t->lock, config->path, ".lock", e);
     if (rc == 0) {

@@ -75,8 +75,8 @@ static void start(struct world *w, const char *lease)
 }
 
 /* In place, so that no name comes or goes. */
-static void write_record(const struct world *w, enum readiness_state state,
-                         struct mono writer_until)
+static void write_held(const struct world *w, enum readiness_state state, struct mono writer_until,
+                       int64_t hold_ns)
 {
     char page[RECORD_PAGE_BYTES];
     bool is_ready = state == READINESS_READY;
@@ -88,7 +88,7 @@ static void write_record(const struct world *w, enum readiness_state state,
                                    .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-w1"}},
                        .node = "w1",
                        .writer_until = writer_until,
-                       .hold_until = mono_add(writer_until, 300 * NS_PER_SEC)};
+                       .hold_until = mono_add(writer_until, hold_ns)};
     assert_int_equal(clock_boot_id(r.boot_id, NULL), 0);
     assert_int_equal(record_encode(&r, page, NULL), 0);
     FILE *f = fopen(w->file, "r+");
@@ -96,6 +96,12 @@ static void write_record(const struct world *w, enum readiness_state state,
     assert_non_null(f);
     assert_int_equal(fwrite(page, sizeof(page), 1, f), 1);
     assert_int_equal(fclose(f), 0);
+}
+
+static void write_record(const struct world *w, enum readiness_state state,
+                         struct mono writer_until)
+{
+    write_held(w, state, writer_until, 300 * NS_PER_SEC);
 }
 
 static void on_deadline(struct ev_loop *loop, ev_timer *timer, int events)
@@ -217,6 +223,29 @@ TEST_IN(who_writes_takes_a_lock_that_was_removed_again)
     assert_int_equal(file_lock_take(&w->other, NULL), ERR_CONFLICT);
     assert_int_equal(w->losses + w->turns, 0);
     record_writer_free(writer);
+}
+
+TEST_IN(a_frozen_writer_is_replaced_when_half_of_its_hold_has_passed)
+{
+    struct mono begin = clock_mono_now();
+    assert_int_equal(file_lock_take(&w->other, NULL), 0);
+    write_held(w, READINESS_READY, mono_add(begin, NS_PER_SEC / 2), NS_PER_SEC);
+    start(w, "ovn-dpu-w1");
+    wait_for(w, &w->turns, 1);
+    assert_in_range(mono_since(clock_mono_now(), begin), NS_PER_SEC, 5 * NS_PER_SEC);
+    assert_int_equal(w->losses, 0);
+}
+
+TEST_IN(a_writer_whose_record_is_held_for_long_gets_more_time)
+{
+    struct mono begin = clock_mono_now();
+    assert_int_equal(file_lock_take(&w->other, NULL), 0);
+    start(w, "ovn-dpu-w1");
+    for (int looks = 1; looks <= 5; looks++) {
+        write_record(w, looks % 2 == 0 ? READINESS_READY : READINESS_NOT_READY, begin);
+        wait_for(w, &w->verdicts, looks);
+    }
+    assert_int_equal(w->turns, 0);
 }
 
 TEST_IN(who_writes_for_another_lease_is_no_predecessor)
