@@ -258,13 +258,6 @@ static void start_lease(struct monitor *m)
     m->parts.watch = lease_watch_start(c->client, &watch);
 }
 
-/* The pods that claim the DPU hear what the Node's Events tell, at their pace. */
-static void on_event_written(void *user, const struct readiness *told)
-{
-    struct monitor *m = user;
-    dra_service_tell(m->config.dra, told);
-}
-
 /* Those who tell the API server begin with the verdict that a predecessor left, if any. */
 static int start_parts(struct monitor *m, struct err *e)
 {
@@ -285,9 +278,6 @@ static int start_parts(struct monitor *m, struct err *e)
     m->parts.events = c->events;
     if (c->events) {
         events_begin(c->events, left);
-        if (m->config.dra) {
-            events_on_written(c->events, on_event_written, m);
-        }
     }
     if (c->has_condition) {
         m->parts.condition = condition_new(daemon_loop(c->daemon), c->client, c->node, c->driver,

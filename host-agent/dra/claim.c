@@ -480,10 +480,11 @@ void claim_events_show(struct claim_events *t, const struct readiness *verdict)
     t->shown = *verdict;
 }
 
-void claim_events_tell(struct claim_events *t, const struct readiness *verdict)
+/* An Event about the Node has told it. The pods hear of neither a hold nor the same state twice. */
+static void on_event_written(void *user, const struct readiness *verdict)
 {
-    bool is_told = t->has_told && t->told.reason == verdict->reason;
-    if (!t->config->events || is_hold(verdict) || is_told) {
+    struct claim_events *t = user;
+    if (is_hold(verdict) || (t->has_told && t->told.reason == verdict->reason)) {
         return;
     }
     t->has_told = true;
@@ -519,6 +520,9 @@ struct claim_events *claim_events_new(const struct dra_config *config,
     struct claim_events *t = MEM_NEW(struct claim_events);
     t->config = config;
     t->device = device;
+    if (config->events) {
+        events_on_written(config->events, on_event_written, t);
+    }
     return t;
 }
 

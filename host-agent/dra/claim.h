@@ -102,17 +102,13 @@ NODISCARD bool claim_store_next(const char *plugin_dir, const char *uid, struct 
  */
 
 struct claim_events;
-/* Borrows both. Without `events` in the config nothing is told. */
+/* Borrows both. Pods hear what the config's `events` tell, at their pace; without any, nothing. */
 struct claim_events *claim_events_new(const struct dra_config *config,
                                       const struct dra_device *device);
 void claim_events_free(struct claim_events *t); /* before the client; accepts NULL */
 
 /* Conditions show this verdict from now on, but never an Unknown that admits Pods. */
 void claim_events_show(struct claim_events *t, const struct readiness *verdict);
-
-/* Reports this verdict, since its transition. Reports neither an Unknown that admits Pods nor the
- * same state twice. */
-void claim_events_tell(struct claim_events *t, const struct readiness *verdict);
 
 /* Looks whether that claim is still what the store says, soon. */
 void claim_events_check(struct claim_events *t, const struct stored_claim *claim);

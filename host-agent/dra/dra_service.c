@@ -421,11 +421,6 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     }
 }
 
-void dra_service_tell(struct dra_service *s, const struct readiness *verdict)
-{
-    claim_events_tell(s->plugin.claims, verdict);
-}
-
 void dra_service_stop(struct dra_service *s)
 {
     if (s->is_stopping) {

@@ -97,7 +97,7 @@ struct dra_device {
 struct dra_config {
     struct ev_loop *loop;
     struct kube_client *client;
-    struct events *events; /* NULL: no pod is told */
+    struct events *events; /* also tell the pods of claims what they tell of the Node; or NULL */
     const char *node_name;
     const struct dra_options *options; /* checked */
     /* The host's own probes: the first 'pci:' or 'netdev:' among them names the DPU's function,
@@ -146,9 +146,6 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 
 /* The same for the streams only: the slice is another agent's to write. */
 void dra_service_show(struct dra_service *s, const struct readiness *verdict);
-
-/* This verdict, since its transition, to the pods that claim the device, by Events on them. */
-void dra_service_tell(struct dra_service *s, const struct readiness *verdict);
 
 /* A last Unknown to every stream, sockets away, GOAWAY; what is under way gets DRA_STOP_GRACE_NS.
  * The slice stays. */

@@ -131,11 +131,6 @@ void dra_service_publish(struct dra_service *dra, const struct readiness *verdic
     slice_publisher_publish(dra->publisher, slice_taint_of(verdict));
 }
 
-/* Pods are not simulated. */
-void dra_service_tell(struct dra_service *dra, const struct readiness *verdict)
-{
-}
-
 static void start_dra(struct host *host)
 {
     static const struct dra_device device = {

@@ -30,8 +30,6 @@ static struct stage {
     bool has_left;
     char status[200];
     struct wall rebooted;
-    events_written_fn *event_written;
-    void *event_user;
     struct mono writer_until;
     struct mono hold_most;
     struct lease_keeper_config keeper;
@@ -176,12 +174,6 @@ void events_publish(struct events *x, const struct readiness *verdict)
     note("events");
 }
 
-void events_on_written(struct events *x, events_written_fn *written, void *user)
-{
-    stage.event_written = written;
-    stage.event_user = user;
-}
-
 void events_tell_reboot(struct events *x, struct wall at)
 {
     stage.rebooted = at;
@@ -210,12 +202,6 @@ void condition_publish(struct condition *c, const struct readiness *verdict)
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 {
     note("dra");
-}
-
-void dra_service_tell(struct dra_service *s, const struct readiness *verdict)
-{
-    stage.told = *verdict;
-    note("pods-told");
 }
 
 void podnet_publish(struct podnet *l, const struct readiness *verdict)
@@ -356,27 +342,15 @@ TEST_WITH(each_verdict_is_in_the_record_before_others_hear_of_it, stage_up, stag
     assert_story("settled record"); /* a renewal alone is news for the record only */
 }
 
-/* An Event about the Node comes first, and once it is there the pods hear the same. */
-TEST_WITH(written_change_is_told_to_the_pods_that_claim, stage_up, stage_down)
-{
-    const struct readiness told = {.state = READINESS_NOT_READY, .transition = {.ns = 7}};
-    stage.story[0] = '\0';
-    stage.event_written(stage.event_user, &told);
-    assert_story("pods-told");
-    assert_memory_equal(&stage.told, &told, sizeof(told));
-}
-
 TEST_WITH(what_is_off_is_not_told, stage_up, stage_down)
 {
     struct monitor_config config = everything();
-    stage.event_written = NULL;
     config.dra = NULL;
     config.pods = NULL;
     config.events = NULL;
     config.has_condition = false;
     begin(config, NULL);
     assert_story("record systemd");
-    assert_null(stage.event_written);
     config = everything();
     config.client = NULL;
     begin(config, NULL);
