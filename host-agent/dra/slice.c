@@ -88,14 +88,12 @@ int attribute_add(json_t *attributes, const char *text, struct err *e)
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
-/* Borrowed from `parent`; made if it is not a JSON object yet. */
-static json_t *object_at(json_t *parent, const char *key)
+/* The object with our members over its own; what others added stays. Takes ours. Returns owned. */
+static json_t *lay_over(const json_t *existing, json_t *ours)
 {
-    json_t *object = json_object_get(parent, key);
-    if (!json_is_object(object)) {
-        object = json_object();
-        (void)json_object_set_new(parent, key, object);
-    }
+    json_t *object = existing ? json_deep_copy(existing) : json_object();
+    (void)json_object_update_recursive(object, ours);
+    json_decref(ours);
     return object;
 }
 
@@ -172,24 +170,19 @@ json_t *slice_plan(const struct dra_device *device, const char *node_uid, const 
                    struct slice_dropped dropped, const json_t *existing)
 {
     char name[NAMES_K8S_NAME_BYTES];
-    json_t *slice = existing ? json_deep_copy(existing) : json_object();
-    json_t *metadata = object_at(slice, "metadata");
-    json_t *body = object_at(slice, "spec");
-    json_t *pool = object_at(body, "pool");
+    json_t *owners = NULL;
     slice_make_name(device->driver, device->node_name, name);
-    (void)json_object_set_new(slice, "apiVersion", json_string("resource.k8s.io/v1"));
-    (void)json_object_set_new(slice, "kind", json_string("ResourceSlice"));
-    (void)json_object_set_new(metadata, "name", json_string(name));
     if (node_uid) {
-        (void)json_object_set_new(metadata, "ownerReferences",
-                                  json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind",
-                                            "Node", "name", device->node_name, "uid", node_uid,
-                                            "controller", 1));
+        owners = json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind", "Node", "name",
+                           device->node_name, "uid", node_uid, "controller", 1);
     }
-    (void)json_object_set_new(body, "driver", json_string(device->driver));
-    (void)json_object_set_new(body, "nodeName", json_string(device->node_name));
-    (void)json_object_set_new(pool, "name", json_string(device->pool));
-    (void)json_object_set_new(pool, "resourceSliceCount", json_integer(1));
+    json_t *slice =
+        lay_over(existing, json_pack("{s:{s:s, s:o*}, s:{s:s, s:s, s:{s:s, s:i}}}", "metadata",
+                                     "name", name, "ownerReferences", owners, "spec", "driver",
+                                     device->driver, "nodeName", device->node_name, "pool", "name",
+                                     device->pool, "resourceSliceCount", 1));
+    json_t *body = json_object_get(slice, "spec");
+    json_t *pool = json_object_get(body, "pool");
     /* The generation of an existing pool is kept: one slice, always updated as a whole. */
     if (!json_is_integer(json_object_get(pool, "generation"))) {
         (void)json_object_set_new(pool, "generation", json_integer(1));
@@ -206,24 +199,15 @@ json_t *slice_plan(const struct dra_device *device, const char *node_uid, const 
 
 /* ---- what the server has --------------------------------------------------------------------- */
 
-static const json_t *member(const json_t *slice, const char *half, const char *key)
+static const json_t *first_device(const json_t *slice)
 {
-    return json_object_get(json_object_get(slice, half), key);
-}
-
-/* Both say the same of devices and owner, whatever else changed. */
-static bool slice_says_same(const json_t *a, const json_t *b)
-{
-    const json_t *owners_a = member(a, "metadata", "ownerReferences");
-    const json_t *owners_b = member(b, "metadata", "ownerReferences");
-    return json_equal(json_object_get(a, "spec"), json_object_get(b, "spec")) &&
-           (owners_a == owners_b || json_equal(owners_a, owners_b));
+    return json_array_get(json_object_get(json_object_get(slice, "spec"), "devices"), 0);
 }
 
 struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer)
 {
-    const json_t *ours = json_array_get(member(sent, "spec", "devices"), 0);
-    const json_t *kept = json_array_get(member(answer, "spec", "devices"), 0);
+    const json_t *ours = first_device(sent);
+    const json_t *kept = first_device(answer);
     struct slice_dropped dropped = {.taints = false};
     if (ours && kept) {
         dropped.taints = json_object_get(ours, "taints") && !json_object_get(kept, "taints");
@@ -343,7 +327,7 @@ static void desired_slice(void *user, const json_t *existing, const char *uid,
         return;
     }
     CLEANUP(json) json_t *slice = slice_plan(p->device, uid, p->taint, p->dropped, existing);
-    p->is_published = existing && slice_says_same(slice, existing);
+    p->is_published = json_equal(slice, existing);
     if (!p->is_published) {
         json_decref(p->sent);
         p->sent = json_incref(slice);
@@ -395,10 +379,6 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
     p->client = config->client;
     p->device = device;
     slice_make_name(device->driver, device->node_name, p->name);
-    const struct kube_sync_pace repair = {
-        .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
-    const struct kube_sync_pace create = {
-        .base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_CREATE_MAX_NS, .quiet_ns = SLICE_QUIET_NS};
     p->sync = kube_sync_new(&(struct kube_sync_config){
         .loop = config->loop,
         .client = config->client,
@@ -416,8 +396,12 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
         .denied_retry_ns = SLICE_RETRY_MAX_NS,
         .denied_advice = "; apply rbac/host-agent-dra.yaml",
         .advice = "",
-        .repair = repair,
-        .create = create,
+        .repair = {.base_ns = SLICE_REPAIR_MIN_NS,
+                   .max_ns = SLICE_REPAIR_MAX_NS,
+                   .quiet_ns = SLICE_QUIET_NS},
+        .create = {.base_ns = SLICE_REPAIR_MIN_NS,
+                   .max_ns = SLICE_CREATE_MAX_NS,
+                   .quiet_ns = SLICE_QUIET_NS},
         .desired = desired_slice,
         .on_written = on_written,
         .user = p,
@@ -496,19 +480,15 @@ static void desired_rule(void *user, const json_t *existing, const char *uid,
                          struct kube_sync_want *out)
 {
     const struct taint_rule *t = user;
-    const json_t *has = json_object_get(existing, "metadata");
-    CLEANUP(json) json_t *spec = plan_rule(t, existing);
     CLEANUP(json)
-    json_t *owners = json_pack("[{s:s, s:s, s:s, s:s}]", "apiVersion", "v1", "kind", "Node", "name",
-                               t->device.node_name, "uid", uid);
-    if (json_equal(spec, json_object_get(existing, "spec")) &&
-        json_equal(owners, json_object_get(has, "ownerReferences"))) {
-        return;
+    json_t *rule =
+        lay_over(existing, json_pack("{s:{s:s, s:[{s:s, s:s, s:s, s:s}]}}", "metadata", "name",
+                                     t->name, "ownerReferences", "apiVersion", "v1", "kind", "Node",
+                                     "name", t->device.node_name, "uid", uid));
+    (void)json_object_set_new(rule, "spec", plan_rule(t, existing));
+    if (!json_equal(rule, existing)) {
+        *out = (struct kube_sync_want){.body = TAKE(rule), .gap_ns = TAINT_RULE_GAP_NS};
     }
-    json_t *metadata = has ? json_deep_copy(has) : json_pack("{s:s}", "name", t->name);
-    (void)json_object_set(metadata, "ownerReferences", owners);
-    out->gap_ns = TAINT_RULE_GAP_NS;
-    out->body = json_pack("{s:o, s:O}", "metadata", metadata, "spec", spec); /* of any version */
 }
 
 struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *client,
@@ -519,8 +499,6 @@ struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *clie
     t->devices = devices;
     t->device = *device;
     slice_make_name(device->driver, device->node_name, t->name);
-    const struct kube_sync_pace pace = {.base_ns = SLICE_REPAIR_MIN_NS,
-                                        .max_ns = SLICE_REPAIR_MAX_NS};
     t->sync = kube_sync_new(&(struct kube_sync_config){
         .loop = loop,
         .client = client,
@@ -537,8 +515,8 @@ struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *clie
         .denied_retry_ns = SLICE_RETRY_MAX_NS,
         .denied_advice = "; rbac/host-agent-taint-devices.yaml gives that right",
         .advice = "",
-        .repair = pace,
-        .create = pace,
+        .repair = {.base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS},
+        .create = {.base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS},
         .desired = desired_rule,
         .user = t,
     });

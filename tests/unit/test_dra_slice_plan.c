@@ -25,7 +25,7 @@ static struct dra_device device_of(json_t *attributes)
     "\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"node1\",\"uid\":"    \
     "\"" uid "\",\"controller\":true}]"
 #define SLICE_OF(metadata, generation, more)                                                       \
-    "{\"apiVersion\":\"resource.k8s.io/v1\",\"kind\":\"ResourceSlice\",\"metadata\":{" metadata    \
+    "{\"metadata\":{" metadata                                                                     \
     ",\"name\":\"dpu.example.com-node1\"},\"spec\":{\"driver\":\"dpu.example.com\",\"nodeName\":"  \
     "\"node1\",\"pool\":{\"name\":\"node1\",\"generation\":" generation                            \
     ",\"resourceSliceCount\":1}" more "}}"
