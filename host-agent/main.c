@@ -276,7 +276,7 @@ static void show_writers_verdict(void *user, const struct readiness *verdict)
 {
     struct host_agent *host = user;
     if (host->dra) {
-        dra_service_show(host->dra, verdict);
+        dra_service_publish(host->dra, verdict);
     }
 }
 

@@ -255,26 +255,23 @@ static int take_driver(struct dra_service *s, struct err *e)
 
 static int open_sockets(struct dra_service *s, struct err *e)
 {
-    const struct grpc_server_config rows[] = {
-        [SOCKET_DRA] = {.name = "dra",
-                        .path = s->options->names.dra,
-                        .methods = plugin_dra_methods,
-                        .method_count = ARRAY_LEN(plugin_dra_methods)},
-        [SOCKET_REGISTRATION] = {.name = "registration",
-                                 .path = s->options->names.registration,
-                                 .methods = plugin_registration_methods,
-                                 .method_count = ARRAY_LEN(plugin_registration_methods)},
-    };
+    static const char *const names[] = {
+        [SOCKET_DRA] = "dra", [SOCKET_REGISTRATION] = "registration"};
     for (size_t i = 0; i < SOCKET_COUNT; i++) {
-        struct grpc_server_config config = rows[i];
-        config.loop = s->config.loop;
-        config.mode = SOCKET_MODE;
-        config.on_drained = on_drained;
-        config.user = &s->plugin;
+        const struct grpc_server_config config = {
+            .loop = s->config.loop,
+            .name = names[i],
+            .path = i == SOCKET_DRA ? s->options->names.dra : s->options->names.registration,
+            .mode = SOCKET_MODE,
+            .methods = plugin_methods,
+            .method_count = ARRAY_LEN(plugin_methods),
+            .on_drained = on_drained,
+            .user = &s->plugin,
+        };
         int rc = grpc_server_start(&config, &s->servers[i], e);
         if (rc != 0) {
             close_sockets(s);
-            return err_wrap(e, "serving '%s'", rows[i].name);
+            return err_wrap(e, "serving '%s'", names[i]);
         }
     }
     return 0;
@@ -404,19 +401,14 @@ int dra_service_lead(struct dra_service *s, struct err *e)
                                   : 0; /* without sockets: once they are opened */
 }
 
-void dra_service_show(struct dra_service *s, const struct readiness *verdict)
+void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 {
     if (s->is_stopping) {
         return;
     }
     plugin_publish(&s->plugin, verdict, clock_mono_now(), clock_wall_now());
     rearm(s);
-}
-
-void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
-{
-    dra_service_show(s, verdict);
-    if (!s->is_stopping) {
+    if (!s->config.is_second) {
         slice_publisher_publish(s->publisher, slice_taint_of(verdict));
     }
 }

@@ -141,11 +141,8 @@ NODISCARD int dra_service_start(const struct dra_config *config, struct dra_serv
 /* What was the second one is the only one now. Errors: ERR_CONFLICT as above, ERR_IO. */
 NODISCARD int dra_service_lead(struct dra_service *s, struct err *e);
 
-/* One verdict to the health streams (at once) and to the slice. */
+/* One verdict to the health streams (at once) and to the slice, unless another agent leads. */
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict);
-
-/* The same for the streams only: the slice is another agent's to write. */
-void dra_service_show(struct dra_service *s, const struct readiness *verdict);
 
 /* A last Unknown to every stream, sockets away, GOAWAY; what is under way gets DRA_STOP_GRACE_NS.
  * The slice stays. */

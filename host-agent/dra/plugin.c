@@ -475,12 +475,9 @@ void plugin_stop(struct plugin *p, struct mono now, struct wall wall)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-const struct grpc_method plugin_registration_methods[PLUGIN_REGISTRATION_METHODS] = {
+const struct grpc_method plugin_methods[PLUGIN_METHODS] = {
     {"/pluginregistration.Registration/GetInfo", GRPC_UNARY, get_info},
     {"/pluginregistration.Registration/NotifyRegistrationStatus", GRPC_UNARY, notify_status},
-};
-
-const struct grpc_method plugin_dra_methods[PLUGIN_DRA_METHODS] = {
     {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", GRPC_UNARY, prepare},
     {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources", GRPC_UNARY, unprepare},
     {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources", GRPC_UNARY, prepare},

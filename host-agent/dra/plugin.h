@@ -44,8 +44,7 @@ enum {
     PLUGIN_REFUSAL_BYTES = 512,
     HEALTH_STREAMS_MAX = 32,
     HEALTH_MESSAGE_BYTES = 1025, /* a kubelet cuts longer ones, in the middle of a character */
-    PLUGIN_REGISTRATION_METHODS = 2,
-    PLUGIN_DRA_METHODS = 6,
+    PLUGIN_METHODS = 8,
 };
 
 /* The numbers of the wire. */
@@ -81,9 +80,8 @@ struct plugin {
     struct grpc_call *streams[HEALTH_STREAMS_MAX]; /* NULL: free */
 };
 
-/* Of the two sockets; the user is the plugin. */
-extern const struct grpc_method plugin_registration_methods[PLUGIN_REGISTRATION_METHODS];
-extern const struct grpc_method plugin_dra_methods[PLUGIN_DRA_METHODS];
+/* Of either socket; the user is the plugin. */
+extern const struct grpc_method plugin_methods[PLUGIN_METHODS];
 
 /* Until the first verdict the device is Unknown. */
 void plugin_init(struct plugin *p);

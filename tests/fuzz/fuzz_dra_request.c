@@ -78,10 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct dra_device device = {.driver = "d", .pool = "p", .name = "v"};
     struct plugin plugin = {.config = &config, .device = &device};
     struct h2_peer peer = {.server = NULL};
-    const bool is_dra = data[0] % ARRAY_LEN(paths) < 2;
     plugin_init(&plugin);
-    h2_peer_start(&peer, is_dra ? plugin_dra_methods : plugin_registration_methods,
-                  is_dra ? PLUGIN_DRA_METHODS : PLUGIN_REGISTRATION_METHODS, &plugin);
+    h2_peer_start(&peer, plugin_methods, ARRAY_LEN(plugin_methods), &plugin);
     size_t claim_len = (size - 2) * data[1] / 255;
     const struct h2_stream *s = h2_peer_call(&peer, paths[data[0] % ARRAY_LEN(paths)],
                                              data + 2 + claim_len, size - 2 - claim_len);

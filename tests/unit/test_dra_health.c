@@ -37,7 +37,7 @@ static void up(struct world *w)
     w->plugin = (struct plugin){
         .config = &w->config, .device = &DEVICE, .claims = claim_events_new(&w->config, &DEVICE)};
     plugin_init(&w->plugin);
-    h2_peer_start(&w->peer, plugin_dra_methods, ARRAY_LEN(plugin_dra_methods), &w->plugin);
+    h2_peer_start(&w->peer, plugin_methods, ARRAY_LEN(plugin_methods), &w->plugin);
     log_setup(LOG_ERROR, LOG_TEXT, "");
 }
 

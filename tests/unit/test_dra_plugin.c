@@ -52,7 +52,6 @@ void kube_call_cancel(struct kube_call *call)
 
 struct world {
     struct h2_peer peer;
-    struct grpc_method methods[PLUGIN_REGISTRATION_METHODS + PLUGIN_DRA_METHODS];
     struct plugin plugin;
     struct kube_client client;
     char dir[SCRATCH_BYTES];
@@ -73,10 +72,7 @@ static void up(struct world *w)
     w->plugin = (struct plugin){
         .config = &w->config, .device = &DEVICE, .claims = claim_events_new(&w->config, &DEVICE)};
     plugin_init(&w->plugin);
-    memcpy(w->methods, plugin_registration_methods, sizeof(plugin_registration_methods));
-    memcpy(w->methods + PLUGIN_REGISTRATION_METHODS, plugin_dra_methods,
-           sizeof(plugin_dra_methods));
-    h2_peer_start(&w->peer, w->methods, ARRAY_LEN(w->methods), &w->plugin);
+    h2_peer_start(&w->peer, plugin_methods, ARRAY_LEN(plugin_methods), &w->plugin);
     log_setup(LOG_ERROR, LOG_TEXT, "");
 }
 
