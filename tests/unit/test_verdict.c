@@ -25,27 +25,26 @@ static double seconds(int64_t ns)
 
 /* ---- nothing is alive until it has been seen alive ------------------------------------------- */
 
-TEST(start_without_record_awaits_the_first_renewal)
+TEST_READY(start_without_record_awaits_the_first_renewal)
 {
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    AWAITING(&w);
-    assert_string_equal(verdict_readiness(&w.x)->lease.ns, "ovn-kubernetes");
-    assert_string_equal(verdict_readiness(&w.x)->lease.name, "ovn-dpu-w1");
-    assert_int_equal(verdict_readiness(&w.x)->observed.ns, 0);
-    assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, 0);
-    world_tick(&w, SEC(0));
-    assert_true(w.out.rewrite);
-    world_stamp(&w, -1);
-    world_list(&w, SEC(0.01));
-    AWAITING(&w);            /* a baseline only */
-    assert_true(w.out.mark); /* it tells whether we may write */
-    world_mark(&w, CHAIN_TAKEN, SEC(0.01), SEC(0.02));
-    AWAITING(&w);
-    world_renew(&w, 9);
-    assert_true(w.out.verdict_changed && w.out.renewed && w.out.rewrite);
-    READY(&w);
-    assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(49).ns);
+    world_init(w, NULL, SEC(0));
+    AWAITING(w);
+    assert_string_equal(verdict_readiness(&w->x)->lease.ns, "ovn-kubernetes");
+    assert_string_equal(verdict_readiness(&w->x)->lease.name, "ovn-dpu-w1");
+    assert_int_equal(verdict_readiness(&w->x)->observed.ns, 0);
+    assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, 0);
+    world_tick(w, SEC(0));
+    assert_true(w->out.rewrite);
+    world_stamp(w, -1);
+    world_list(w, SEC(0.01));
+    AWAITING(w);              /* a baseline only */
+    assert_true(w->out.mark); /* it tells whether we may write */
+    world_mark(w, CHAIN_TAKEN, SEC(0.01), SEC(0.02));
+    AWAITING(w);
+    world_renew(w, 9);
+    assert_true(w->out.verdict_changed && w->out.renewed && w->out.rewrite);
+    READY(w);
+    assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(49).ns);
 }
 
 TEST_READY(verdict_names_the_lease_as_it_was_last_seen)
@@ -59,30 +58,28 @@ TEST_READY(verdict_names_the_lease_as_it_was_last_seen)
 }
 
 /* Waiting counts from the first contact, and a read is proof enough: nobody is admitted. */
-TEST(a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact)
+TEST_READY(a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact)
 {
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    world_fail(&w, SEC(5));
-    AWAITING(&w);
-    assert_non_null(strstr(message(&w), "connection refused"));
-    world_until(&w, 600, CHAIN_LOST);
-    AWAITING(&w);
-    world_read(&w, SEC(600), SEC(600));
-    assert_null(strstr(message(&w), "connection refused"));
-    world_silence_until(&w, 640);
-    AWAITING(&w);
-    world_silence_until(&w, 651); /* the next read */
-    INVALID(&w);
-    assert_non_null(strstr(message(&w), "configuration mismatch"));
+    world_init(w, NULL, SEC(0));
+    world_fail(w, SEC(5));
+    AWAITING(w);
+    assert_non_null(strstr(message(w), "connection refused"));
+    world_until(w, 600, CHAIN_LOST);
+    AWAITING(w);
+    world_read(w, SEC(600), SEC(600));
+    assert_null(strstr(message(w), "connection refused"));
+    world_silence_until(w, 640);
+    AWAITING(w);
+    world_silence_until(w, 651); /* the next read */
+    INVALID(w);
+    assert_non_null(strstr(message(w), "configuration mismatch"));
 }
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-TEST_WITH(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline, NULL, NULL)
+TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
 {
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
-        struct world w;
         const struct verdict_config config = timed(row);
         double r = seconds(config.renew_interval_ns);
         double d = seconds(config.duration_ns);
@@ -90,23 +87,23 @@ TEST_WITH(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline, NULL, N
         double pace = r > 0.2 ? 2 * r : 0.4;
         double due = pace + q;
         double overdue = r + ((d - r) / 2 < r / 2 ? (d - r) / 2 : r / 2);
-        world_ready_with(&w, &config);
-        while (verdict_readiness(&w.x)->state == READINESS_READY) {
-            struct mono now = w.out.wake_at;
+        world_ready_with(w, &config);
+        while (verdict_readiness(&w->x)->state == READINESS_READY) {
+            struct mono now = w->out.wake_at;
             assert_true(mono_reached(SEC(1 + d), now));
-            world_tick(&w, now);
-            if (w.out.confirm) { /* once, where the renewal is overdue */
+            world_tick(w, now);
+            if (w->out.confirm) { /* once, where the renewal is overdue */
                 assert_in_range(mono_since(now, SEC(1 + overdue)) + 1000, 0, 2000);
             }
-            if (w.out.mark) {
+            if (w->out.mark) {
                 due = due > d - q + 1e-6 ? d : due; /* none within q before the deadline */
                 assert_in_range(mono_since(now, SEC(1 + due)) + 1000, 0, 2000);
                 due += pace;
             }
-            world_serve(&w, now, CHAIN_TAKEN);
+            world_serve(w, now, CHAIN_TAKEN);
         }
-        EXPIRED(&w);
-        assert_int_equal(w.x.last_mark.ns, SEC(1 + d).ns);
+        EXPIRED(w);
+        assert_int_equal(w->x.last_mark.ns, SEC(1 + d).ns);
     }
 }
 
@@ -125,16 +122,15 @@ TEST_READY(a_death_costs_a_read_and_two_marks)
 }
 
 /* What the keeper writes at the start is a mark, too, but does not tell whether we may patch. */
-TEST(a_write_of_the_keepers_leaves_the_first_mark_due)
+TEST_READY(a_write_of_the_keepers_leaves_the_first_mark_due)
 {
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    world_seen(&w, SEC(0.01)); /* it made the lease */
-    world_write(&w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(0), SEC(0.01));
-    assert_true(w.out.mark);
-    world_serve(&w, SEC(0.01), CHAIN_TAKEN);
-    world_renew(&w, 1);
-    world_condemns_at(&w, 41);
+    world_init(w, NULL, SEC(0));
+    world_seen(w, SEC(0.01)); /* it made the lease */
+    world_write(w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(0), SEC(0.01));
+    assert_true(w->out.mark);
+    world_serve(w, SEC(0.01), CHAIN_TAKEN);
+    world_renew(w, 1);
+    world_condemns_at(w, 41);
 }
 
 TEST_READY(a_living_dpu_costs_nothing)
@@ -148,17 +144,15 @@ TEST_READY(a_living_dpu_costs_nothing)
     assert_int_equal(w->reads, 0);
 }
 
-TEST(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
+TEST_READY(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
 {
     const struct mono early = {SEC(41).ns - 1};
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 41);
-    world_mark(&w, CHAIN_TAKEN, early, SEC(41.2));
-    READY(&w);
-    assert_true(w.out.mark);
-    world_mark(&w, CHAIN_TAKEN, SEC(41.2), SEC(41.3));
-    EXPIRED(&w);
+    world_silence_until(w, 41);
+    world_mark(w, CHAIN_TAKEN, early, SEC(41.2));
+    READY(w);
+    assert_true(w->out.mark);
+    world_mark(w, CHAIN_TAKEN, SEC(41.2), SEC(41.3));
+    EXPIRED(w);
 }
 
 TEST_READY(a_read_alone_condemns_nobody)
@@ -202,20 +196,18 @@ TEST_READY(a_conflict_is_no_evidence_and_is_tried_again_soon)
     EXPIRED(w);
 }
 
-TEST(one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever)
+TEST_READY(one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever)
 {
-    struct world w;
     int marks = 0;
-    world_ready(&w);
-    while (mono_before(w.out.wake_at, SEC(100))) { /* the shell tells nothing */
-        struct mono last = w.x.last_mark;
-        world_tick(&w, w.out.wake_at);
-        assert_true(!w.out.mark || marks == 0 ||
-                    mono_since(w.x.last_mark, last) >= 4 * 5 * NS_PER_SEC);
-        marks += w.out.mark;
+    while (mono_before(w->out.wake_at, SEC(100))) { /* the shell tells nothing */
+        struct mono last = w->x.last_mark;
+        world_tick(w, w->out.wake_at);
+        assert_true(!w->out.mark || marks == 0 ||
+                    mono_since(w->x.last_mark, last) >= 4 * 5 * NS_PER_SEC);
+        marks += w->out.mark;
     }
     assert_in_range(marks, 3, 5);
-    HELD(&w);
+    HELD(w);
 }
 
 TEST_READY(one_read_is_under_way_at_a_time_and_a_list_does_not_end_it)
@@ -236,34 +228,32 @@ TEST_READY(one_read_is_under_way_at_a_time_and_a_list_does_not_end_it)
     assert_true(last.ns != 0);
 }
 
-TEST(where_we_may_not_write_a_read_is_the_proof)
+TEST_READY(where_we_may_not_write_a_read_is_the_proof)
 {
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    world_list(&w, SEC(0.01));
-    world_serve(&w, SEC(0.01), CHAIN_DENIED);
-    world_write(&w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(0.1), SEC(0.2)); /* which it may */
-    world_renew(&w, 1);
-    world_until(&w, 41, CHAIN_DENIED);
-    READY(&w);
-    world_tick_with(&w, 41, CHAIN_DENIED);
-    EXPIRED(&w);
+    world_init(w, NULL, SEC(0));
+    world_list(w, SEC(0.01));
+    world_serve(w, SEC(0.01), CHAIN_DENIED);
+    world_write(w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(0.1), SEC(0.2)); /* which it may */
+    world_renew(w, 1);
+    world_until(w, 41, CHAIN_DENIED);
+    READY(w);
+    world_tick_with(w, 41, CHAIN_DENIED);
+    EXPIRED(w);
 }
 
 /* Its first mark was lost: whether it may write is known before the DPU falls silent. */
-TEST(a_first_mark_that_tells_nothing_is_made_again)
+TEST_READY(a_first_mark_that_tells_nothing_is_made_again)
 {
     static const enum chain_outcome outcomes[] = {CHAIN_LOST, CHAIN_CONFLICT, CHAIN_REFUSED};
     for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
-        struct world w;
-        world_init(&w, NULL, SEC(0));
-        world_list(&w, SEC(0.01));
-        world_serve(&w, SEC(0.01), outcomes[i]);
-        world_renew(&w, 1);
-        world_until(&w, 12, CHAIN_TAKEN);
-        world_renew(&w, 12);
-        world_until(&w, 60, CHAIN_DENIED); /* to everybody */
-        MUTE(&w);
+        world_init(w, NULL, SEC(0));
+        world_list(w, SEC(0.01));
+        world_serve(w, SEC(0.01), outcomes[i]);
+        world_renew(w, 1);
+        world_until(w, 12, CHAIN_TAKEN);
+        world_renew(w, 12);
+        world_until(w, 60, CHAIN_DENIED); /* to everybody */
+        MUTE(w);
     }
 }
 
@@ -290,21 +280,20 @@ TEST_READY(with_a_broken_watch_a_read_comes_before_each_mark)
     assert_in_range(w->marks, 2, 4);
 }
 
-TEST(a_broken_watch_alone_delays_no_verdict)
+TEST_READY(a_broken_watch_alone_delays_no_verdict)
 {
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
-        struct world w;
         const struct verdict_config config = timed(row);
         double end = 1 + seconds(config.duration_ns);
-        world_ready_with(&w, &config);
+        world_ready_with(w, &config);
         for (double at = 1.05; at < end - 0.01; at += 0.05) { /* cut after half a second each */
-            world_watch(&w, SEC(at), (int)(at * 20) % 20 < 10);
-            world_serve(&w, SEC(at), CHAIN_TAKEN);
-            READY(&w);
+            world_watch(w, SEC(at), (int)(at * 20) % 20 < 10);
+            world_serve(w, SEC(at), CHAIN_TAKEN);
+            READY(w);
         }
-        world_silence_until(&w, end + 0.05);
-        EXPIRED(&w);
-        assert_true(w.reads <= (int)((end - 1) / (seconds(config.renew_interval_ns) + 0.1)) + 4);
+        world_silence_until(w, end + 0.05);
+        EXPIRED(w);
+        assert_true(w->reads <= (int)((end - 1) / (seconds(config.renew_interval_ns) + 0.1)) + 4);
     }
 }
 
@@ -340,7 +329,7 @@ TEST_READY(a_watch_that_works_again_long_after_a_read_dates_nothing_to_now)
 /* ---- blind spans ----------------------------------------------------------------------------- */
 
 /* Renewed at 1: o + D = 41, R = 20, evidence is due 10 s after the last, G = 26. */
-TEST(a_blind_span_does_not_count_against_the_dpu)
+TEST_READY(a_blind_span_does_not_count_against_the_dpu)
 {
     static const struct {
         const char *why;
@@ -363,61 +352,58 @@ TEST(a_blind_span_does_not_count_against_the_dpu)
          73},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
         double blind = 0;
-        world_ready(&w);
+        world_ready(w);
         for (size_t n = 0; n < ARRAY_LEN(rows[i].holes) && rows[i].holes[n].to > 0; n++) {
             double from = rows[i].holes[n].from;
             double to = rows[i].holes[n].to;
             if (from > 0) {
-                world_mark(&w, CHAIN_LOST, SEC(from), SEC(from));
+                world_mark(w, CHAIN_LOST, SEC(from), SEC(from));
             }
-            world_mark(&w, CHAIN_TAKEN, SEC(to), SEC(to));
+            world_mark(w, CHAIN_TAKEN, SEC(to), SEC(to));
         }
-        world_serve(&w, w.x.verdict.checked, CHAIN_TAKEN);
+        world_serve(w, w->x.verdict.checked, CHAIN_TAKEN);
         print_message("%s\n", rows[i].why);
-        blind = seconds(verdict_readiness(&w.x)->blind_ns);
-        assert_true(verdict_readiness(&w.x)->admit);
-        world_condemns_at(&w, rows[i].condemned);
+        blind = seconds(verdict_readiness(&w->x)->blind_ns);
+        assert_true(verdict_readiness(&w->x)->admit);
+        world_condemns_at(w, rows[i].condemned);
         assert_true(blind <= rows[i].condemned);
     }
 }
 
 /* It was made just before the outage, and is seen by a read after it. */
-TEST(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
+TEST_READY(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
 {
-    struct world w;
     struct verdict_config config = world_config();
     config.duration_ns = 12 * NS_PER_SEC;
-    world_ready_with(&w, &config);
-    world_watch(&w, SEC(2), false);
-    world_serve(&w, SEC(2), CHAIN_TAKEN);
-    world_renew_unseen(&w, 11);
-    world_until(&w, 32, CHAIN_LOST);
-    world_read(&w, SEC(32), SEC(32.001));
-    assert_int_equal(verdict_readiness(&w.x)->observed.ns, SEC(11).ns);
-    HELD(&w);
-    world_mark(&w, CHAIN_TAKEN, SEC(32.5), SEC(32.501));
-    HELD(&w);
-    world_condemns_at(&w, 52.5);
+    world_ready_with(w, &config);
+    world_watch(w, SEC(2), false);
+    world_serve(w, SEC(2), CHAIN_TAKEN);
+    world_renew_unseen(w, 11);
+    world_until(w, 32, CHAIN_LOST);
+    world_read(w, SEC(32), SEC(32.001));
+    assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(11).ns);
+    HELD(w);
+    world_mark(w, CHAIN_TAKEN, SEC(32.5), SEC(32.501));
+    HELD(w);
+    world_condemns_at(w, 52.5);
 }
 
-TEST(the_retry_is_that_of_the_dpu)
+TEST_READY(the_retry_is_that_of_the_dpu)
 {
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
-        struct world w;
         const struct verdict_config config = timed(row);
         double back = 1 + 3 * seconds(config.duration_ns);
         double retry = seconds(lease_pace_grace_ns(config.renew_interval_ns));
-        world_ready_with(&w, &config);
-        world_until(&w, back, CHAIN_LOST);
-        HELD(&w);
-        world_mark(&w, CHAIN_TAKEN, SEC(back), SEC(back));
-        HELD(&w);
-        assert_non_null(strstr(message(&w), "one retry"));
-        assert_non_null(strstr(message(&w), "the API server does not answer"));
-        struct world living = w;
-        world_condemns_at(&w, back + retry);
+        world_ready_with(w, &config);
+        world_until(w, back, CHAIN_LOST);
+        HELD(w);
+        world_mark(w, CHAIN_TAKEN, SEC(back), SEC(back));
+        HELD(w);
+        assert_non_null(strstr(message(w), "one retry"));
+        assert_non_null(strstr(message(w), "the API server does not answer"));
+        struct world living = *w;
+        world_condemns_at(w, back + retry);
         world_silence_until(&living, back + retry);
         world_renew(&living, back + retry - 0.001);
         READY(&living);
@@ -426,20 +412,19 @@ TEST(the_retry_is_that_of_the_dpu)
     }
 }
 
-TEST(a_flapping_api_server_keeps_no_dead_dpu_alive)
+TEST_READY(a_flapping_api_server_keeps_no_dead_dpu_alive)
 {
     static const double up_s[] = {2, 3, 5, 10};
     for (size_t i = 0; i < ARRAY_LEN(up_s); i++) {
-        struct world w;
         double at = 1;
-        world_ready(&w);
-        while (verdict_readiness(&w.x)->admit) {
-            world_until(&w, at + 11.3 - up_s[i], CHAIN_LOST);
-            world_until(&w, at + 11.3, CHAIN_TAKEN);
+        world_ready(w);
+        while (verdict_readiness(&w->x)->admit) {
+            world_until(w, at + 11.3 - up_s[i], CHAIN_LOST);
+            world_until(w, at + 11.3, CHAIN_TAKEN);
             at += 11.3;
             assert_true(at < 400);
         }
-        EXPIRED(&w);
+        EXPIRED(w);
     }
 }
 
@@ -455,7 +440,7 @@ TEST_READY(after_an_answered_read_a_mark_is_tried_soon)
 
 /* ---- what is held, and how it is shown ------------------------------------------------------- */
 
-TEST(without_evidence_the_last_state_is_held_and_the_cause_is_named)
+TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)
 {
     static const struct {
         enum chain_outcome server;
@@ -470,51 +455,48 @@ TEST(without_evidence_the_last_state_is_held_and_the_cause_is_named)
         {CHAIN_ABSENT, REASON_API_SERVER_NOT_WRITING, "being made anew", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
-        world_ready(&w);
+        world_ready(w);
         print_message("%s\n", rows[i].says);
-        world_until(&w, 41, rows[i].server);
-        READY(&w);
-        world_tick(&w, SEC(41));
-        expect(&w, READINESS_UNKNOWN, rows[i].reason, true);
-        assert_non_null(strstr(message(&w), rows[i].says));
-        world_serve(&w, SEC(41), rows[i].server);
-        world_until(&w, 80.9, rows[i].server);
-        expect(&w, READINESS_UNKNOWN, rows[i].reason, true);
-        world_renew_unseen(&w, 80.9);
-        world_read(&w, SEC(80.9), SEC(80.9));
-        READY(&w);
+        world_until(w, 41, rows[i].server);
+        READY(w);
+        world_tick(w, SEC(41));
+        expect(w, READINESS_UNKNOWN, rows[i].reason, true);
+        assert_non_null(strstr(message(w), rows[i].says));
+        world_serve(w, SEC(41), rows[i].server);
+        world_until(w, 80.9, rows[i].server);
+        expect(w, READINESS_UNKNOWN, rows[i].reason, true);
+        world_renew_unseen(w, 80.9);
+        world_read(w, SEC(80.9), SEC(80.9));
+        READY(w);
     }
 }
 
 /* For minutes, for everybody or in our namespace alone: a server that takes no writes. */
-TEST(writes_that_fail_condemn_nobody)
+TEST_READY(writes_that_fail_condemn_nobody)
 {
     static const enum chain_outcome servers[] = {CHAIN_REFUSED, CHAIN_LOST, CHAIN_NONSENSE};
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
         for (size_t i = 0; i < ARRAY_LEN(servers); i++) {
-            struct world w;
             const struct verdict_config config = timed(row);
-            world_ready_with(&w, &config);
-            world_until(&w, 900, servers[i]);
-            assert_true(verdict_readiness(&w.x)->admit);
-            world_silence_until(&w, 900 + seconds(lease_pace_grace_ns(config.renew_interval_ns)) +
-                                        2 * seconds(config.duration_ns));
-            EXPIRED(&w);
+            world_ready_with(w, &config);
+            world_until(w, 900, servers[i]);
+            assert_true(verdict_readiness(&w->x)->admit);
+            world_silence_until(w, 900 + seconds(lease_pace_grace_ns(config.renew_interval_ns)) +
+                                       2 * seconds(config.duration_ns));
+            EXPIRED(w);
         }
     }
 }
 
-TEST(a_short_time_without_writes_behind_a_short_lease_is_no_death)
+TEST_READY(a_short_time_without_writes_behind_a_short_lease_is_no_death)
 {
-    struct world w;
     const struct verdict_config config = timed(2);
-    world_ready_with(&w, &config);
-    world_until(&w, 7.5, CHAIN_REFUSED);
-    MUTE(&w);
-    world_until(&w, 9, CHAIN_TAKEN);
-    world_renew(&w, 9);
-    READY(&w);
+    world_ready_with(w, &config);
+    world_until(w, 7.5, CHAIN_REFUSED);
+    MUTE(w);
+    world_until(w, 9, CHAIN_TAKEN);
+    world_renew(w, 9);
+    READY(w);
 }
 
 /* It may be a decision about us alone: then a read is the proof. */
@@ -572,27 +554,26 @@ TEST_READY(a_pause_of_our_own_is_held_and_marked_at_once)
     assert_false(w->out.verdict_changed);
 }
 
-TEST(outage_hold_option_bounds_the_hold)
+TEST_READY(outage_hold_option_bounds_the_hold)
 {
-    struct world w;
     struct verdict_config config = world_config();
     config.api_outage_hold_ns = 300 * NS_PER_SEC;
     for (enum chain_outcome server = CHAIN_LOST; server <= CHAIN_REFUSED; server++) {
         enum readiness_reason reason =
             server == CHAIN_REFUSED ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE;
-        world_ready_with(&w, &config);
-        world_until(&w, 341, server);
-        expect(&w, READINESS_UNKNOWN, reason, true);
-        assert_int_equal(w.out.wake_at.ns, SEC(341).ns);
-        world_tick(&w, SEC(341));
-        expect(&w, READINESS_UNKNOWN, reason, false);
-        assert_true(w.out.verdict_changed);
-        assert_non_null(strstr(message(&w), "--api-outage-hold (300s)"));
-        world_mark(&w, CHAIN_TAKEN, SEC(400), SEC(400));
-        expect(&w, READINESS_UNKNOWN, reason, false); /* an excuse never admits */
-        struct world dead = w;
-        world_renew(&w, 401);
-        READY(&w);
+        world_ready_with(w, &config);
+        world_until(w, 341, server);
+        expect(w, READINESS_UNKNOWN, reason, true);
+        assert_int_equal(w->out.wake_at.ns, SEC(341).ns);
+        world_tick(w, SEC(341));
+        expect(w, READINESS_UNKNOWN, reason, false);
+        assert_true(w->out.verdict_changed);
+        assert_non_null(strstr(message(w), "--api-outage-hold (300s)"));
+        world_mark(w, CHAIN_TAKEN, SEC(400), SEC(400));
+        expect(w, READINESS_UNKNOWN, reason, false); /* an excuse never admits */
+        struct world dead = *w;
+        world_renew(w, 401);
+        READY(w);
         world_serve(&dead, SEC(400), CHAIN_TAKEN);
         world_condemns_at(&dead, 420);
     }
@@ -611,83 +592,80 @@ TEST_READY(not_ready_stays_not_ready_through_an_outage)
 }
 
 /* A watch that is half open must not hide its return. */
-TEST(a_dpu_that_is_not_ready_is_looked_for_once_an_interval)
+TEST_READY(a_dpu_that_is_not_ready_is_looked_for_once_an_interval)
 {
     for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
-        struct world w;
         const struct verdict_config config = timed(row);
         double start = 1 + 2 * seconds(config.duration_ns);
         double pace = seconds(config.renew_interval_ns);
         pace = pace > 0.2 ? pace : 0.2;
-        world_ready_with(&w, &config);
-        world_silence_until(&w, start);
-        EXPIRED(&w);
-        w.reads = w.marks = 0;
-        world_silence_until(&w, start + 10 * pace);
-        assert_in_range(w.reads, pace > 0.9 ? 9 : 3, 11);
-        assert_int_equal(w.marks, 0);
-        world_renew_unseen(&w, start + 10 * pace);
-        world_read(&w, SEC(start + 10 * pace), SEC(start + 10 * pace));
-        READY(&w);
-        assert_true(w.out.restart_watch);
+        world_ready_with(w, &config);
+        world_silence_until(w, start);
+        EXPIRED(w);
+        w->reads = w->marks = 0;
+        world_silence_until(w, start + 10 * pace);
+        assert_in_range(w->reads, pace > 0.9 ? 9 : 3, 11);
+        assert_int_equal(w->marks, 0);
+        world_renew_unseen(w, start + 10 * pace);
+        world_read(w, SEC(start + 10 * pace), SEC(start + 10 * pace));
+        READY(w);
+        assert_true(w->out.restart_watch);
     }
 }
 
-TEST(whatever_the_api_server_shows_is_contact)
+TEST_READY(whatever_the_api_server_shows_is_contact)
 {
     static const enum verdict_event_kind kinds[] = {VERDICT_LEASE_OBSERVED, VERDICT_LEASE_ABSENT,
                                                     VERDICT_LEASE_UNREADABLE};
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    assert_false(w.x.has_contact);
+    world_init(w, NULL, SEC(0));
+    assert_false(w->x.has_contact);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        world_ready(&w);
-        world_fail(&w, SEC(16));
-        assert_false(w.x.has_contact);
-        world_step(&w, (struct verdict_event){.kind = kinds[i],
-                                              .now = SEC(20),
-                                              .lease = &w.lease,
-                                              .failure = "no lease",
-                                              .source = VERDICT_BY_WATCH});
-        assert_true(w.x.has_contact);
+        world_ready(w);
+        world_fail(w, SEC(16));
+        assert_false(w->x.has_contact);
+        world_step(w, (struct verdict_event){.kind = kinds[i],
+                                             .now = SEC(20),
+                                             .lease = &w->lease,
+                                             .failure = "no lease",
+                                             .source = VERDICT_BY_WATCH});
+        assert_true(w->x.has_contact);
     }
-    world_mark(&w, CHAIN_LOST, SEC(30), SEC(30));
-    assert_false(w.x.has_contact);
-    world_mark(&w, CHAIN_REFUSED, SEC(40), SEC(40));
-    assert_true(w.x.has_contact);
+    world_mark(w, CHAIN_LOST, SEC(30), SEC(30));
+    assert_false(w->x.has_contact);
+    world_mark(w, CHAIN_REFUSED, SEC(40), SEC(40));
+    assert_true(w->x.has_contact);
 }
 
 /* ---- the duration on the lease --------------------------------------------------------------- */
 
-TEST(duration_on_the_lease_is_clamped)
+TEST_READY(duration_on_the_lease_is_clamped)
 {
     static const struct {
         uint32_t on_lease_s;
         double expected_s;
     } rows[] = {{0, 40}, {1, 20}, {20, 20}, {30, 30}, {40, 40}, {599, 599}, {2147483647, 600}};
-    struct world w;
     struct verdict_config config = world_config();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        world_ready(&w);
-        w.lease.duration_s = rows[i].on_lease_s;
-        world_renew(&w, 5);
-        world_renew(&w, 6); /* no time for the change any more */
-        assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(6 + rows[i].expected_s).ns);
-        world_condemns_at(&w, 6 + rows[i].expected_s);
-        w.lease.duration_s = 40; /* as it was configured */
-        world_renew(&w, 1000);
-        world_renew(&w, 1001);
-        assert_int_equal(verdict_readiness(&w.x)->lease_until.ns, SEC(1041).ns);
+        world_ready(w);
+        w->lease.duration_s = rows[i].on_lease_s;
+        world_renew(w, 5);
+        world_renew(w, 6); /* no time for the change any more */
+        assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(6 + rows[i].expected_s).ns);
+        world_condemns_at(w, 6 + rows[i].expected_s);
+        w->lease.duration_s = 40; /* as it was configured */
+        world_renew(w, 1000);
+        world_renew(w, 1001);
+        assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(1041).ns);
     }
     config.duration_ns = 12 * NS_PER_SEC; /* below two intervals: as it was configured */
-    world_ready_with(&w, &config);
-    world_condemns_at(&w, 13);
+    world_ready_with(w, &config);
+    world_condemns_at(w, 13);
     config.renew_interval_ns = 200 * NS_PER_MS;
-    world_ready_with(&w, &config);
-    w.lease.duration_s = 1;
-    world_renew(&w, 2);
-    world_renew(&w, 3);
-    world_condemns_at(&w, 4);
+    world_ready_with(w, &config);
+    w->lease.duration_s = 1;
+    world_renew(w, 2);
+    world_renew(w, 3);
+    world_condemns_at(w, 4);
 }
 
 TEST_READY(a_duration_that_becomes_shorter_accuses_nobody_at_once)
@@ -721,21 +699,6 @@ TEST_READY(renewals_further_apart_than_the_duration_hint_at_the_configuration)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-TEST(disabled_health_check_is_ready_and_ignores_everything)
-{
-    struct world w = {.lease = world_lease()};
-    struct verdict_config config = world_config();
-    config.renew_interval_ns = 0;
-    w.config = config;
-    verdict_init(&w.x, &w.config, NULL, SEC(0));
-    world_fail(&w, SEC(1));
-    world_absent(&w, SEC(2));
-    world_tick(&w, SEC(500));
-    assert_false(w.out.confirm || w.out.mark);
-    assert_true(w.out.rewrite);
-    expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
-}
-
 TEST_READY(clock_going_backwards_changes_nothing)
 {
     world_tick(w, SEC(0.5));
@@ -743,29 +706,27 @@ TEST_READY(clock_going_backwards_changes_nothing)
     world_condemns_at(w, 41);
 }
 
-TEST(times_near_the_end_of_the_clock_saturate)
+TEST_READY(times_near_the_end_of_the_clock_saturate)
 {
-    struct world w;
     struct mono late = {INT64_MAX - 5 * NS_PER_SEC};
-    world_init(&w, NULL, (struct mono){late.ns - NS_PER_SEC});
-    world_seen(&w, (struct mono){late.ns - NS_PER_SEC});
-    world_stamp(&w, 3);
-    world_seen(&w, late);
-    READY(&w);
-    assert_true(mono_is_never(verdict_readiness(&w.x)->lease_until));
+    world_init(w, NULL, (struct mono){late.ns - NS_PER_SEC});
+    world_seen(w, (struct mono){late.ns - NS_PER_SEC});
+    world_stamp(w, 3);
+    world_seen(w, late);
+    READY(w);
+    assert_true(mono_is_never(verdict_readiness(&w->x)->lease_until));
 }
 
 /* No gap between two promises, whatever happens. */
-TEST(the_record_is_rewritten_before_its_promise_ends)
+TEST_READY(the_record_is_rewritten_before_its_promise_ends)
 {
     for (enum chain_outcome server = CHAIN_LOST; server < CHAIN_OUTCOMES; server++) {
-        struct world w;
-        world_ready(&w);
-        while (mono_before(w.out.wake_at, SEC(400))) {
-            struct mono now = w.out.wake_at;
-            assert_true(mono_since(now, w.written) < verdict_writer_ahead_ns(w.x.config));
-            world_tick(&w, now);
-            world_serve(&w, now, server);
+        world_ready(w);
+        while (mono_before(w->out.wake_at, SEC(400))) {
+            struct mono now = w->out.wake_at;
+            assert_true(mono_since(now, w->written) < verdict_writer_ahead_ns(w->x.config));
+            world_tick(w, now);
+            world_serve(w, now, server);
         }
     }
 }

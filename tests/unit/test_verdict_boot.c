@@ -29,29 +29,26 @@ static void world_booted(struct world *w)
 }
 
 /* A stale read, or a backup of etcd: the id of a boot does not come back. */
-TEST(boot_that_was_before_is_not_the_present_one)
+TEST_READY(boot_that_was_before_is_not_the_present_one)
 {
-    struct world w;
-    world_booted(&w);
-    boot(&w, BOOT("b"));
-    world_renew(&w, 11);
-    boot(&w, BOOT("a"));
-    world_renew(&w, 21);
-    assert_false(w.out.rebooted);
-    assert_string_equal(known(&w), BOOT("b"));
+    world_booted(w);
+    boot(w, BOOT("b"));
+    world_renew(w, 11);
+    boot(w, BOOT("a"));
+    world_renew(w, 21);
+    assert_false(w->out.rebooted);
+    assert_string_equal(known(w), BOOT("b"));
 }
 
 /* A companion's lease is renewed by ovnkube, under the id of before until it is mended. */
-TEST(a_boot_on_an_etcd_that_was_restored_is_news_only_if_it_lasts)
+TEST_READY(a_boot_on_an_etcd_that_was_restored_is_news_only_if_it_lasts)
 {
-    struct world w;
-    world_booted(&w);
-    boot(&w, BOOT("b"));
-    world_renew(&w, 11);
-    struct world restarted = w;
-    struct world forgotten = w;
-    const struct verdict_carry carry = world_carry(&w);
-    verdict_init(&restarted.x, &restarted.config, &carry, SEC(12));
+    world_booted(w);
+    boot(w, BOOT("b"));
+    world_renew(w, 11);
+    struct world restarted = *w;
+    struct world forgotten = *w;
+    world_restart(&restarted, 12, 341);
     boot(&restarted, BOOT("a"));
     world_renew_unseen(&restarted, 12);
     world_version(&restarted, 1);
@@ -74,118 +71,110 @@ TEST(a_boot_on_an_etcd_that_was_restored_is_news_only_if_it_lasts)
     assert_string_equal(known(&forgotten), BOOT("a"));
 }
 
-TEST(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed)
+TEST_READY(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed)
 {
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    boot(&w, BOOT("a"));
-    world_read(&w, SEC(0), SEC(0.01));
-    assert_string_equal(known(&w), BOOT("a"));
-    struct verdict_carry carry = {.verdict = *verdict_readiness(&w.x)};
-    world_init(&w, &carry, SEC(30));
-    boot(&w, BOOT("b"));
-    world_read(&w, SEC(30), SEC(30.1));
-    assert_false(w.out.rebooted);
-    world_renew(&w, 31);
-    assert_true(w.out.rebooted);
+    world_init(w, NULL, SEC(0));
+    boot(w, BOOT("a"));
+    world_read(w, SEC(0), SEC(0.01));
+    assert_string_equal(known(w), BOOT("a"));
+    world_restart(w, 30, 0);
+    boot(w, BOOT("b"));
+    world_read(w, SEC(30), SEC(30.1));
+    assert_false(w->out.rebooted);
+    world_renew(w, 31);
+    assert_true(w->out.rebooted);
 }
 
-TEST(another_boot_under_a_renewal_is_one_reboot)
+TEST_READY(another_boot_under_a_renewal_is_one_reboot)
 {
-    struct world w;
-    world_booted(&w);
-    boot(&w, BOOT("b"));
-    world_renew(&w, 11); /* well within the lease: nothing else tells */
-    assert_true(w.out.rebooted);
-    assert_true(w.out.rewrite);
-    assert_false(w.out.verdict_changed);
-    assert_string_equal(known(&w), BOOT("b"));
-    world_renew(&w, 21); /* the agent's restart is none */
-    assert_false(w.out.rebooted);
+    world_booted(w);
+    boot(w, BOOT("b"));
+    world_renew(w, 11); /* well within the lease: nothing else tells */
+    assert_true(w->out.rebooted);
+    assert_true(w->out.rewrite);
+    assert_false(w->out.verdict_changed);
+    assert_string_equal(known(w), BOOT("b"));
+    world_renew(w, 21); /* the agent's restart is none */
+    assert_false(w->out.rebooted);
 }
 
-TEST(without_a_renewal_another_boot_is_no_evidence)
+TEST_READY(without_a_renewal_another_boot_is_no_evidence)
 {
-    struct world w;
-    world_booted(&w);
-    boot(&w, BOOT("b")); /* as a companion writes it, or somebody else by hand */
-    world_seen(&w, SEC(5));
-    assert_false(w.out.rebooted);
-    assert_string_equal(known(&w), BOOT("a"));
-    world_renew(&w, 11);
-    assert_true(w.out.rebooted);
+    world_booted(w);
+    boot(w, BOOT("b")); /* as a companion writes it, or somebody else by hand */
+    world_seen(w, SEC(5));
+    assert_false(w->out.rebooted);
+    assert_string_equal(known(w), BOOT("a"));
+    world_renew(w, 11);
+    assert_true(w->out.rebooted);
 }
 
-TEST(whoever_does_not_say_claims_nothing)
+TEST_READY(whoever_does_not_say_claims_nothing)
 {
-    struct world w;
-    world_ready(&w); /* upstream's, or an older dpu-agent */
-    world_renew(&w, 11);
-    assert_string_equal(known(&w), "");
-    boot(&w, BOOT("a")); /* it says for the first time */
-    world_renew(&w, 21);
-    assert_false(w.out.rebooted);
-    boot(&w, "");
-    world_renew(&w, 31);
-    assert_false(w.out.rebooted);
-    assert_string_equal(known(&w), BOOT("a"));
+    /* upstream's, or an older dpu-agent */
+    world_renew(w, 11);
+    assert_string_equal(known(w), "");
+    boot(w, BOOT("a")); /* it says for the first time */
+    world_renew(w, 21);
+    assert_false(w->out.rebooted);
+    boot(w, "");
+    world_renew(w, 31);
+    assert_false(w->out.rebooted);
+    assert_string_equal(known(w), BOOT("a"));
     static const char *const boots[] = {BOOT("b"), BOOT("c"), BOOT("d"), BOOT("e")};
     for (size_t i = 0; i < ARRAY_LEN(boots); i++) { /* however many there were */
-        boot(&w, boots[i]);
-        world_renew(&w, 41 + (double)i);
-        assert_true(w.out.rebooted);
+        boot(w, boots[i]);
+        world_renew(w, 41 + (double)i);
+        assert_true(w->out.rebooted);
     }
-    boot(&w, "");
-    world_renew(&w, 51);
-    assert_false(w.out.rebooted);
+    boot(w, "");
+    world_renew(w, 51);
+    assert_false(w->out.rebooted);
 }
 
-TEST(another_holder_says_nothing_of_our_dpu)
+TEST_READY(another_holder_says_nothing_of_our_dpu)
 {
-    struct world w;
-    world_booted(&w);
-    boot(&w, BOOT("b"));
-    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "intruder");
-    world_renew(&w, 11);
-    assert_false(w.out.rebooted);
-    assert_string_equal(known(&w), BOOT("a"));
-    struct lease_view foreign = w.lease;
-    world_init(&w, NULL, SEC(0)); /* nor at the first look */
-    w.lease = foreign;
-    world_read(&w, SEC(0), SEC(0.01));
-    assert_string_equal(known(&w), "");
+    world_booted(w);
+    boot(w, BOOT("b"));
+    (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "intruder");
+    world_renew(w, 11);
+    assert_false(w->out.rebooted);
+    assert_string_equal(known(w), BOOT("a"));
+    struct lease_view foreign = w->lease;
+    world_init(w, NULL, SEC(0)); /* nor at the first look */
+    w->lease = foreign;
+    world_read(w, SEC(0), SEC(0.01));
+    assert_string_equal(known(w), "");
 }
 
-TEST(two_dpus_on_one_lease_are_no_endless_reboots)
+TEST_READY(two_dpus_on_one_lease_are_no_endless_reboots)
 {
-    struct world w;
     int count = 0;
-    world_booted(&w);
+    world_booted(w);
     for (int i = 0; i < 100; i++) {
-        boot(&w, i % 2 == 0 ? BOOT("b") : BOOT("a"));
-        world_renew(&w, 11 + i);
-        count += w.out.rebooted;
+        boot(w, i % 2 == 0 ? BOOT("b") : BOOT("a"));
+        world_renew(w, 11 + i);
+        count += w->out.rebooted;
     }
     assert_int_equal(count, 1);
 }
 
-TEST(a_lease_made_anew_hides_no_reboot)
+TEST_READY(a_lease_made_anew_hides_no_reboot)
 {
-    struct world w;
-    world_booted(&w);
-    (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
-    boot(&w, "");
-    w.lease.renew_stamp[0] = '\0';
-    world_seen(&w, SEC(5));
-    boot(&w, BOOT("a"));
-    world_renew(&w, 11);
-    assert_false(w.out.rebooted);
-    boot(&w, BOOT("b"));
-    world_renew(&w, 21);
-    assert_true(w.out.rebooted);
+    world_booted(w);
+    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-2");
+    boot(w, "");
+    w->lease.renew_stamp[0] = '\0';
+    world_seen(w, SEC(5));
+    boot(w, BOOT("a"));
+    world_renew(w, 11);
+    assert_false(w->out.rebooted);
+    boot(w, BOOT("b"));
+    world_renew(w, 21);
+    assert_true(w->out.rebooted);
 }
 
-TEST(a_reboot_while_the_host_was_away_is_seen_at_the_first_look)
+TEST_READY(a_reboot_while_the_host_was_away_is_seen_at_the_first_look)
 {
     static const struct {
         const char *id;
@@ -194,38 +183,30 @@ TEST(a_reboot_while_the_host_was_away_is_seen_at_the_first_look)
     } rows[] = {
         {BOOT("a"), 21, false}, {BOOT("b"), 21, true}, {BOOT("b"), 1, false}, {"", 21, false}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world before;
-        struct world w;
-        world_booted(&before);
-        struct verdict_carry carry = {.verdict = *verdict_readiness(&before.x),
-                                      .hold_until = SEC(341)};
-        world_init(&w, &carry, SEC(30));
-        assert_string_equal(known(&w), BOOT("a"));
-        world_stamp(&w, rows[i].stamp_at);
-        boot(&w, rows[i].id);
-        world_step(&w, (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED,
-                                              .now = SEC(30.1),
-                                              .lease = &w.lease,
-                                              .source = VERDICT_BY_READ});
-        assert_int_equal(w.out.rebooted, rows[i].rebooted);
+        world_booted(w);
+        world_restart(w, 30, 341);
+        world_version(w, 1);
+        assert_string_equal(known(w), BOOT("a"));
+        world_stamp(w, rows[i].stamp_at);
+        boot(w, rows[i].id);
+        world_list(w, SEC(30.1));
+        assert_int_equal(w->out.rebooted, rows[i].rebooted);
     }
 }
 
 /* An old state of the lease, from a backup of etcd, or a DPU that came up with its clock behind. */
-TEST(a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follows)
+TEST_READY(a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follows)
 {
-    struct world before;
-    struct world w;
-    world_booted(&before);
-    world_renew(&before, 11);
-    struct verdict_carry carry = {.verdict = *verdict_readiness(&before.x), .hold_until = SEC(341)};
-    world_init(&w, &carry, SEC(30));
-    world_stamp(&w, 5);
-    boot(&w, BOOT("b"));
-    world_read(&w, SEC(30), SEC(30.1));
-    assert_false(w.out.rebooted);
-    assert_string_equal(known(&w), BOOT("a"));
-    world_renew(&w, 31);
-    assert_true(w.out.rebooted);
-    assert_string_equal(known(&w), BOOT("b"));
+    world_booted(w);
+    world_renew(w, 11);
+    world_restart(w, 30, 341);
+    world_version(w, 1);
+    world_stamp(w, 5);
+    boot(w, BOOT("b"));
+    world_read(w, SEC(30), SEC(30.1));
+    assert_false(w->out.rebooted);
+    assert_string_equal(known(w), BOOT("a"));
+    world_renew(w, 31);
+    assert_true(w->out.rebooted);
+    assert_string_equal(known(w), BOOT("b"));
 }

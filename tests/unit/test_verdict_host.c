@@ -44,50 +44,25 @@ TEST_READY(lost_pods_take_away_what_is_held)
     PODLESS(w);
 }
 
-TEST(lost_pods_count_without_a_health_check)
+TEST_READY(restart_makes_no_living_dpu_dead_nor_lost_pods_well)
 {
-    struct world w = {.lease = world_lease()};
-    struct verdict_config config = world_config();
-    config.renew_interval_ns = 0;
-    w.config = config;
-    verdict_init(&w.x, &w.config, NULL, SEC(0));
-    world_tick(&w, SEC(0));
-    pods(&w, 1, "a/b has lost it");
-    PODLESS(&w);
-    pods(&w, 2, NULL);
-    expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
-}
-
-static void restart_with_pods(struct world *w, bool pods_count)
-{
-    struct verdict_config config = world_config();
-    const struct verdict_carry carry = {.verdict = *verdict_readiness(&w->x),
-                                        .hold_until = SEC(300)};
-    config.pods_count = pods_count;
-    w->config = config;
-    verdict_init(&w->x, &w->config, &carry, SEC(15));
-    world_tick(w, SEC(15));
-}
-
-TEST(restart_makes_no_living_dpu_dead_nor_lost_pods_well)
-{
-    struct world w;
     for (int counts = 0; counts <= 1; counts++) {
-        world_ready(&w);
-        world_renew(&w, 11);
-        pods(&w, 12, "a/b has lost it");
-        restart_with_pods(&w, counts == 1);
+        world_ready(w);
+        world_renew(w, 11);
+        pods(w, 12, "a/b has lost it");
+        w->config.pods_count = counts == 1;
+        world_restart(w, 15, 300);
+        world_tick(w, SEC(15));
         if (counts == 1) {
-            PODLESS(&w);
-            assert_string_equal(verdict_readiness(&w.x)->message, "a/b has lost it");
-            pods(&w, 16, NULL);
+            PODLESS(w);
+            assert_string_equal(verdict_readiness(&w->x)->message, "a/b has lost it");
+            pods(w, 16, NULL);
         }
-        READY(&w);
+        READY(w);
     }
 }
 
-/* ---- host probes
- * --------------------------------------------------------------------------------- */
+/* ---- host probes ----------------------------------------------------------------------------- */
 
 static void says(struct world *w, double at, enum host_probe_state said)
 {
@@ -124,20 +99,19 @@ TEST_READY(host_probe_that_was_never_well_proves_nothing)
     assert_int_equal(verdict_readiness(&w->x)->host_probes.count, 2); /* but it is shown */
 }
 
-TEST(host_probe_never_vouches)
+TEST_READY(host_probe_never_vouches)
 {
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    says(&w, 0, HOST_PROBE_WELL);
-    AWAITING(&w);
-    says(&w, 0.5, HOST_PROBE_FAILED);
-    AWAITING(&w);
-    world_ready(&w);
-    says(&w, 2, HOST_PROBE_FAILED);
-    world_silence_until(&w, 60);
-    EXPIRED(&w);
-    says(&w, 61, HOST_PROBE_WELL);
-    EXPIRED(&w);
+    world_init(w, NULL, SEC(0));
+    says(w, 0, HOST_PROBE_WELL);
+    AWAITING(w);
+    says(w, 0.5, HOST_PROBE_FAILED);
+    AWAITING(w);
+    world_ready(w);
+    says(w, 2, HOST_PROBE_FAILED);
+    world_silence_until(w, 60);
+    EXPIRED(w);
+    says(w, 61, HOST_PROBE_WELL);
+    EXPIRED(w);
 }
 
 TEST_READY(a_host_probe_takes_away_what_is_held)
@@ -159,33 +133,27 @@ TEST_READY(host_probe_comes_before_the_pods_that_it_explains)
     PODLESS(w);
 }
 
-TEST(nobody_accuses_where_the_health_check_is_off)
+TEST_READY(without_a_health_check_lost_pods_alone_count)
 {
-    struct world w = {.lease = world_lease()};
-    struct verdict_config config = world_config();
-    config.renew_interval_ns = 0;
-    w.config = config;
-    verdict_init(&w.x, &w.config, NULL, SEC(0));
-    world_tick(&w, SEC(0));
-    says(&w, 1, HOST_PROBE_FAILED);
-    expect(&w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
-}
-
-static void restart(struct world *w, double at, double hold_until)
-{
-    struct verdict_config config = world_config();
-    const struct verdict_carry carry = {.verdict = *verdict_readiness(&w->x),
-                                        .hold_until = SEC(hold_until)};
-    assert_int_equal(carry.verdict.host_probes.each[0].says, HOST_PROBE_FAILED);
-    w->config = config;
-    verdict_init(&w->x, &w->config, &carry, SEC(at));
+    world_disabled(w);
+    world_fail(w, SEC(1));
+    world_absent(w, SEC(2));
+    says(w, 3, HOST_PROBE_FAILED);
+    world_tick(w, SEC(500));
+    assert_false(w->out.confirm || w->out.mark);
+    assert_true(w->out.rewrite);
+    expect(w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
+    pods(w, 501, "a/b has lost it");
+    PODLESS(w);
+    pods(w, 502, NULL);
+    expect(w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
 }
 
 TEST_READY(restart_forgets_neither_the_accusation_nor_the_lease)
 {
     world_renew(w, 11);
     says(w, 12, HOST_PROBE_FAILED);
-    restart(w, 15, 300);
+    world_restart(w, 15, 300);
     says(w, 15, HOST_PROBE_FAILED); /* who asks it tells first what the record says of it */
     ACCUSED(w);
     says(w, 16, HOST_PROBE_WELL);
@@ -197,7 +165,7 @@ TEST_READY(restart_forgets_neither_the_accusation_nor_the_lease)
 TEST_READY(host_probe_that_is_asked_no_more_accuses_no_more)
 {
     says(w, 2, HOST_PROBE_FAILED);
-    restart(w, 15, 300);
+    world_restart(w, 15, 300);
     world_tick(w, SEC(15));
     READY(w);
     assert_int_equal(verdict_readiness(&w->x)->host_probes.count, 0);
@@ -207,7 +175,7 @@ TEST_READY(host_probe_that_is_asked_no_more_accuses_no_more)
 TEST_READY(an_outage_behind_an_accusation_still_earns_its_grace)
 {
     says(w, 2, HOST_PROBE_FAILED);
-    restart(w, 100, 300);
+    world_restart(w, 100, 300);
     says(w, 100, HOST_PROBE_WELL);
     HELD(w);
     world_serve(w, SEC(100), CHAIN_TAKEN);
@@ -218,7 +186,7 @@ TEST_READY(an_outage_behind_an_accusation_still_earns_its_grace)
 TEST_READY(lease_that_ran_out_behind_an_accusation_is_no_living_dpu)
 {
     says(w, 2, HOST_PROBE_FAILED);
-    restart(w, 100, 60);
+    world_restart(w, 100, 60);
     world_tick(w, SEC(100));
     AWAITING(w);
 }

@@ -28,16 +28,15 @@ static void step_absent(struct world *w, double at, enum verdict_source source, 
 
 /* ---- what is a renewal ----------------------------------------------------------------------- */
 
-TEST(lease_created_with_a_stamp_by_somebody_is_a_baseline)
+TEST_READY(lease_created_with_a_stamp_by_somebody_is_a_baseline)
 {
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    world_absent(&w, SEC(0.1));
-    assert_true(w.out.repair);
-    world_renew(&w, 1);
-    AWAITING(&w);
-    world_renew(&w, 11);
-    READY(&w);
+    world_init(w, NULL, SEC(0));
+    world_absent(w, SEC(0.1));
+    assert_true(w->out.repair);
+    world_renew(w, 1);
+    AWAITING(w);
+    world_renew(w, 11);
+    READY(w);
 }
 
 TEST_READY(changes_without_a_new_stamp_do_not_extend_the_deadline)
@@ -53,19 +52,18 @@ TEST_READY(changes_without_a_new_stamp_do_not_extend_the_deadline)
 }
 
 /* Somebody else's stamp came in between. */
-TEST(the_stamp_of_the_last_renewal_is_none_when_it_comes_back)
+TEST_READY(the_stamp_of_the_last_renewal_is_none_when_it_comes_back)
 {
-    struct world w;
-    world_ready(&w); /* renewed at 1 */
-    (void)text_copy(w.lease.holder, sizeof(w.lease.holder), "somebody");
-    world_renew(&w, 5);
-    assert_false(w.out.renewed);
-    w.lease = world_lease();
-    world_version(&w, 1000);
-    world_stamp(&w, 1);
-    world_seen(&w, SEC(6));
-    assert_false(w.out.renewed);
-    expect_observed(&w, 1);
+    /* renewed at 1 */
+    (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
+    world_renew(w, 5);
+    assert_false(w->out.renewed);
+    w->lease = world_lease();
+    world_version(w, 1000);
+    world_stamp(w, 1);
+    world_seen(w, SEC(6));
+    assert_false(w->out.renewed);
+    expect_observed(w, 1);
 }
 
 TEST_READY(renewal_by_a_foreign_holder_does_not_count)
@@ -116,64 +114,62 @@ TEST_READY(an_older_state_is_no_renewal_and_sets_nothing)
 }
 
 /* An etcd that was restored right after the first look shows what was before it. */
-TEST(stamp_older_than_the_baseline_is_no_renewal)
+TEST_READY(stamp_older_than_the_baseline_is_no_renewal)
 {
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    world_version(&w, 900);
-    world_stamp(&w, -1);
-    world_list(&w, SEC(0.01));
-    world_version(&w, 500);
-    world_stamp(&w, -500);
-    world_read(&w, SEC(1), SEC(1.01));
-    assert_false(w.out.renewed);
-    AWAITING(&w);
-    world_renew(&w, 9);
-    assert_true(w.out.renewed);
-    READY(&w);
+    world_init(w, NULL, SEC(0));
+    world_version(w, 900);
+    world_stamp(w, -1);
+    world_list(w, SEC(0.01));
+    world_version(w, 500);
+    world_stamp(w, -500);
+    world_read(w, SEC(1), SEC(1.01));
+    assert_false(w->out.renewed);
+    AWAITING(w);
+    world_renew(w, 9);
+    assert_true(w->out.renewed);
+    READY(w);
 }
 
 /* A mark that is taken on it confirms the older state: a baseline for version and stamp. */
-TEST_WITH(an_etcd_that_was_restored_forges_no_renewal_and_hides_none, NULL, NULL)
+TEST_READY(an_etcd_that_was_restored_forges_no_renewal_and_hides_none)
 {
     for (int is_alive = 0; is_alive < 2; is_alive++) {
-        struct world w;
-        world_ready(&w);
-        world_version(&w, 900);
-        world_silence_until(&w, 11);
-        world_renew(&w, 11);
+        world_ready(w);
+        world_version(w, 900);
+        world_silence_until(w, 11);
+        world_renew(w, 11);
         for (int restored = 0; restored < 2; restored++) { /* twice: another older state */
-            world_version(&w, (uint64_t)(500 - 100 * restored));
-            world_stamp(&w, -500 - 100 * restored);
-            world_watch(&w, SEC(20 + 5 * restored), false);
-            world_read(&w, SEC(20 + 5 * restored), SEC(20 + 5 * restored));
-            assert_false(w.out.renewed);
-            world_serve(&w, SEC(20 + 5 * restored), CHAIN_TAKEN);
-            expect_observed(&w, 11);
+            world_version(w, (uint64_t)(500 - 100 * restored));
+            world_stamp(w, -500 - 100 * restored);
+            world_watch(w, SEC(20 + 5 * restored), false);
+            world_read(w, SEC(20 + 5 * restored), SEC(20 + 5 * restored));
+            assert_false(w->out.renewed);
+            world_serve(w, SEC(20 + 5 * restored), CHAIN_TAKEN);
+            expect_observed(w, 11);
         }
         if (is_alive) {
-            world_next_version(&w);
-            world_stamp(&w, 31); /* the DPU goes on */
-            world_read(&w, SEC(31), SEC(31));
-            assert_true(w.out.renewed);
-            READY(&w);
+            world_next_version(w);
+            world_stamp(w, 31); /* the DPU goes on */
+            world_read(w, SEC(31), SEC(31));
+            assert_true(w->out.renewed);
+            READY(w);
             continue;
         }
         for (double at = 31; at < 80; at += 1) {
-            world_silence_until(&w, at);
-            expect_observed(&w, 11);
+            world_silence_until(w, at);
+            expect_observed(w, 11);
         }
-        EXPIRED(&w);
+        EXPIRED(w);
         for (int restored = 0; restored < 4; restored++) { /* and none makes a dead DPU Ready */
-            world_version(&w, (uint64_t)(300 - 50 * restored));
-            world_stamp(&w, -1000 + 10 * restored);
-            w.marks = 0;
-            world_read(&w, SEC(80 + 11 * restored), SEC(80 + 11 * restored));
-            world_serve(&w, SEC(80 + 11 * restored), CHAIN_TAKEN);
-            EXPIRED(&w);
-            world_silence_until(&w, 90 + 11 * restored);
-            assert_in_range(w.marks, 1, 2); /* a write tells whether it stands */
-            EXPIRED(&w);
+            world_version(w, (uint64_t)(300 - 50 * restored));
+            world_stamp(w, -1000 + 10 * restored);
+            w->marks = 0;
+            world_read(w, SEC(80 + 11 * restored), SEC(80 + 11 * restored));
+            world_serve(w, SEC(80 + 11 * restored), CHAIN_TAKEN);
+            EXPIRED(w);
+            world_silence_until(w, 90 + 11 * restored);
+            assert_in_range(w->marks, 1, 2); /* a write tells whether it stands */
+            EXPIRED(w);
         }
     }
 }
@@ -199,7 +195,7 @@ TEST_READY(a_restored_state_that_was_seen_is_no_renewal_under_a_newer_version_ei
 
 /* ---- when it was made ------------------------------------------------------------------------ */
 
-TEST(a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known)
+TEST_READY(a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known)
 {
     static const struct {
         double stamp, observed;
@@ -208,73 +204,70 @@ TEST(a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known)
                 {1.5, 100, false}, /* a clock that was set back: its stamps are too close */
                 {6.5, 6.5, false}, {-20, 100, false}, {11, 100, true}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
         if (rows[i].is_first) {
-            world_init(&w, NULL, SEC(0));
-            world_stamp(&w, 0);
-            world_list(&w, SEC(0));
+            world_init(w, NULL, SEC(0));
+            world_stamp(w, 0);
+            world_list(w, SEC(0));
         } else {
-            world_ready(&w);
+            world_ready(w);
         }
-        world_read(&w, SEC(5), SEC(5)); /* the last look */
-        world_watch(&w, SEC(6), false);
-        world_until(&w, 100, CHAIN_LOST);
-        world_next_version(&w);
-        world_stamp(&w, rows[i].stamp);
-        world_read(&w, SEC(100), SEC(100));
-        assert_true(w.out.renewed);
-        expect_observed(&w, rows[i].observed);
-        world_serve(&w, SEC(100), CHAIN_TAKEN);
-        world_silence_until(&w, 142);
-        EXPIRED(&w);
+        world_read(w, SEC(5), SEC(5)); /* the last look */
+        world_watch(w, SEC(6), false);
+        world_until(w, 100, CHAIN_LOST);
+        world_next_version(w);
+        world_stamp(w, rows[i].stamp);
+        world_read(w, SEC(100), SEC(100));
+        assert_true(w->out.renewed);
+        expect_observed(w, rows[i].observed);
+        world_serve(w, SEC(100), CHAIN_TAKEN);
+        world_silence_until(w, 142);
+        EXPIRED(w);
     }
 }
 
-TEST(what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a_read)
+TEST_READY(what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a_read)
 {
     for (int how = 0; how < 5; how++) {
         bool is_read = how % 2 == 1;
-        struct world w;
-        world_ready(&w);
-        world_read(&w, SEC(2), SEC(2)); /* and the next is not due for long */
+        world_ready(w);
+        world_read(w, SEC(2), SEC(2)); /* and the next is not due for long */
         if (how < 2) {
-            struct mono late = mono_add(w.out.wake_at, 2 * NS_PER_SEC);
-            world_tick(&w, late);
+            struct mono late = mono_add(w->out.wake_at, 2 * NS_PER_SEC);
+            world_tick(w, late);
         } else {
-            world_watch(&w, SEC(13), false);
+            world_watch(w, SEC(13), false);
             if (how == 4) { /* it stays so, whatever is read */
-                world_read(&w, SEC(13.2), SEC(13.2));
+                world_read(w, SEC(13.2), SEC(13.2));
             } else {
-                world_watch(&w, SEC(13.5), true);
+                world_watch(w, SEC(13.5), true);
             }
         }
         if (is_read) {
-            world_read(&w, SEC(14), SEC(14));
+            world_read(w, SEC(14), SEC(14));
         }
-        world_renew_unseen(&w, 15); /* a clock that is slow, or a watch that is late */
-        world_seen(&w, SEC(15.9));
-        assert_true(w.out.renewed);
-        expect_observed(&w, is_read ? 15.9 : 15);
+        world_renew_unseen(w, 15); /* a clock that is slow, or a watch that is late */
+        world_seen(w, SEC(15.9));
+        assert_true(w->out.renewed);
+        expect_observed(w, is_read ? 15.9 : 15);
     }
 }
 
-TEST(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it)
+TEST_READY(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it)
 {
     static const struct {
         double at;
         bool is_read, restarts;
     } rows[] = {{20, true, true}, {20, false, false}, {12, true, false}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
-        world_ready(&w);
-        world_renew_unseen(&w, 11);
+        world_ready(w);
+        world_renew_unseen(w, 11);
         if (rows[i].is_read) {
-            world_read(&w, SEC(rows[i].at), SEC(rows[i].at));
+            world_read(w, SEC(rows[i].at), SEC(rows[i].at));
         } else {
-            world_seen(&w, SEC(rows[i].at));
+            world_seen(w, SEC(rows[i].at));
         }
-        assert_true(w.out.renewed);
-        assert_true(w.out.restart_watch == rows[i].restarts);
+        assert_true(w->out.renewed);
+        assert_true(w->out.restart_watch == rows[i].restarts);
     }
 }
 
@@ -298,27 +291,26 @@ TEST_READY(deleted_lease_runs_on_to_its_deadline_and_is_repaired)
 }
 
 /* Where the host may make it anew it is no evidence that it is gone. */
-TEST(lease_that_is_gone_for_good_is_not_found)
+TEST_READY(lease_that_is_gone_for_good_is_not_found)
 {
     for (int is_lasting = 0; is_lasting < 2; is_lasting++) {
-        struct world w;
-        world_ready(&w);
-        w.may_not_create = is_lasting == 1;
-        step_absent(&w, 2, VERDICT_BY_CONFIRM, is_lasting == 1);
-        assert_true(w.out.repair);
-        world_until(&w, 41, CHAIN_ABSENT);
-        READY(&w);
-        world_until(&w, 41.1, CHAIN_ABSENT);
+        world_ready(w);
+        w->may_not_create = is_lasting == 1;
+        step_absent(w, 2, VERDICT_BY_CONFIRM, is_lasting == 1);
+        assert_true(w->out.repair);
+        world_until(w, 41, CHAIN_ABSENT);
+        READY(w);
+        world_until(w, 41.1, CHAIN_ABSENT);
         if (is_lasting) {
-            GONE(&w);
+            GONE(w);
         } else {
-            MUTE(&w);
-            world_until(&w, 300, CHAIN_ABSENT);
-            MUTE(&w);
+            MUTE(w);
+            world_until(w, 300, CHAIN_ABSENT);
+            MUTE(w);
         }
-        world_renew_unseen(&w, 300);
-        world_read(&w, SEC(300), SEC(300));
-        READY(&w);
+        world_renew_unseen(w, 300);
+        world_read(w, SEC(300), SEC(300));
+        READY(w);
     }
 }
 
@@ -335,26 +327,25 @@ TEST_READY(an_older_lease_is_one_that_is_there)
     assert_true(w->out.mark);
 }
 
-TEST(damaged_lease_tells_what_is_wrong)
+TEST_READY(damaged_lease_tells_what_is_wrong)
 {
     static const char *const says[] = {"no leaseDurationSeconds", "no holder",
                                        "has never been renewed"};
     for (int i = 0; i < 3; i++) {
-        struct world w;
-        world_ready(&w);
+        world_ready(w);
         if (i == 0) {
-            w.lease.duration_s = 0;
+            w->lease.duration_s = 0;
         } else if (i == 1) {
-            w.lease.holder[0] = '\0';
+            w->lease.holder[0] = '\0';
         } else {
-            set_uid(&w, "uid-1", false);
+            set_uid(w, "uid-1", false);
         }
-        world_next_version(&w);
-        world_seen(&w, SEC(5));
-        READY(&w);
-        world_condemns_at(&w, 41);
-        INVALID(&w);
-        assert_non_null(strstr(message(&w), says[i]));
+        world_next_version(w);
+        world_seen(w, SEC(5));
+        READY(w);
+        world_condemns_at(w, 41);
+        INVALID(w);
+        assert_non_null(strstr(message(w), says[i]));
     }
 }
 

@@ -153,45 +153,43 @@ TEST_READY(announced_shutdown_stands_however_long_the_silence)
 }
 
 /* An excuse postpones a refusal: the report ends past the time of condemnation, as expiry. */
-TEST(report_that_runs_out_over_an_outage_admits_nobody)
+TEST_READY(report_that_runs_out_over_an_outage_admits_nobody)
 {
-    struct world w;
     for (double back = 45; back < 200; back += 31) {
-        world_ready(&w);
-        world_sick(&w, 11);
-        world_until(&w, back, CHAIN_LOST);
-        SICK(&w);
+        world_ready(w);
+        world_sick(w, 11);
+        world_until(w, back, CHAIN_LOST);
+        SICK(w);
         for (double at = back; at < back + 100; at += 1) {
-            world_silence_until(&w, at);
-            assert_false(verdict_readiness(&w.x)->admit);
+            world_silence_until(w, at);
+            assert_false(verdict_readiness(&w->x)->admit);
         }
-        EXPIRED(&w);
-        world_renew(&w, back + 100);
+        EXPIRED(w);
+        world_renew(w, back + 100);
     }
 }
 
 /* What was refused stays refused until a renewal. */
-TEST(report_taken_back_admits_with_the_next_renewal)
+TEST_READY(report_taken_back_admits_with_the_next_renewal)
 {
     for (int is_renewed = 0; is_renewed < 2; is_renewed++) {
-        struct world w;
-        world_ready(&w);
-        world_sick(&w, 7);
+        world_ready(w);
+        world_sick(w, 7);
         if (is_renewed) { /* by ovn-kubernetes' own health check */
-            world_renew(&w, 11);
-            SICK(&w);
+            world_renew(w, 11);
+            SICK(w);
         }
-        world_report(&w, LEASE_HEALTH_NONE, "");
-        world_next_version(&w);
-        world_seen(&w, SEC(20));
-        SICK(&w);
+        world_report(w, LEASE_HEALTH_NONE, "");
+        world_next_version(w);
+        world_seen(w, SEC(20));
+        SICK(w);
         if (is_renewed) {
-            world_renew(&w, 21);
-            READY(&w);
+            world_renew(w, 21);
+            READY(w);
             continue;
         }
-        world_silence_until(&w, 62);
-        EXPIRED(&w);
+        world_silence_until(w, 62);
+        EXPIRED(w);
     }
 }
 
@@ -224,13 +222,12 @@ TEST_READY(report_on_a_recreated_lease_is_taken_back_there)
     READY(w);
 }
 
-TEST(report_seen_at_the_first_look_counts)
+TEST_READY(report_seen_at_the_first_look_counts)
 {
-    struct world w;
-    world_init(&w, NULL, SEC(0));
-    world_report(&w, LEASE_HEALTH_UNHEALTHY, "x");
-    world_read(&w, SEC(0), SEC(0));
-    SICK(&w);
+    world_init(w, NULL, SEC(0));
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "x");
+    world_read(w, SEC(0), SEC(0));
+    SICK(w);
 }
 
 TEST_READY(an_older_state_neither_reports_nor_takes_a_report_back)
@@ -256,7 +253,7 @@ TEST_READY(an_older_state_neither_reports_nor_takes_a_report_back)
 }
 
 /* On a lease that an etcd brought back as it was, before the DPU could renew it again. */
-TEST(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals)
+TEST_READY(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals)
 {
     static const struct {
         const char *reported;
@@ -265,20 +262,19 @@ TEST(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals)
                 {"2026-09-21T14:13:41.000000Z", false}, /* with the last renewal: over by then */
                 {"2026-09-21T14:13:35.000000Z", false}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
-        world_ready(&w);
-        world_renew(&w, 11);
-        world_renew(&w, 21); /* at 14:13:41 by the DPU's clock */
-        world_version(&w, 3);
-        world_stamp(&w, 11);
-        world_report(&w, LEASE_HEALTH_UNHEALTHY, "");
-        (void)text_copy(w.lease.health_stamp, sizeof(w.lease.health_stamp), rows[i].reported);
-        world_read(&w, SEC(26), SEC(26));
-        world_serve(&w, SEC(26), CHAIN_TAKEN); /* a mark tells whether it stands */
+        world_ready(w);
+        world_renew(w, 11);
+        world_renew(w, 21); /* at 14:13:41 by the DPU's clock */
+        world_version(w, 3);
+        world_stamp(w, 11);
+        world_report(w, LEASE_HEALTH_UNHEALTHY, "");
+        (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), rows[i].reported);
+        world_read(w, SEC(26), SEC(26));
+        world_serve(w, SEC(26), CHAIN_TAKEN); /* a mark tells whether it stands */
         if (rows[i].counts) {
-            SICK(&w);
+            SICK(w);
         } else {
-            READY(&w); /* a living DPU, and an etcd that was restored */
+            READY(w); /* a living DPU, and an etcd that was restored */
         }
     }
 }

@@ -8,20 +8,10 @@ static void expect_observed(const struct world *w, double at)
     assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(at).ns);
 }
 
-/* The next process starts with the record of this one. */
-static void restart_held_until(struct world *w, double at, double hold_until)
-{
-    const struct verdict_config config = world_config();
-    const struct verdict_carry carry = {.verdict = *verdict_readiness(&w->x),
-                                        .hold_until = SEC(hold_until)};
-    w->config = config;
-    verdict_init(&w->x, &w->config, &carry, SEC(at));
-    world_tick(w, SEC(at));
-}
-
 static void restart(struct world *w, double at)
 {
-    restart_held_until(w, at, 10000);
+    world_restart(w, at, 10000);
+    world_tick(w, SEC(at));
 }
 
 /* Its first list, and what it asks for. */
@@ -36,7 +26,7 @@ static void look(struct world *w, double at)
 
 /* ---- a dead DPU ------------------------------------------------------------------------------ */
 
-TEST(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
+TEST_READY(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
 {
     static const struct {
         const char *why;
@@ -50,56 +40,53 @@ TEST(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
         {"back right after the deadline", 40, 45, 45},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
         print_message("%s\n", rows[i].why);
-        world_ready(&w);
-        world_silence_until(&w, rows[i].silent_until);
-        restart(&w, rows[i].back);
-        assert_true(verdict_readiness(&w.x)->admit);     /* until it is proven */
-        assert_true(w.out.mark == (rows[i].back >= 41)); /* overdue: at once */
-        look(&w, rows[i].back);
+        world_ready(w);
+        world_silence_until(w, rows[i].silent_until);
+        restart(w, rows[i].back);
+        assert_true(verdict_readiness(&w->x)->admit);     /* until it is proven */
+        assert_true(w->out.mark == (rows[i].back >= 41)); /* overdue: at once */
+        look(w, rows[i].back);
         if (rows[i].condemned > rows[i].back) {
-            world_condemns_at(&w, rows[i].condemned);
+            world_condemns_at(w, rows[i].condemned);
         }
-        EXPIRED(&w);
+        EXPIRED(w);
     }
 }
 
 /* The attempt that failed is one of before, and the pause is no longer than that between two marks.
  */
-TEST(a_restart_within_an_outage_leaves_a_dpu_its_retry)
+TEST_READY(a_restart_within_an_outage_leaves_a_dpu_its_retry)
 {
     static const enum chain_outcome outages[] = {CHAIN_LOST, CHAIN_NONSENSE, CHAIN_REFUSED};
     for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
-        struct world w;
-        world_ready(&w);
-        world_silence_until(&w, 41); /* marked at 26 */
-        world_tick_with(&w, 41, outages[i]);
-        assert_int_equal(verdict_readiness(&w.x)->failing.ns, SEC(41).ns);
-        assert_true(w.out.rewrite);
-        restart(&w, 43);
-        look(&w, 43); /* 2 s were blind */
-        HELD(&w);
-        world_condemns_at(&w, 63);
+        world_ready(w);
+        world_silence_until(w, 41); /* marked at 26 */
+        world_tick_with(w, 41, outages[i]);
+        assert_int_equal(verdict_readiness(&w->x)->failing.ns, SEC(41).ns);
+        assert_true(w->out.rewrite);
+        restart(w, 43);
+        look(w, 43); /* 2 s were blind */
+        HELD(w);
+        world_condemns_at(w, 63);
     }
 }
 
 /* It may be a decision about everybody's writes. */
-TEST(a_denial_holds_over_a_restart_where_a_mark_was_taken_before)
+TEST_READY(a_denial_holds_over_a_restart_where_a_mark_was_taken_before)
 {
     for (int was_taken = 0; was_taken < 2; was_taken++) {
-        struct world w;
-        world_init(&w, NULL, SEC(0));
-        world_list(&w, SEC(0.01));
-        world_serve(&w, SEC(0.01), was_taken ? CHAIN_TAKEN : CHAIN_DENIED);
-        world_renew(&w, 1);
-        world_until(&w, 40, CHAIN_DENIED);
-        restart(&w, 40);
-        world_serve(&w, SEC(40), CHAIN_DENIED);
-        world_until(&w, 80, CHAIN_DENIED);
-        assert_true(verdict_readiness(&w.x)->admit == was_taken);
-        world_until(&w, 95, CHAIN_DENIED);
-        EXPIRED(&w);
+        world_init(w, NULL, SEC(0));
+        world_list(w, SEC(0.01));
+        world_serve(w, SEC(0.01), was_taken ? CHAIN_TAKEN : CHAIN_DENIED);
+        world_renew(w, 1);
+        world_until(w, 40, CHAIN_DENIED);
+        restart(w, 40);
+        world_serve(w, SEC(40), CHAIN_DENIED);
+        world_until(w, 80, CHAIN_DENIED);
+        assert_true(verdict_readiness(&w->x)->admit == was_taken);
+        world_until(w, 95, CHAIN_DENIED);
+        EXPIRED(w);
     }
 }
 
@@ -119,20 +106,18 @@ TEST_READY(a_dpu_that_was_given_a_retry_is_held_until_it_renews_or_is_condemned)
     EXPIRED(w);
 }
 
-TEST(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end)
+TEST_READY(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end)
 {
-    struct world w;
     double at = 11;
-    world_ready(&w);
-    world_silence_until(&w, at);
-    while (verdict_readiness(&w.x)->admit) {
-        restart(&w, at + 25);
-        look(&w, at + 25);
+    world_silence_until(w, at);
+    while (verdict_readiness(&w->x)->admit) {
+        restart(w, at + 25);
+        look(w, at + 25);
         at += 35;
-        world_silence_until(&w, at);
+        world_silence_until(w, at);
         assert_true(at < 400);
     }
-    EXPIRED(&w);
+    EXPIRED(w);
 }
 
 /* In a crash loop before its first answered read: nobody knows anything new. */
@@ -153,54 +138,51 @@ TEST_READY(a_crash_loop_extends_no_retry)
     EXPIRED(w);
 }
 
-TEST(restart_of_a_not_ready_node_stays_not_ready_with_its_reason)
+TEST_READY(restart_of_a_not_ready_node_stays_not_ready_with_its_reason)
 {
     char words[NAMES_MESSAGE_BYTES];
-    struct world w;
-    world_ready(&w);
-    world_silence_until(&w, 42);
-    text_format(words, sizeof(words), "%s", message(&w));
-    restart(&w, 100);
-    EXPIRED(&w);
-    assert_string_equal(message(&w), words);
-    world_until(&w, 110, CHAIN_LOST);
-    EXPIRED(&w);
-    look(&w, 110);
-    EXPIRED(&w);
-    world_renew(&w, 120);
-    READY(&w);
+    world_silence_until(w, 42);
+    text_format(words, sizeof(words), "%s", message(w));
+    restart(w, 100);
+    EXPIRED(w);
+    assert_string_equal(message(w), words);
+    world_until(w, 110, CHAIN_LOST);
+    EXPIRED(w);
+    look(w, 110);
+    EXPIRED(w);
+    world_renew(w, 120);
+    READY(w);
 }
 
 /* ---- a living DPU ---------------------------------------------------------------------------- */
 
-TEST(live_dpu_is_never_refused_after_any_downtime)
+TEST_READY(live_dpu_is_never_refused_after_any_downtime)
 {
     static const double clock_steps[] = {0, -1, -30, -5000, 5000};
     for (size_t i = 0; i < ARRAY_LEN(clock_steps); i++) {
         for (double back = 3; back < 130; back += 3) { /* while we are away */
-            struct world w;
             double renewed = 1;
-            world_ready(&w);
+            world_ready(w);
             while (renewed + 10 <= back) {
                 renewed += 10;
-                world_renew_unseen(&w, renewed + clock_steps[i]);
+                world_renew_unseen(w, renewed + clock_steps[i]);
             }
-            restart(&w, back);
-            look(&w, back);
-            assert_true(verdict_readiness(&w.x)->admit);
+            restart(w, back);
+            look(w, back);
+            assert_true(verdict_readiness(&w->x)->admit);
             for (int n = 0; n < 5; n++) {
                 renewed += 10;
-                world_silence_until(&w, renewed);
-                assert_true(verdict_readiness(&w.x)->admit);
-                world_renew_unseen(&w, renewed + clock_steps[i]);
-                world_seen(&w, SEC(renewed));
-                READY(&w);
+                world_silence_until(w, renewed);
+                assert_true(verdict_readiness(&w->x)->admit);
+                world_renew_unseen(w, renewed + clock_steps[i]);
+                world_seen(w, SEC(renewed));
+                READY(w);
             }
         }
     }
 }
 
-TEST(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock)
+TEST_READY(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock)
 {
     static const struct {
         double seen, stamp, back, observed; /* the last one before, stamped 1 */
@@ -210,28 +192,26 @@ TEST(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock)
         {1, 5000, 300, 300},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct world w;
-        world_ready(&w);
-        w.x.verdict.observed = SEC(rows[i].seen);
-        restart(&w, rows[i].back);
-        world_renew_unseen(&w, rows[i].stamp);
-        look(&w, rows[i].back);
-        expect_observed(&w, rows[i].observed);
+        world_ready(w);
+        w->x.verdict.observed = SEC(rows[i].seen);
+        restart(w, rows[i].back);
+        world_renew_unseen(w, rows[i].stamp);
+        look(w, rows[i].back);
+        expect_observed(w, rows[i].observed);
     }
 }
 
-TEST(a_renewal_of_long_ago_leaves_the_dpu_its_retry)
+TEST_READY(a_renewal_of_long_ago_leaves_the_dpu_its_retry)
 {
     static const double stamps[] = {11, -50};
     for (size_t i = 0; i < ARRAY_LEN(stamps); i++) {
-        struct world w;
-        world_ready(&w);
-        restart(&w, 300);
-        world_renew_unseen(&w, stamps[i]);
-        look(&w, 300);
-        HELD(&w);
-        struct world living = w;
-        world_condemns_at(&w, 320);
+        world_ready(w);
+        restart(w, 300);
+        world_renew_unseen(w, stamps[i]);
+        look(w, 300);
+        HELD(w);
+        struct world living = *w;
+        world_condemns_at(w, 320);
         world_renew_unseen(&living, stamps[i] + 10);
         world_seen(&living, SEC(307));
         READY(&living);
@@ -240,70 +220,67 @@ TEST(a_renewal_of_long_ago_leaves_the_dpu_its_retry)
 
 /* ---- outages --------------------------------------------------------------------------------- */
 
-TEST(restart_within_an_outage_keeps_the_retry)
+TEST_READY(restart_within_an_outage_keeps_the_retry)
 {
     static const enum chain_outcome outages[] = {CHAIN_LOST, CHAIN_REFUSED, CHAIN_NONSENSE};
     static const double restarts[] = {20, 34, 48, 55, 62, 69, 76, 83};
     for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
         for (size_t n = 0; n < ARRAY_LEN(restarts); n++) { /* at 70 it is over */
             double at = restarts[n];
-            struct world w;
-            world_ready(&w);
-            world_until(&w, at < 70 ? at : 70, outages[i]);
-            world_until(&w, at, CHAIN_TAKEN);
-            restart(&w, at);
-            world_serve(&w, SEC(at), at < 70 ? outages[i] : CHAIN_TAKEN);
-            assert_true(verdict_readiness(&w.x)->admit);
+            world_ready(w);
+            world_until(w, at < 70 ? at : 70, outages[i]);
+            world_until(w, at, CHAIN_TAKEN);
+            restart(w, at);
+            world_serve(w, SEC(at), at < 70 ? outages[i] : CHAIN_TAKEN);
+            assert_true(verdict_readiness(&w->x)->admit);
             if (at < 70) {
-                world_until(&w, 70, outages[i]);
+                world_until(w, 70, outages[i]);
             }
-            world_tick_with(&w, 70 > at ? 70 : at, CHAIN_TAKEN);
-            world_silence_until(&w, 89.9);
-            assert_true(verdict_readiness(&w.x)->admit);
-            world_silence_until(&w, 130);
-            EXPIRED(&w);
+            world_tick_with(w, 70 > at ? 70 : at, CHAIN_TAKEN);
+            world_silence_until(w, 89.9);
+            assert_true(verdict_readiness(&w->x)->admit);
+            world_silence_until(w, 130);
+            EXPIRED(w);
         }
     }
 }
 
-TEST(what_was_held_for_too_long_is_not_admitted_by_a_restart)
+TEST_READY(what_was_held_for_too_long_is_not_admitted_by_a_restart)
 {
-    struct world w;
     struct verdict_config config = world_config();
     config.api_outage_hold_ns = 60 * NS_PER_SEC;
-    world_ready_with(&w, &config);
-    world_until(&w, 110, CHAIN_LOST);
-    restart(&w, 110);
-    expect(&w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
-    look(&w, 111);
-    assert_false(verdict_readiness(&w.x)->admit);
-    world_renew(&w, 112);
-    READY(&w);
+    world_ready_with(w, &config);
+    world_until(w, 110, CHAIN_LOST);
+    restart(w, 110);
+    expect(w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
+    look(w, 111);
+    assert_false(verdict_readiness(&w->x)->admit);
+    world_renew(w, 112);
+    READY(w);
 }
 
 /* ---- what a record vouches for --------------------------------------------------------------- */
 
-TEST(a_record_that_proves_nothing_awaits_the_first_renewal)
+TEST_READY(a_record_that_proves_nothing_awaits_the_first_renewal)
 {
     for (int i = 0; i < 4; i++) {
-        struct world w;
-        world_ready(&w);
+        world_ready(w);
         if (i == 0) {
-            w.x.verdict.lease.uid[0] = '\0'; /* names no lease */
+            w->x.verdict.lease.uid[0] = '\0'; /* names no lease */
         } else if (i == 1) {
-            w.x.verdict.observed = SEC(400); /* of the future */
+            w->x.verdict.observed = SEC(400); /* of the future */
         } else if (i == 2) {
-            w.x.verdict.observed = (struct mono){0}; /* saw no renewal */
+            w->x.verdict.observed = (struct mono){0}; /* saw no renewal */
         }
-        restart_held_until(&w, 342, 341); /* the last: readers refuse it by now */
-        AWAITING(&w);
-        assert_true(verdict_readiness(&w.x)->has_marked); /* true all the same */
-        look(&w, 342);
-        AWAITING(&w);
-        world_silence_until(&w, 382);
-        AWAITING(&w); /* the lease has its time again */
-        world_renew(&w, 382);
-        READY(&w);
+        world_restart(w, 342, 341); /* the last: readers refuse it by now */
+        AWAITING(w);
+        assert_true(verdict_readiness(&w->x)->has_marked); /* true all the same */
+        look(w, 342);
+        AWAITING(w);
+        world_silence_until(w, 382);
+        AWAITING(w); /* the lease has its time again */
+        world_renew(w, 382);
+        READY(w);
     }
 }
 
@@ -322,20 +299,19 @@ TEST_READY(restart_upon_a_restart_loses_nothing)
     world_condemns_at(w, 35);
 }
 
-TEST(a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life)
+TEST_READY(a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life)
 {
     for (int is_ready = 0; is_ready < 2; is_ready++) {
-        struct world w;
-        world_ready(&w);
-        world_silence_until(&w, is_ready ? 30 : 42);
-        restart(&w, 300);
-        (void)text_copy(w.lease.uid, sizeof(w.lease.uid), "uid-2");
-        world_renew_unseen(&w, 295);
-        look(&w, 300);
-        assert_true(verdict_readiness(&w.x)->admit == (is_ready == 1));
-        struct world dead = w;
-        world_renew(&w, 301);
-        READY(&w);
+        world_ready(w);
+        world_silence_until(w, is_ready ? 30 : 42);
+        restart(w, 300);
+        (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-2");
+        world_renew_unseen(w, 295);
+        look(w, 300);
+        assert_true(verdict_readiness(&w->x)->admit == (is_ready == 1));
+        struct world dead = *w;
+        world_renew(w, 301);
+        READY(w);
         world_silence_until(&dead, 321);
         EXPIRED(&dead);
     }
@@ -361,22 +337,21 @@ TEST_READY(a_lease_that_is_gone_or_damaged_after_a_restart)
 
 /* ---- what is seen after the restart ---------------------------------------------------------- */
 
-TEST(watch_is_prompt_after_the_first_answered_read)
+TEST_READY(watch_is_prompt_after_the_first_answered_read)
 {
     for (int is_read = 0; is_read < 2; is_read++) {
-        struct world w;
-        world_ready(&w);
-        restart(&w, 30);
-        world_watch(&w, SEC(30), true);
-        world_renew_unseen(&w, 21);
-        world_seen(&w, SEC(31));
+        world_ready(w);
+        restart(w, 30);
+        world_watch(w, SEC(30), true);
+        world_renew_unseen(w, 21);
+        world_seen(w, SEC(31));
         if (is_read) {
-            world_read(&w, SEC(32), SEC(32));
+            world_read(w, SEC(32), SEC(32));
         }
-        world_renew_unseen(&w, 27); /* by a clock that is slow, or a watch that is late */
-        world_seen(&w, SEC(33));
-        assert_true(w.out.renewed);
-        expect_observed(&w, is_read ? 33 : 27);
+        world_renew_unseen(w, 27); /* by a clock that is slow, or a watch that is late */
+        world_seen(w, SEC(33));
+        assert_true(w->out.renewed);
+        expect_observed(w, is_read ? 33 : 27);
     }
 }
 

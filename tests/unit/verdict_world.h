@@ -304,10 +304,20 @@ static inline void world_ready(struct world *w)
     }                                                                                              \
     static void name##_in(struct world *w)
 
-/* The record that the next process finds. */
-static inline struct verdict_carry world_carry(const struct world *w)
+/* Without a health check. */
+static inline void world_disabled(struct world *w)
 {
-    return (struct verdict_carry){.verdict = *verdict_readiness(&w->x), .hold_until = MONO_NEVER};
+    struct verdict_config config = world_config();
+    config.renew_interval_ns = 0;
+    world_init_with(w, &config, NULL, SEC(0));
+}
+
+/* The next process starts with the record of this one. */
+static inline void world_restart(struct world *w, double at, double hold_until)
+{
+    const struct verdict_carry carry = {.verdict = *verdict_readiness(&w->x),
+                                        .hold_until = SEC(hold_until)};
+    verdict_init(&w->x, &w->config, &carry, SEC(at));
 }
 
 /* What the DPU says of itself, the next time that the lease is seen. */
