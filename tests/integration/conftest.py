@@ -23,20 +23,19 @@ from world import World  # noqa: E402
 KUBECONFIG = os.environ.get("DPU_TEST_KUBECONFIG")
 
 # Modules of cases that wait for next to nothing: what `./dev test quick` runs.
-QUICK = """api_semantics companion doctor dpuctl dpuctl_commands dpuctl_dra gate_differential in_namespace
-install_cni monitoring nodes options record reboot""".split()
+QUICK = """api_semantics companion doctor dpuctl dpuctl_commands gate_differential in_namespace
+install_cni monitoring nodes options record""".split()
 # Modules whose cases depend on how the API server answers: they hold the stand-in to the real one.
-CONTRACT = """api_semantics companion credentials dra end_to_end events keeper node_name nodes reboot
-watch""".split()
+CONTRACT = "api_semantics companion credentials dra end_to_end events keeper nodes watch".split()
 
 
 # A case above 3 s needs a reason, of its module or its own; one above 10 s needs its own.
 SLOW_S, LONG_S = 3, 10
 SLOW = {  # modules: why their cases take longer
-    "leases of two seconds that run out, some of them twice": """companion credentials evidence faults
+    "leases of two seconds that run out, some of them twice": """companion credentials faults
         http keeper names outage readiness renewer restart two_dpus watch""",
     "a rate, or a pace, that is measured": "dra logs",
-    "the first Event and the condition wait for seconds": "events",
+    "the condition waits for seconds": "events",
     "Pods' networks are looked at, and sandboxes stopped, at their pace": "pods",
     "half of a hold, and a lease": "turn",
     "real daemons, and their patience": "monitoring ovn_probes",
@@ -45,15 +44,12 @@ SLOW = {  # modules: why their cases take longer
 }
 LONG = {  # cases: why they take so long, or longer than others of their module
     "test_a_delegate_that_hangs_in_status_is_ended_with_all_it_started": "the gate's own deadline",
-    "test_a_forbidden_watch_is_replaced_by_polling": "a denial has to last until it is believed",
     "test_a_new_name_is_followed_and_an_ovs_that_is_away_changes_nothing": "OVS is asked each 5 s",
     "test_an_agent_that_does_not_do_its_work_feeds_no_watchdog": "work has to be overdue",
     "test_an_agent_without_memory_ends_with_a_sentence": "six lives",
     "test_each_is_judged_by_its_own_lease_and_shown_by_its_own_names": "two starts, two leases",
     "test_every_expression_has_data_from_a_real_prometheus": "samples, and an alert",
     "test_rules_on_the_condition_take_a_held_verdict_for_a_failure_unless_it_is_firm": "an outage",
-    "test_a_prepared_claim_says_how_its_device_is": "two Events of the Node, a lease apart",
-    "test_runtime_that_refuses_and_restarts": "a stop that failed is tried again at its pace",
     "test_seconds_of_real_work_are_no_alarm_with_the_patience_that_is_shipped": "seconds of work",
     "test_the_demo_tells_its_story": "the whole story",
     "test_whatever_becomes_of_the_source_is_followed": "five changes, one by one",

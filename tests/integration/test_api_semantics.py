@@ -155,22 +155,6 @@ def test_watch_resumes_ends_in_time_and_says_goodbye_with_a_bookmark(target):
 
 
 @pytest.mark.standin_only
-@pytest.mark.parametrize("via", ["event", "http"])
-def test_a_watch_from_before_the_compaction_is_expired(target, via):
-    target.admin.create(target.leases_path(), lease_body())
-    target.standin.control("POST", "/compact", {"via": via})
-    stream = Stream(target, "resourceVersion=1")
-    if via == "http":
-        assert stream.answer.status == 410
-    else:
-        event = stream.next()
-        assert event["type"] == "ERROR"
-        assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
-        assert stream.next() is None
-    stream.close()
-
-
-@pytest.mark.standin_only
 def test_a_dependent_of_a_node_that_is_gone_is_collected(target):
     body = lease_body()
     owner = {"apiVersion": "v1", "kind": "Node", "name": target.node, "uid": target.node_uid()}

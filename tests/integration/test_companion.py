@@ -40,14 +40,3 @@ def test_it_adds_its_word_and_leaves_the_renewals_to_upstream(world, target, ups
         assert not program.lines(level="error"), program.tail()
     warnings = [line for line in dpu.lines(level="warn") if "no answer within" not in line["msg"]]
     assert all("DPU is unhealthy" in line["msg"] for line in warnings), dpu.tail()
-
-
-def test_upstreams_death_is_a_dead_dpu_although_the_probes_pass(
-    world, target, upstream, tmp_path
-):
-    world.host()
-    dpu = companion(world, tmp_path / "flag")
-    world.wait_state("Ready")
-    upstream.stop()
-    world.wait_verdict("NotReady/LeaseExpired")
-    dpu.wait_log(SOON_S, level="warn", msg="nobody has renewed lease")

@@ -5,16 +5,13 @@ import copy
 import json
 import os
 import subprocess
-import time
 
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.authority import Authority
-from dpu_testing.process import clean_env
 from dpu_testing.standin import RULES
-from dpu_testing.wait import never, until
+from dpu_testing.wait import until
 from target import TlsTarget
-from test_http import Page
 from world import SOON_S, World, in_own_mounts
 
 pytestmark = pytest.mark.standin_only
@@ -62,33 +59,10 @@ def start_with_authority(tls, ca_file):
     tls.wait_state("Ready")
 
 
-def start_with_token_file(world, user, path):
-    text = kubeconfig.dump(world.target.standin.url, tokenFile=str(path))
-    getattr(world, user)(kubeconfig=write(world.directory, f"{user}-file.kubeconfig", text))
-
-
 def restart_server(tls):
     """It reads its certificate anew."""
     tls.target.standin.refuse()
     tls.target.standin.accept()
-
-
-def test_client_certificates_and_their_renewal(tls, tmp_path):
-    """The old key must not be needed any more: both files are replaced by a rename."""
-    for user in ("host", "dpu"):
-        cert, key = tls.authority.issue(f"{user}-own", user)
-        credential = {"client_certificate": os.path.relpath(cert, tmp_path), "client_key": key}
-        text = kubeconfig.dump(tls.target.standin.url, ca_file=tls.authority.file, **credential)
-        program = getattr(tls, user)(kubeconfig=write(tmp_path, f"{user}-tls.kubeconfig", text))
-        ends = Page(program).metrics()["dpu_heartbeat_api_credential_expiry_timestamp_seconds"]
-        assert 47 * 3600 < ends - time.time() < 49 * 3600, "issued for two days"
-    tls.wait_state("Ready")
-    assert tls.target.standin.audit(user="host") and tls.target.standin.audit(user="dpu")
-    for user in ("host", "dpu"):
-        for new in tls.authority.issue(f"{user}-next", user):
-            os.replace(new, new.replace("-next", "-own"))
-    tls.target.standin.drop_connections()
-    tls.stays_ready(5)
 
 
 def test_an_encrypted_client_key_is_a_failure_that_is_told(tls, tmp_path):
@@ -177,38 +151,6 @@ def rotated(old, new, users=("host", "dpu")):
     return rules
 
 
-def test_a_rotated_token_file_is_read_again(world, target, tmp_path):
-    """As the kubelet does it: files in a new directory, one symlink swapped."""
-    mounts = {user: tmp_path / f"{user}-account" for user in ("host", "dpu")}
-    for user, mount in mounts.items():
-        (mount / "first").mkdir(parents=True)
-        (mount / "first" / "token").write_text(f"{user}-token\n")
-        (mount / "..data").symlink_to("first")
-        (mount / "token").symlink_to("..data/token")
-        start_with_token_file(world, user, mount / "token")
-    world.wait_state("Ready")
-    for user, mount in mounts.items():
-        (mount / "second").mkdir()
-        (mount / "second" / "token").write_text(f"{user}-fresh")
-        (mount / "..next").symlink_to("second")
-        os.replace(mount / "..next", mount / "..data")
-    target.standin.set_rules(rotated("-token", "-fresh"))
-    target.standin.drop_connections()
-    world.stays_ready(5)
-
-
-def test_a_damaged_token_file_keeps_the_last_token(world, target, tmp_path):
-    """The host's is empty, the DPU's is gone."""
-    for user in ("host", "dpu"):
-        (tmp_path / f"{user}.token").write_text(f"{user}-token")
-        start_with_token_file(world, user, tmp_path / f"{user}.token")
-    world.wait_state("Ready")
-    (tmp_path / "host.token").write_text("")
-    (tmp_path / "dpu.token").unlink()
-    target.standin.drop_connections()
-    world.stays_ready(5)
-
-
 def test_a_kubeconfig_names_whom_to_act_as(world, target, tmp_path):
     rules = copy.deepcopy(RULES)
     rules["users"].append(
@@ -240,31 +182,7 @@ def test_a_token_that_no_longer_works_is_no_proof_against_the_dpu(world, target)
     assert host.is_running()
 
 
-def test_all_rights_lost_is_no_proof_against_the_dpu(world, target):
-    world.both()
-    target.without_right("host", ["get", "list", "watch"])
-    target.standin.drop_connections()
-    never(lambda: world.state() == "NotReady", world.duration_s * 1.5, "NotReady")
-    world.wait_verdict("Unknown/ApiServerUnreachable")
-    target.standin.set_rules(RULES)
-    world.wait_verdict("Ready/LeaseRenewed", 45)
-
-
 def test_skipping_the_verification_works_and_is_warned_about(tls):
     host = tls.host(kubeconfig=tls_kubeconfig(tls, "host", None, insecure_skip_tls_verify=True))
     host.wait_log(SOON_S, level="warn", msg="insecure-skip-tls-verify")
-    until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)
-
-
-def test_in_cluster_credentials_are_used_without_a_kubeconfig(tls, tmp_path):
-    """The paths are fixed, so this needs a mount namespace; the variables name the server."""
-    account = tmp_path / "serviceaccount"
-    account.mkdir()
-    (account / "token").write_text("host-token")
-    (account / "ca.crt").write_text(read(tls.authority.file))
-    mount = "/var/run/secrets/kubernetes.io"
-    script = f"mount -t tmpfs tmpfs /run && mkdir -p {mount} && ln -s {account} {mount}/serviceaccount"
-    port = tls.target.standin.url.rpartition(":")[2]
-    env = clean_env(KUBERNETES_SERVICE_HOST="127.0.0.1", KUBERNETES_SERVICE_PORT=port)
-    host = tls.host(env=env, wrapper=in_own_mounts(script), kubeconfig=None)
     until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """dpuctl doctor: each known way in which the chain breaks is named, with its mend."""
 
-import copy
 import json
 import os
 import pathlib

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ResourceSlice and its writer's manners. What a kubelet sees is in tests/e2e."""
 
-import os
 import time
 
 import pytest
@@ -10,7 +9,6 @@ from dpu_testing.wait import never, until
 from world import SOON_S
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 DRIVER = "dpu.k8s.ovn.org"
 
@@ -50,63 +48,6 @@ def test_a_probe_of_a_function_gives_the_device_its_standard_attributes(
         "resource.kubernetes.io/pciBusID": {"string": "0000:03:00.0"},
         "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"},
     }
-
-
-@pytest.mark.standin_only  # a real claim has to be allocated by the scheduler: dra_test.go
-def test_a_prepared_claim_says_how_its_device_is(world, target, kubelet_root):
-    device = {"driver": DRIVER, "pool": target.node, "device": "dpu0"}
-    others = {"driver": "gpu.example.com", "pool": "p", "device": "gpu0", "conditions": []}
-    results = [{"request": "dpu", **device}, {"request": "gpu", **others}]
-    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}}
-    uid = target.admin.create(CLAIMS, claim)["metadata"]["uid"]
-    allocation = {"devices": {"results": results}}
-    users = [{"resource": "pods", "name": "web", "uid": "web-uid"}]
-    status = {"allocation": allocation, "reservedFor": users, "devices": [others]}
-    target.admin.patch(f"{CLAIMS}/c/status", {"status": status})
-    claims = os.path.join(kubelet_root, "plugins", DRIVER, "claims")
-    os.makedirs(claims)
-    os.symlink("shared default/c", os.path.join(claims, uid))
-
-    def wait_condition(status, reason):
-        def found():
-            devices = target.admin.get(f"{CLAIMS}/c")["status"]["devices"]
-            ours = [d for d in devices if all(d[k] == device[k] for k in device)]
-            says = ours and ours[0]["conditions"][0]
-            return says and (says["status"], says["reason"], others in devices) == (status, reason, True) and says
-
-        return until(found, SOON_S, lambda: f"{status}; it is {target.admin.get(f'{CLAIMS}/c')['status']}")
-
-    start(world, kubelet_root, dra_claim_conditions="on")
-    dpu = world.dpu()
-    assert wait_condition("True", "LeaseRenewed")["type"] == "Ready"
-    dpu.kill()
-    assert "LeaseExpired: the DPU has not renewed" in wait_condition("False", "LeaseExpired")["message"]
-    assert target.admin.get(f"{CLAIMS}/c")["status"]["allocation"] == allocation
-
-
-def test_devices_of_another_driver_are_tainted_while_the_dpu_is_not_ready(world, target):
-    def wait_rule(value, selector):
-        def is_so():
-            rule = target.admin.find(f"{RULES}/{DRIVER}-{target.node}")
-            spec = rule["spec"] if rule else {"taint": {}}
-            return (spec["taint"].get("value"), spec.get("deviceSelector")) == (value, selector) and rule
-
-        return until(is_so, SOON_S + 5, f"a rule that says {value}")
-
-    devices = {"driver": "vf.example.com", "pool": target.node}
-    options = {"dra": "off", "taint_devices": "vf.example.com", "dra_taint_effect": "NoExecute"}
-    host = world.host(**options)
-    first = wait_rule("AwaitingFirstRenewal", devices)
-    assert first["spec"]["taint"]["effect"] == "NoExecute"
-    (owner,) = first["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"]) == ("Node", target.node)
-    dpu = world.dpu()
-    wait_rule("ready", None)
-    dpu.kill()
-    assert wait_rule("LeaseExpired", devices)["metadata"]["uid"] == first["metadata"]["uid"]
-    host.kill()
-    world.host(dpu_node_lease_renew_interval="0", **options)  # without a health check nothing is tainted
-    wait_rule("ready", None)
 
 
 @pytest.mark.standin_only

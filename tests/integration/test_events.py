@@ -1,47 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events about the Node for each change of readiness, and the condition DPUReady."""
+"""The condition DPUReady, the rules on it, and a DPU that reboots, however short the reboot."""
 
 import pathlib
 import re
 import time
+import uuid
 
 import pytest
 import yaml
+from dpu_testing.kube import micro_time
+from dpu_testing.process import run
 from dpu_testing.wait import until
+from test_http import Page
 from world import SOON_S
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 NODE = "/api/v1/nodes"
+BOOT_ID = "dpu.k8s.ovn.org/boot-id"
 NODE_HEALTH = pathlib.Path(__file__).parents[2] / "deploy" / "node-health"
-
-
-def events(target, reason=None):
-    """Our Events about the test's own Node, oldest first. A cluster's controllers write others."""
-    found = [
-        e
-        for e in target.admin.get(EVENTS)["items"]
-        if e["regarding"].get("name") == target.node
-        and e.get("reportingController") == "dpu-host-agent"
-        and reason in (None, e["reason"])
-    ]
-    return sorted(found, key=lambda e: e["eventTime"])
-
-
-def reasons(target):
-    return [e["reason"] for e in events(target)]
-
-
-def wait_event(target, reason, timeout_s=SOON_S, fits=lambda _: True):
-    return until(
-        lambda: [e for e in events(target, reason) if fits(e)],
-        timeout_s,
-        lambda: f"an Event {reason}; there are {events(target)}",
-    )[-1]
-
-
-def wait_settled(target):
-    """The first Event: from then on each change is told at once."""
-    return wait_event(target, "LeaseRenewed")
 
 
 def condition(target, kind="DPUReady"):
@@ -55,67 +31,6 @@ def wait_condition(target, status, timeout_s=SOON_S):
         timeout_s,
         lambda: f"DPUReady={status}; it is {condition(target)}",
     )
-
-
-# Events.
-
-
-def test_each_change_gives_one_event(world, target):
-    _, dpu = world.both()
-    first = wait_settled(target)
-    dpu.kill()
-    last = wait_event(target, "LeaseExpired")
-    assert reasons(target) == ["LeaseRenewed", "LeaseExpired"]
-    assert (first["type"], last["type"]) == ("Normal", "Warning")
-    assert first["note"] == "the DPU renews its lease"
-    assert last["note"].startswith(world.record()["message"] + ". Next step: check the DPU's power")
-    assert last["regarding"] == {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "name": target.node,
-        "uid": target.node,  # as in a kubelet's Events
-    }
-    lease = target.lease()["metadata"]
-    assert last["related"] == {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "namespace": lease["namespace"],
-        "name": lease["name"],
-        "uid": lease["uid"],
-    }
-    assert last["reportingController"] == "dpu-host-agent"
-    assert last["reportingInstance"] == target.node
-    assert re.fullmatch(re.escape(target.node) + r"\.[0-9a-f]+", last["metadata"]["name"])
-    # The Event has the time of the change, not of the write.
-    transition = world.record()["transitionTime"]
-    assert last["eventTime"].startswith(transition[:-1])
-    assert condition(target) is None  # which is off
-
-
-# The condition.
-
-
-def strategic_patch(target, *conditions):
-    path, body = f"{NODE}/{target.node}/status", {"status": {"conditions": list(conditions)}}
-    target.admin.do("PATCH", path, body, content_type="application/strategic-merge-patch+json")
-
-
-def test_the_condition_follows_the_verdict_beside_others_and_goes_by_the_documented_command(world, target):
-    strategic_patch(target, {"type": "Ready", "status": "True", "reason": "Test", "message": "of the kubelet"})
-    before = condition(target, "Ready")
-    host = world.host(node_condition=True)
-    dpu = world.dpu()
-    first = wait_condition(target, "True")
-    assert first["reason"] == "LeaseRenewed"
-    dpu.kill()
-    last = wait_condition(target, "False")
-    assert (last["reason"], last["message"]) == ("LeaseExpired", world.record()["message"])
-    assert last["lastTransitionTime"] == world.record()["transitionTime"]
-    assert last["lastHeartbeatTime"] >= last["lastTransitionTime"]
-    assert condition(target, "Ready") == before
-    host.stop()
-    strategic_patch(target, {"type": "DPUReady", "$patch": "delete"})
-    assert condition(target) is None
 
 
 @pytest.mark.standin_only
@@ -167,3 +82,47 @@ def test_rules_on_the_condition_take_a_held_verdict_for_a_failure_unless_it_is_f
     target.standin.clear_faults()
     wait_condition(target, "False", SOON_S + 5)
     assert (is_tainted(target), is_remediated(target)) == (True, True)
+
+
+def renew(target, boot):
+    """As dpu-agent does, of a boot of its own: that of this machine is one and the same."""
+
+    def change(lease):
+        lease["spec"]["renewTime"] = micro_time()
+        lease["metadata"].setdefault("annotations", {})[BOOT_ID] = boot
+
+    target.put_lease(change)
+
+
+def reboots_told(target):
+    """Our Events of one about the test's own Node. A cluster's controllers write others."""
+    own = {"reason": "DPURebooted", "reportingController": "dpu-host-agent"}
+    found = [e for e in target.admin.get(EVENTS)["items"] if own.items() <= e.items()]
+    return [e for e in found if e["regarding"].get("name") == target.node]
+
+
+def test_a_reboot_shorter_than_the_lease_is_told_everywhere(world, target):
+    world.duration_s = 20
+    target.new_lease(leaseDurationSeconds=20)
+    boots = [str(uuid.uuid4()) for _ in range(2)]
+    renew(target, boots[0])  # what the host sees first is no renewal
+    host = world.host()
+    world.wait_record(lambda r: r["lease"]["renewTime"], what="the first look")
+    renew(target, boots[0])
+    first = world.wait_record(lambda r: r.get("dpuBootId") == boots[0] and r.state == "Ready")
+    assert "dpuRebootTime" not in first
+    assert "dpu_heartbeat_dpu_reboot_timestamp_seconds" not in Page(host).metrics()
+    since = time.time()
+    renew(target, boots[1])
+    seen = world.wait_record(lambda r: r.get("dpuRebootTime"))
+    assert (seen.verdict(), seen["dpuBootId"]) == ("Ready/LeaseRenewed", boots[1])
+    event = until(lambda: reboots_told(target), SOON_S, "the Event")[0]
+    assert event["type"] == "Warning" and "rebooted" in event["note"]
+    at = Page(host).metrics()["dpu_heartbeat_dpu_reboot_timestamp_seconds"]
+    assert abs(at - since) < 10
+    host.wait_log(SOON_S, level="warn", msg="the DPU has rebooted")
+    command = [world.binaries.path("dpuctl"), "status", f"--readiness-file={world.readiness_file}"]
+    assert f"boot {boots[1]}, rebooted " in run(command).stdout
+    renew(target, boots[1])
+    world.wait_record(lambda r: r.observed_ns > seen.observed_ns, what="another renewal")
+    assert len(reboots_told(target)) == Page(host).metrics()["dpu_heartbeat_dpu_reboots_total"] == 1

@@ -51,14 +51,6 @@ def test_memory_that_runs_out_is_an_error_of_cni(bench):
     assert bench.delegate.calls() == []
 
 
-@pytest.mark.parametrize("verb", ["DEL", "CHECK", "GC"])
-def test_a_mistake_in_what_only_the_gate_needs_blocks_no_clean_up(bench, verb):
-    for keys in ({"statusCode": 7}, {"readinessFile": 7}, {"Type": "x"}, {"statuscode": 51}):
-        bench.call(verb, conf=bench.conf(**keys)).assert_ok()
-        assert bench.delegate.stdin(verb)["type"] == "test-delegate"
-        assert not keys.keys() & bench.delegate.stdin(verb).keys()
-
-
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2), (1, 2)])
 def test_closed_standard_descriptors_do_no_harm(bench, closed):
     def close():
@@ -194,16 +186,6 @@ def test_the_delegate_gets_its_own_configuration_with_the_runtimes_part(bench, v
     assert bench.delegate.stdin(verb) == wanted
 
 
-def test_delegate_conf_is_read_at_each_call(bench):
-    path = os.path.join(bench.directory, "10-ovn.conf")
-    for mtu in (1400, 1500):
-        plugin = {"type": "test-delegate", "mtu": mtu}
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"name": "ovn", "cniVersion": "0.4.0", **plugin}, file)
-        bench.call("ADD", conf=bench.chained(delegateConf=path)).assert_ok()
-        assert bench.delegate.stdin("ADD") == {**plugin, "name": "test-net", "cniVersion": "1.1.0"}
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_delegate_or_its_file_that_is_missing_is_an_error_in_every_verb(bench, verb):
     os.unlink(bench.delegate.path)
@@ -327,13 +309,6 @@ def test_chained_our_own_network_namespace_is_refused(bench, verb):
 # ---- output -----------------------------------------------------------------------------------
 
 
-def test_an_error_has_the_version_of_its_configuration_and_names_what_is_spoken(bench):
-    assert bench.call("CHECK", conf=bench.conf(cniVersion="0.3.0")).json["cniVersion"] == "0.3.0"
-    quoted = " ".join(f'"{version}"' for version in ALL_VERSIONS)
-    reply = bench.call("ADD", conf=bench.conf(cniVersion="9.9.9"))
-    assert reply.details == f'config is "9.9.9", plugin supports [{quoted}]'
-
-
 def test_a_closed_or_full_stdout_is_exit_status_one(bench):
     reader, writer = os.pipe()
     os.close(reader)
@@ -342,15 +317,3 @@ def test_a_closed_or_full_stdout_is_exit_status_one(bench):
         assert bench.call("VERSION", stdout=stdout).status == 1
         assert bench.call("ADD", conf=bench.chained(), stdout=stdout).status == 1
         os.close(stdout)
-
-
-def test_it_is_a_static_program_without_network_code(bench):
-    with open(bench.binary, "rb") as file:
-        content = file.read()
-    if b"__asan_init" in content:
-        pytest.skip("sanitizers need the loader")
-    headers = subprocess.run(
-        ["readelf", "-lW", bench.binary], capture_output=True, text=True, check=True
-    ).stdout
-    assert "INTERP" not in headers and "DYNAMIC" not in headers
-    assert b"curl" not in content

@@ -7,7 +7,6 @@ import time
 import pytest
 from dpu_testing.dpuctl import Node
 from dpu_testing.wait import until
-from test_probes import HttpProbe
 from world import SOON_S
 
 FUNCTION = "0000:03:00.0"
@@ -61,20 +60,6 @@ def test_function_that_leaves_the_bus_is_refused_within_a_second(world, bus):
     assert world.verdict() == FAILED  # the DPU renews, and that does not help
     bus.attach()
     world.wait_verdict("Ready/LeaseRenewed")
-
-
-def test_probe_of_the_dpus_page_counts_after_its_failures(world, bus, tmp_path):
-    page = HttpProbe(str(tmp_path))
-    text = f"interval=100ms;{page.text}"
-    world.dpu()
-    start(world, bus, text)
-    world.wait_record(lambda r: r["hostProbes"] == {text: "well"})
-    page.hurt()
-    seen = world.wait_verdict(FAILED)
-    assert seen["message"] == f"a host probe fails: probe '{page.text}': HTTP status 503"
-    page.heal()
-    world.wait_state("Ready")
-    page.close()
 
 
 def test_status_and_doctor_show_each_host_probe(binaries, world, bus, tmp_path):

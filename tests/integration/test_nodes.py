@@ -102,27 +102,6 @@ def broken_cluster(cluster):
     cluster.lease("nodeless")
 
 
-def test_what_is_broken_comes_first_with_its_reason(cluster):
-    broken_cluster(cluster)
-    seen = cluster.rows(code=NOT_READY)
-    assert [(n["node"], n["state"], n["reason"]) for n in seen["nodes"]] == [
-        ("sick", "NotReady", "DPUReportedUnhealthy"),
-        ("dead", "NotReady", "LeaseExpired"),
-        ("lost", "Unknown", "ApiServerUnreachable"),
-        ("bare", "Unknown", "LeaseNotFound"),
-        ("fine", "Ready", "LeaseRenewed"),
-        ("nodeless", "Ready", "LeaseRenewed"),
-    ]
-    assert seen["counts"] == {"NotReady": 2, "Unknown": 2, "Ready": 2} and seen["notes"] == []
-    by_name = {n["node"]: n for n in seen["nodes"]}
-    assert by_name["fine"]["dpuBootId"] == "boot-1"
-    assert by_name["fine"]["dpuAgentVersion"] == "9.8"
-    assert by_name["dead"]["dpuAgentVersion"] is None
-    assert by_name["lost"]["since"] == "2026-11-20T10:00:00Z"
-    assert 95 < by_name["dead"]["renewalAgeSeconds"] < 130
-    assert by_name["dead"]["toldBy"] == "lease" and by_name["lost"]["toldBy"] == "condition"
-
-
 def test_whatever_holder_somebody_wrote_is_shown_on_its_line(cluster):
     cluster.node("held")
     cluster.lease("held", holderIdentity="x\033[31m\n\ay" + "\u00e9" * 200)
@@ -178,37 +157,6 @@ def test_a_further_dpu_of_a_node_has_a_row_and_that_nodes_labels(cluster):
     rows = cluster.rows("-l", "rack=a", code=NOT_READY)["nodes"]
     assert [(n["node"], n["state"]) for n in rows] == [("a--b--dpu1", "NotReady"), ("a--b", "Ready")]
     assert cluster.run("nodes", "--state=broken", "-o", "name").stdout == "node/a--b\n"
-
-
-def test_the_pod_tells_version_and_gate(cluster):
-    cluster.node("n", {"k8s.ovn.org/dpu-host": ""})
-    cluster.lease("n")
-    image = "r.example/dpu-heartbeat-host:0.1.0"
-    spec = {"nodeName": "n", "initContainers": [{"args": ["install-cni"]}], "containers": [{"image": image}]}
-    metadata = {"name": "p", "labels": {"app.kubernetes.io/name": "dpu-host-agent"}}
-    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": ready}
-    cluster.admin.create(cluster.pods, pod)
-    row = cluster.rows(code=READY)["nodes"][0]
-    assert row["hostAgentVersion"] == "0.1.0" and row["gateIn"] and row["hostAgentReady"]
-    assert "exec p -- dpuctl doctor" in cluster.run("status", "n").stdout
-
-
-def test_status_and_doctor_of_a_node_say_how_to_mend_it(cluster):
-    broken_cluster(cluster)
-    for node, code, says in (
-        ("dead", NOT_READY, "check the DPU's power"),
-        ("sick", NOT_READY, "repair the service that the probe names"),
-        ("bare", UNKNOWN, "runs on the host with this namespace"),
-    ):
-        for command, status in (("status", code), ("doctor", NOT_READY)):
-            done = cluster.run(command, node)
-            assert done.returncode == status and says in done.stdout, done
-            assert f"kubectl debug node/{node}" in done.stdout
-    done = cluster.run("status", "fine", "-o", "json")
-    assert done.returncode == READY and json.loads(done.stdout)["node"] == "fine"
-    done = cluster.run("status", "worker-1")
-    assert done.returncode == UNKNOWN and "neither a lease nor the label" in done.stderr
 
 
 def test_the_doctor_names_an_account_that_all_dpus_share(cluster):

@@ -2,9 +2,7 @@
 """Pods that lost their network: seen, told, and given new sandboxes."""
 
 import json
-import os
 import re
-import subprocess
 
 import pytest
 from dpu_testing.dpuctl import Node
@@ -82,28 +80,6 @@ def wait_lost(host, count):
 # Report.
 
 
-def test_lost_network_is_told_of_the_pod_and_nothing_is_done(world, target, runtime):
-    lost = runtime.add("web")
-    runtime.add("whole")
-    runtime.lose(runtime.add("hosts", network="host"))
-    host = start(world, runtime)
-    world.dpu()
-    world.wait_state("Ready")
-    wait_looked(host)
-    runtime.lose(lost)
-    wait_lost(host, 1)
-    event = until(lambda: pod_events(target), SOON_S, "an Event on the pod")[0]
-    assert (event["type"], event["reason"]) == ("Warning", "PodNetworkLost")
-    assert event["regarding"]["name"] == "web"
-    assert event["regarding"]["uid"] == "web-uid"
-    assert "eth0 is gone" in event["note"]
-    assert "delete the Pod" in event["note"]
-    never(lambda: runtime.stopped(), 2, "a sandbox is stopped")
-    assert len(pod_events(target)) == 1
-    assert world.state() == "Ready"
-    assert metrics(host)["pod_sandboxes"] == 3
-
-
 def test_restarted_agent_tells_no_step_twice(world, target, runtime):
     runtime.set_device(runtime.add("web"), DEVICE)
     runtime.reset_device("web-sandbox", DEVICE)
@@ -140,33 +116,6 @@ def test_lost_pods_refuse_new_ones_with_code_51(world, runtime):
 
 
 # What is no loss.
-
-
-def crio_namespace(request, runtime):
-    """A network namespace with an eth0 that only a path names, and how to run a command in it."""
-    made = "ip link add eth0 type veth peer name other && echo made && exec sleep 600"
-    holder = subprocess.Popen(["unshare", "--net", "sh", "-c", made], stdout=subprocess.PIPE)
-    request.addfinalizer(holder.kill)
-    if holder.stdout.readline() != b"made\n":
-        pytest.skip("no right to make network namespaces")
-    netns = os.path.join(runtime.root, "run/netns/ns-1")
-    os.makedirs(os.path.dirname(netns))
-    os.symlink(f"/proc/{holder.pid}/ns/net", netns)
-    inside = ["nsenter", "--target", str(holder.pid), "--net"]
-    return "/run/netns/ns-1", lambda *argv: subprocess.run([*inside, *argv], check=True)
-
-
-def test_crio_names_no_process_but_the_namespace(world, target, runtime, request, node):
-    path, run_inside = crio_namespace(request, runtime)
-    runtime.add("web", netns=path)
-    host = start(world, runtime)
-    wait_looked(host)
-    assert metrics(host)["pod_network_unseen"] == 0
-    code, tree = pods(node)
-    assert (code, tree["pods"][0]["network"]) == (0, "There")
-    run_inside("ip", "link", "del", "eth0")
-    wait_lost(host, 1)
-    assert "eth0 is gone" in pod_events(target)[0]["note"]
 
 
 def test_network_that_nobody_can_look_at_is_no_pass(world, runtime, node):
@@ -237,22 +186,6 @@ def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
     assert {e["regarding"]["name"] for e in told} == {f"web-{i}" for i in range(4)}
     host.wait_log(msg="does not stop Pod default/job: its restartPolicy is Never")
     assert metrics(host)['pod_sandbox_stops_total{result="stopped"}'] == 4
-
-
-def test_runtime_that_refuses_and_restarts(world, target, runtime):
-    world.dpu()
-    lost = add_pod(target, runtime, "web")
-    runtime.order("refuse Stop")
-    host = start(world, runtime, "restart")
-    wait_looked(host)
-    runtime.lose(lost)
-    host.wait_log(msg="Stop is refused")
-    runtime.stop()
-    host.wait_log(mod="podnet", msg="checking the Pods' networks")
-    assert metrics(host)["pod_network_lost"] == 1  # what is not seen stays what it was
-    runtime.start()
-    assert runtime.wait_stopped(1, 30) == [lost]
-    assert world.state() == "Ready"
 
 
 def test_missing_right_is_named(world, target, runtime):
@@ -371,18 +304,3 @@ def test_doctor_asks_the_runtime_itself(node, runtime):
     runtime.order("refuse Status")
     found = network_checks(node)["network"]
     assert (found["outcome"], "Status is refused" in found["found"]) == ("warn", True)
-
-
-# Options.
-
-
-@pytest.mark.parametrize(
-    "options, says",
-    [
-        ({"on_lost_network": "restart"}, "needs --cri-socket, or the agent cannot check Pods"),
-        ({"cri_socket": "run/x.sock"}, "'run/x.sock' is not usable; allowed: an absolute path"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(world, options, says):
-    host = world.host(**options)
-    assert host.wait() == 2 and says in host.text()

@@ -38,8 +38,8 @@ class FileProbe:
         pass
 
 
-class HttpProbe:
-    """Healthy while it answers 204."""
+class HttpsProbe:
+    """Well with 204 alone; its authority is in the setting "ca"."""
 
     def __init__(self, directory):
         probe = self
@@ -53,36 +53,25 @@ class HttpProbe:
             def log_message(self, *args):
                 pass
 
-        self.code = 204
+        self.heal()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.text = f"http://127.0.0.1:{self.server.server_address[1]}/healthz"
+        authority = Authority(directory)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*authority.issue("probed", "probed"))
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self.server.server_address[1]}/healthz"
+        self.text = f"status=204,ca={authority.file};{self.url}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def heal(self):
         self.code = 204
 
     def hurt(self):
-        self.code = 503
+        self.code = 200
 
     def close(self):
         self.server.shutdown()
         self.server.server_close()
-
-
-class HttpsProbe(HttpProbe):
-    """The same over TLS, well with 204 alone; its authority is in the setting "ca"."""
-
-    def __init__(self, directory):
-        super().__init__(directory)
-        authority = Authority(directory)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*authority.issue("probed", "probed"))
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = self.text.replace("http:", "https:")
-        self.text = f"status=204,ca={authority.file};{self.url}"
-
-    def hurt(self):
-        self.code = 200
 
 
 @pytest.fixture(params=[FileProbe, HttpsProbe], ids=["exec", "https"])  # the others: tests/unit

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict over the life of a DPU: never Ready late, never NotReady early."""
 
-import socket
 import time
 
 import pytest
 from dpu_testing.kube import micro_time
 from dpu_testing.wait import until
-from upstream import bump_by
 from world import SOON_S
 
 
@@ -100,40 +98,6 @@ def test_a_dpu_whose_clock_is_wrong_works(world, target, skew_s):
     wait_expiry(world, world.record().observed_ns)
 
 
-def test_a_touched_lease_is_no_renewal(world, target):
-    """Annotations, labels and other controllers change the resourceVersion, not the truth."""
-    _, dpu = world.both()
-    dpu.kill()
-    world.wait_record(lambda r: world.boottime_ns() - r.observed_ns > 3e8)
-    last_ns = world.record().observed_ns
-    count = 0
-    while world.state() != "NotReady":
-        assert world.boottime_ns() < last_ns + (world.duration_s + LATE_S) * 1e9, world.record()
-        assert world.record().observed_ns == last_ns
-        count += 1
-        target.put_lease(lambda l, n=count: l["metadata"].update(annotations={"n": str(n)}))
-        time.sleep(0.05)
-    assert world.verdict() == "NotReady/LeaseExpired"
-    assert count > 5
-
-
-def test_renewals_by_another_holder_do_not_count(world, target):
-    _, dpu = world.both()
-    dpu.kill()
-    last_ns = world.record().observed_ns
-
-    def intrude(lease):
-        lease["spec"].update(holderIdentity="intruder", renewTime=micro_time())
-
-    while world.state() != "NotReady":
-        assert world.boottime_ns() < last_ns + (world.duration_s + LATE_S + 0.5) * 1e9
-        target.put_lease(intrude)
-        time.sleep(0.1)
-    seen = world.record()
-    assert seen.reason == "LeaseInvalid"
-    assert "intruder" in seen["message"]
-
-
 def test_a_damaged_lease_does_not_flip_a_living_dpu(world, target):
     """Whatever is damaged, one after the other: no renewal in between takes the node away."""
     world.both()
@@ -169,34 +133,3 @@ def test_a_dpu_that_renews_too_rarely_is_explained(world):
     seen = world.wait_record(lambda r: "apart" in r["message"], 20, "a mismatch is named")
     assert dpu.is_running()
     assert "configuration mismatch" in seen["message"]
-
-
-@pytest.mark.standin_only
-def test_in_the_steady_state_the_host_has_one_watch_and_reads_nothing(world, target):
-    world.interval_ms, world.duration_s = 1000, 10  # a renewal late by half of it causes a read
-    world.both()
-    until(  # the last thing that a start does
-        lambda: target.standin.audit(user="host", verb="create", resource="events", code=201),
-        SOON_S,
-        "the Event",
-    )
-    world.wait_renewals(1)
-    target.standin.count_anew()
-    world.wait_renewals(4)
-    assert target.standin.state()["openWatches"] == 1
-    mine = {k: v for k, v in target.standin.requests().items() if k.startswith("host ")}
-    assert not mine, mine
-
-
-@pytest.mark.standin_only  # a real API server takes the name from the connection; see tests/e2e
-def test_a_renew_time_that_the_host_wrote_is_no_sign_of_life(world, target):
-    """As upstream's check does on the host at its start, and in a crash loop again and again."""
-    host, dpu = world.both()
-    dpu.kill()
-    world.wait_verdict("NotReady/LeaseExpired")
-    for _ in range(2):
-        bump_by(target, socket.gethostname())
-        world.never_state("Ready", 0.3)
-    host.wait_log(SOON_S, msg="this host wrote the renewTime")
-    bump_by(target, "another")
-    world.wait_state("Ready")

@@ -6,42 +6,8 @@ import time
 
 import pytest
 from dpu_testing.kube import micro_time
-from dpu_testing.wait import never, until
+from dpu_testing.wait import until
 from world import SOON_S
-
-
-def test_a_restart_beside_a_living_dpu_goes_unnoticed(world):
-    host, _ = world.both()
-    world.wait_renewals()
-    transition = world.record()["transitionTime"]
-    host.kill()
-    time.sleep(0.5)  # the downtime that is to be bridged
-    assert world.gate.status().ok
-    host = world.host()
-    world.wait_record(lambda r: r["pid"] == host.pid, what="the new agent writes")
-    world.never_state("Unknown", 0.5)
-    assert world.state() == "Ready"
-    assert world.record()["transitionTime"] == transition
-
-
-def test_a_restart_beside_a_dead_dpu_finds_it_not_ready_at_once(world):
-    host, dpu = world.both()
-    dpu.kill()
-    world.wait_state("NotReady")
-    host.kill()
-    host = world.host()
-    world.wait_record(lambda r: r["pid"] == host.pid, what="the new agent writes")
-    never(lambda: world.state() != "NotReady" and world.record(), 0.7, "anything but NotReady")
-
-
-def test_a_dpu_that_died_while_the_host_agent_was_down_is_not_ready(world):
-    host, dpu = world.both()
-    host.kill()
-    dpu.kill()
-    time.sleep(world.duration_s * 1.2)
-    host = world.host()
-    world.wait_record(lambda r: r["pid"] == host.pid and r.state == "NotReady")
-    assert world.record().reason == "LeaseExpired"
 
 
 def test_a_signal_ends_both_agents_at_once_and_the_last_word_stands(world):
@@ -70,18 +36,6 @@ def test_a_dead_writer_vouches_only_for_the_stale_hold(world):
     assert world.boottime_ns() >= world.record()["holdUntilBoottimeNs"]
     assert "dpu-host-agent" in answer.msg
     assert world.gate.add().code == 11
-
-
-def test_a_stop_of_the_host_agent_itself_never_accuses_the_dpu(world):
-    host, _ = world.both()
-    host.pause()
-    end = time.monotonic() + world.duration_s * 1.5
-    while time.monotonic() < end:
-        assert world.gate.status().ok, world.record()
-        time.sleep(0.05)
-    host.resume()
-    never(lambda: not world.gate.status().ok and world.record(), 1.5, "STATUS fails")
-    world.wait_verdict("Ready/LeaseRenewed")
 
 
 def test_a_starved_host_agent_never_accuses_the_dpu(world):
