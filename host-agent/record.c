@@ -295,8 +295,7 @@ struct record_writer {
     struct ev_loop *loop;
     struct record_writer_config config;
     char dir[PATH_MAX];
-    bool has_record; /* it was asked to write it */
-    int fd;          /* the page, or -1 */
+    int fd; /* the page, or -1 */
     struct dir_watch watch;
     ev_timer retry;
     struct log_repeat complaint;
@@ -335,9 +334,7 @@ static bool adopt_page(struct record_writer *w)
     if (fd < 0 || !is_of_our_shape(fd)) {
         return false;
     }
-    if (w->fd >= 0) {
-        (void)close(w->fd); /* nobody finds the former page any more */
-    }
+    cleanup_fd(&w->fd); /* nobody finds the former page any more */
     w->fd = fd;
     fd = -1; /* moved */
     return true;
@@ -365,6 +362,7 @@ static int create_page(struct record_writer *w, const char *page, struct err *e)
     return adopt_page(w) ? 0 : err_set(e, ERR_IO, "somebody replaced '%s' at once", w->config.path);
 }
 
+/* From the first write on: before it there is nothing to be lost. */
 static void watch_directory(struct record_writer *w)
 {
     if (!dir_watch_add(&w->watch, w->dir, DIR_WATCH_NAMES | IN_ATTRIB | IN_MODIFY)) {
@@ -423,8 +421,8 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 static void on_dir_changed(void *user)
 {
     struct record_writer *w = user;
-    if (!w->has_record || (w->config.turn && !turn_lasts(w->config.turn)) ||
-        ev_is_active(&w->retry) || is_intact(w)) {
+    if ((w->config.turn && !turn_lasts(w->config.turn)) || ev_is_active(&w->retry) ||
+        is_intact(w)) {
         return;
     }
     bool is_there = file_is_at(w->fd, w->config.path); /* another shape or page */
@@ -467,9 +465,7 @@ void record_writer_free(struct record_writer *w)
     }
     dir_watch_stop(&w->watch);
     ev_timer_stop(w->loop, &w->retry);
-    if (w->fd >= 0) {
-        (void)close(w->fd); /* a tmpfs page needs no flush */
-    }
+    cleanup_fd(&w->fd); /* a tmpfs page needs no flush */
     free(w);
 }
 
@@ -484,6 +480,5 @@ void record_writer_write(struct record_writer *w, struct mono writer_until, stru
     struct mono hold_from = mono_max(r->verdict.lease_until, writer_until);
     r->hold_until = mono_min(mono_add(hold_from, w->config.stale_hold_ns), hold_most);
     r->writer_until = mono_min(writer_until, r->hold_until);
-    w->has_record = true;
     write_now(w);
 }
