@@ -47,16 +47,6 @@ TEST_READY(start_without_record_awaits_the_first_renewal)
     assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(49).ns);
 }
 
-TEST_READY(verdict_names_the_lease_as_it_was_last_seen)
-{
-    world_renew(w, 11);
-    const struct readiness_lease *lease = &verdict_readiness(&w->x)->lease;
-    assert_string_equal(lease->uid, "uid-1");
-    assert_string_equal(lease->resource_version, w->lease.resource_version);
-    assert_string_equal(lease->renew_stamp, w->lease.renew_stamp);
-    assert_int_equal(lease->duration_s, 40);
-}
-
 /* Waiting counts from the first contact, and a read is proof enough: nobody is admitted. */
 TEST_READY(a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_first_contact)
 {
@@ -153,31 +143,6 @@ TEST_READY(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
     assert_true(w->out.mark);
     world_mark(w, CHAIN_TAKEN, SEC(41.2), SEC(41.3));
     EXPIRED(w);
-}
-
-TEST_READY(a_read_alone_condemns_nobody)
-{
-    world_tick(w, SEC(41));
-    world_read(w, SEC(41), SEC(41.1));
-    assert_true(verdict_readiness(&w->x)->admit);
-}
-
-TEST_READY(a_write_of_the_keepers_is_a_mark_too)
-{
-    world_silence_until(w, 41);
-    world_write(w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(41), SEC(41.1));
-    EXPIRED(w);
-}
-
-TEST_READY(a_renewal_that_a_mark_finds_keeps_it_ready)
-{
-    world_silence_until(w, 41);
-    world_renew_unseen(w, 40.9);
-    world_tick_with(w, 41, CHAIN_CONFLICT);
-    READY(w);
-    assert_true(w->out.renewed && w->out.restart_watch); /* the watch had not shown it */
-    assert_int_equal(verdict_readiness(&w->x)->lease_until.ns,
-                     SEC(80.9).ns); /* as it was stamped */
 }
 
 /* Somebody else writes: neither evidence nor a failure. */
@@ -280,31 +245,6 @@ TEST_READY(with_a_broken_watch_a_read_comes_before_each_mark)
     assert_in_range(w->marks, 2, 4);
 }
 
-TEST_READY(a_broken_watch_alone_delays_no_verdict)
-{
-    for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
-        const struct verdict_config config = timed(row);
-        double end = 1 + seconds(config.duration_ns);
-        world_ready_with(w, &config);
-        for (double at = 1.05; at < end - 0.01; at += 0.05) { /* cut after half a second each */
-            world_watch(w, SEC(at), (int)(at * 20) % 20 < 10);
-            world_serve(w, SEC(at), CHAIN_TAKEN);
-            READY(w);
-        }
-        world_silence_until(w, end + 0.05);
-        EXPIRED(w);
-        assert_true(w->reads <= (int)((end - 1) / (seconds(config.renew_interval_ns) + 0.1)) + 4);
-    }
-}
-
-TEST_READY(a_watch_that_works_again_proves_nothing)
-{
-    world_watch(w, SEC(19), false);
-    world_until(w, 52, CHAIN_LOST);
-    world_watch(w, SEC(52), true);
-    HELD(w);
-}
-
 TEST_READY(a_watch_that_works_again_after_a_read_needs_no_other)
 {
     world_watch(w, SEC(5), false);
@@ -313,17 +253,6 @@ TEST_READY(a_watch_that_works_again_after_a_read_needs_no_other)
     world_renew(w, 11);
     world_silence_until(w, 25.9);
     assert_int_equal(w->reads, 0);
-}
-
-/* What it shows first may be as old as the last look: the renewal is dated by the DPU's stamps. */
-TEST_READY(a_watch_that_works_again_long_after_a_read_dates_nothing_to_now)
-{
-    world_watch(w, SEC(5), false);
-    world_read(w, SEC(6), SEC(6));
-    world_renew_unseen(w, 11);
-    world_watch(w, SEC(36), true);
-    world_seen(w, SEC(36));
-    assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(11).ns);
 }
 
 /* ---- blind spans ----------------------------------------------------------------------------- */
@@ -412,32 +341,6 @@ TEST_READY(the_retry_is_that_of_the_dpu)
     }
 }
 
-TEST_READY(a_flapping_api_server_keeps_no_dead_dpu_alive)
-{
-    static const double up_s[] = {2, 3, 5, 10};
-    for (size_t i = 0; i < ARRAY_LEN(up_s); i++) {
-        double at = 1;
-        world_ready(w);
-        while (verdict_readiness(&w->x)->admit) {
-            world_until(w, at + 11.3 - up_s[i], CHAIN_LOST);
-            world_until(w, at + 11.3, CHAIN_TAKEN);
-            at += 11.3;
-            assert_true(at < 400);
-        }
-        EXPIRED(w);
-    }
-}
-
-/* A read that is answered says that the marks may be taken again. */
-TEST_READY(after_an_answered_read_a_mark_is_tried_soon)
-{
-    world_until(w, 56, CHAIN_LOST);
-    assert_false(w->x.is_reading ||
-                 w->x.is_marking); /* each was answered, or is known to be lost */
-    world_read(w, SEC(56), SEC(56));
-    assert_true(w->out.mark || mono_reached(SEC(57), w->out.wake_at));
-}
-
 /* ---- what is held, and how it is shown ------------------------------------------------------- */
 
 TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)
@@ -471,34 +374,6 @@ TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)
     }
 }
 
-/* For minutes, for everybody or in our namespace alone: a server that takes no writes. */
-TEST_READY(writes_that_fail_condemn_nobody)
-{
-    static const enum chain_outcome servers[] = {CHAIN_REFUSED, CHAIN_LOST, CHAIN_NONSENSE};
-    for (size_t row = 0; row < ARRAY_LEN(timers); row++) {
-        for (size_t i = 0; i < ARRAY_LEN(servers); i++) {
-            const struct verdict_config config = timed(row);
-            world_ready_with(w, &config);
-            world_until(w, 900, servers[i]);
-            assert_true(verdict_readiness(&w->x)->admit);
-            world_silence_until(w, 900 + seconds(lease_pace_grace_ns(config.renew_interval_ns)) +
-                                       2 * seconds(config.duration_ns));
-            EXPIRED(w);
-        }
-    }
-}
-
-TEST_READY(a_short_time_without_writes_behind_a_short_lease_is_no_death)
-{
-    const struct verdict_config config = timed(2);
-    world_ready_with(w, &config);
-    world_until(w, 7.5, CHAIN_REFUSED);
-    MUTE(w);
-    world_until(w, 9, CHAIN_TAKEN);
-    world_renew(w, 9);
-    READY(w);
-}
-
 /* It may be a decision about us alone: then a read is the proof. */
 TEST_READY(a_denial_that_lasts_a_duration_leaves_the_proof_to_reads)
 {
@@ -519,16 +394,6 @@ TEST_READY(a_denial_after_an_outage_begins_anew)
     MUTE(w);
     world_until(w, 262, CHAIN_DENIED);
     EXPIRED(w);
-}
-
-TEST_READY(an_answer_that_is_lost_at_the_deadline_holds)
-{
-    world_silence_until(w, 41);
-    world_tick(w, SEC(41));
-    assert_true(w->out.mark);
-    READY(w); /* a normal death never shows Unknown */
-    world_mark(w, CHAIN_LOST, SEC(41), SEC(46));
-    HELD(w);
 }
 
 TEST_READY(a_pause_of_our_own_is_held_and_marked_at_once)
@@ -577,18 +442,6 @@ TEST_READY(outage_hold_option_bounds_the_hold)
         world_serve(&dead, SEC(400), CHAIN_TAKEN);
         world_condemns_at(&dead, 420);
     }
-}
-
-TEST_READY(not_ready_stays_not_ready_through_an_outage)
-{
-    world_silence_until(w, 42);
-    EXPIRED(w);
-    world_until(w, 500, CHAIN_LOST);
-    EXPIRED(w);
-    world_silence_until(w, 600);
-    EXPIRED(w);
-    world_renew(w, 601);
-    READY(w);
 }
 
 /* A watch that is half open must not hide its return. */

@@ -28,18 +28,6 @@ static void world_booted(struct world *w)
     assert_string_equal(known(w), BOOT("a"));
 }
 
-/* A stale read, or a backup of etcd: the id of a boot does not come back. */
-TEST_READY(boot_that_was_before_is_not_the_present_one)
-{
-    world_booted(w);
-    boot(w, BOOT("b"));
-    world_renew(w, 11);
-    boot(w, BOOT("a"));
-    world_renew(w, 21);
-    assert_false(w->out.rebooted);
-    assert_string_equal(known(w), BOOT("b"));
-}
-
 /* A companion's lease is renewed by ovnkube, under the id of before until it is mended. */
 TEST_READY(a_boot_on_an_etcd_that_was_restored_is_news_only_if_it_lasts)
 {
@@ -132,21 +120,6 @@ TEST_READY(whoever_does_not_say_claims_nothing)
     assert_false(w->out.rebooted);
 }
 
-TEST_READY(another_holder_says_nothing_of_our_dpu)
-{
-    world_booted(w);
-    boot(w, BOOT("b"));
-    (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "intruder");
-    world_renew(w, 11);
-    assert_false(w->out.rebooted);
-    assert_string_equal(known(w), BOOT("a"));
-    struct lease_view foreign = w->lease;
-    world_init(w, NULL, SEC(0)); /* nor at the first look */
-    w->lease = foreign;
-    world_read(w, SEC(0), SEC(0.01));
-    assert_string_equal(known(w), "");
-}
-
 TEST_READY(two_dpus_on_one_lease_are_no_endless_reboots)
 {
     int count = 0;
@@ -157,21 +130,6 @@ TEST_READY(two_dpus_on_one_lease_are_no_endless_reboots)
         count += w->out.rebooted;
     }
     assert_int_equal(count, 1);
-}
-
-TEST_READY(a_lease_made_anew_hides_no_reboot)
-{
-    world_booted(w);
-    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-2");
-    boot(w, "");
-    w->lease.renew_stamp[0] = '\0';
-    world_seen(w, SEC(5));
-    boot(w, BOOT("a"));
-    world_renew(w, 11);
-    assert_false(w->out.rebooted);
-    boot(w, BOOT("b"));
-    world_renew(w, 21);
-    assert_true(w->out.rebooted);
 }
 
 TEST_READY(a_reboot_while_the_host_was_away_is_seen_at_the_first_look)

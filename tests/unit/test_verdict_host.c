@@ -27,23 +27,6 @@ TEST_READY(lost_pods_refuse_and_end_by_themselves)
     READY(w);
 }
 
-TEST_READY(lost_pods_never_vouch_for_a_dpu_and_do_not_hide_its_death)
-{
-    pods(w, 2, "a/b has lost it");
-    world_silence_until(w, 60);
-    EXPIRED(w);
-    pods(w, 61, NULL);
-    EXPIRED(w);
-}
-
-TEST_READY(lost_pods_take_away_what_is_held)
-{
-    world_until(w, 43, CHAIN_LOST);
-    HELD(w);
-    pods(w, 43, "a/b has lost it");
-    PODLESS(w);
-}
-
 TEST_READY(restart_makes_no_living_dpu_dead_nor_lost_pods_well)
 {
     for (int counts = 0; counts <= 1; counts++) {
@@ -78,6 +61,9 @@ static void says(struct world *w, double at, enum host_probe_state said)
 
 TEST_READY(host_probe_refuses_at_once_and_then_the_lease_decides)
 {
+    says(w, 1.5, HOST_PROBE_NEVER_WELL); /* proves nothing, but is shown */
+    READY(w);
+    assert_int_equal(verdict_readiness(&w->x)->host_probes.count, 2);
     says(w, 2, HOST_PROBE_WELL);
     READY(w);
     assert_true(!w->out.verdict_changed && w->out.rewrite); /* a restart has to know its word */
@@ -90,13 +76,6 @@ TEST_READY(host_probe_refuses_at_once_and_then_the_lease_decides)
     ACCUSED(w); /* whatever the lease says */
     says(w, 12, HOST_PROBE_WELL);
     READY(w);
-}
-
-TEST_READY(host_probe_that_was_never_well_proves_nothing)
-{
-    says(w, 2, HOST_PROBE_NEVER_WELL);
-    READY(w);
-    assert_int_equal(verdict_readiness(&w->x)->host_probes.count, 2); /* but it is shown */
 }
 
 TEST_READY(host_probe_never_vouches)
@@ -112,16 +91,6 @@ TEST_READY(host_probe_never_vouches)
     EXPIRED(w);
     says(w, 61, HOST_PROBE_WELL);
     EXPIRED(w);
-}
-
-TEST_READY(a_host_probe_takes_away_what_is_held)
-{
-    world_until(w, 43, CHAIN_LOST);
-    HELD(w);
-    says(w, 43, HOST_PROBE_FAILED);
-    ACCUSED(w);
-    says(w, 44, HOST_PROBE_WELL);
-    HELD(w);
 }
 
 TEST_READY(host_probe_comes_before_the_pods_that_it_explains)
@@ -169,24 +138,4 @@ TEST_READY(host_probe_that_is_asked_no_more_accuses_no_more)
     world_tick(w, SEC(15));
     READY(w);
     assert_int_equal(verdict_readiness(&w->x)->host_probes.count, 0);
-}
-
-/* The record says who accuses, and not why the lease was held. */
-TEST_READY(an_outage_behind_an_accusation_still_earns_its_grace)
-{
-    says(w, 2, HOST_PROBE_FAILED);
-    world_restart(w, 100, 300);
-    says(w, 100, HOST_PROBE_WELL);
-    HELD(w);
-    world_serve(w, SEC(100), CHAIN_TAKEN);
-    HELD(w);
-    world_condemns_at(w, 120); /* the DPU has its retry */
-}
-
-TEST_READY(lease_that_ran_out_behind_an_accusation_is_no_living_dpu)
-{
-    says(w, 2, HOST_PROBE_FAILED);
-    world_restart(w, 100, 60);
-    world_tick(w, SEC(100));
-    AWAITING(w);
 }

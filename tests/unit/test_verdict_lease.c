@@ -28,29 +28,6 @@ static void step_absent(struct world *w, double at, enum verdict_source source, 
 
 /* ---- what is a renewal ----------------------------------------------------------------------- */
 
-TEST_READY(lease_created_with_a_stamp_by_somebody_is_a_baseline)
-{
-    world_init(w, NULL, SEC(0));
-    world_absent(w, SEC(0.1));
-    assert_true(w->out.repair);
-    world_renew(w, 1);
-    AWAITING(w);
-    world_renew(w, 11);
-    READY(w);
-}
-
-TEST_READY(changes_without_a_new_stamp_do_not_extend_the_deadline)
-{
-    for (int at = 2; at < 41; at++) {
-        world_silence_until(w, at);
-        world_next_version(w);
-        world_seen(w, SEC(at));
-        assert_false(w->out.renewed);
-        world_serve(w, SEC(at), CHAIN_TAKEN);
-    }
-    world_condemns_at(w, 41);
-}
-
 /* Somebody else's stamp came in between. */
 TEST_READY(the_stamp_of_the_last_renewal_is_none_when_it_comes_back)
 {
@@ -111,23 +88,6 @@ TEST_READY(an_older_state_is_no_renewal_and_sets_nothing)
     w->lease = living;
     world_renew(w, 21);
     assert_true(w->out.renewed);
-}
-
-/* An etcd that was restored right after the first look shows what was before it. */
-TEST_READY(stamp_older_than_the_baseline_is_no_renewal)
-{
-    world_init(w, NULL, SEC(0));
-    world_version(w, 900);
-    world_stamp(w, -1);
-    world_list(w, SEC(0.01));
-    world_version(w, 500);
-    world_stamp(w, -500);
-    world_read(w, SEC(1), SEC(1.01));
-    assert_false(w->out.renewed);
-    AWAITING(w);
-    world_renew(w, 9);
-    assert_true(w->out.renewed);
-    READY(w);
 }
 
 /* A mark that is taken on it confirms the older state: a baseline for version and stamp. */
@@ -273,23 +233,6 @@ TEST_READY(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it)
 
 /* ---- gone, damaged, unreadable --------------------------------------------------------------- */
 
-TEST_READY(deleted_lease_runs_on_to_its_deadline_and_is_repaired)
-{
-    world_absent(w, SEC(5));
-    assert_true(w->out.repair);
-    READY(w);
-    set_uid(w, "uid-2", false);
-    world_next_version(w);
-    world_mark(w, CHAIN_TAKEN, SEC(6), SEC(6.1)); /* our own POST */
-    READY(w);
-    struct world dead = *w;
-    world_renew(w, 11);
-    assert_true(w->out.renewed);
-    READY(w);
-    world_silence_until(&dead, 42);
-    INVALID(&dead); /* it was never renewed */
-}
-
 /* Where the host may make it anew it is no evidence that it is gone. */
 TEST_READY(lease_that_is_gone_for_good_is_not_found)
 {
@@ -362,25 +305,6 @@ TEST_READY(a_lease_that_can_be_read_again_is_not_called_invalid)
 }
 
 /* ---- a watch that resumes tells the past ----------------------------------------------------- */
-
-TEST_READY(what_a_resumed_watch_tells_of_another_lease_is_no_renewal)
-{
-    world_silence_until(w, 45);
-    EXPIRED(w);
-    set_uid(w, "uid-2", false); /* the host's own, after the old one was deleted */
-    world_version(w, 30);
-    world_read(w, SEC(46), SEC(46));
-    set_uid(w, "uid-1", true);
-    world_version(w, 20);
-    world_stamp(w, 20); /* made while nobody watched */
-    world_seen(w, SEC(47));
-    assert_false(w->out.renewed || verdict_readiness(&w->x)->admit);
-    set_uid(w, "uid-2", true);
-    world_version(w, 31);
-    world_stamp(w, 48); /* its first renewal */
-    world_seen(w, SEC(48));
-    READY(w);
-}
 
 /* Made, renewed and deleted between two reads: the next read tells whether it is there. */
 TEST_READY(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal)

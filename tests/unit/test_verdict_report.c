@@ -27,37 +27,6 @@ TEST_READY(reported_unhealthy_flips_at_once_and_the_next_renewal_recovers)
     READY(w);
 }
 
-/* The answer to our own creation comes after the watch has shown the first renewal. */
-TEST_READY(late_answer_without_a_stamp_does_not_hide_a_report_under_the_seen_one)
-{
-    struct lease_view renewed = w->lease;
-    w->lease.renew_stamp[0] = '\0';
-    w->lease.renew_time_valid = false;
-    world_seen(w, SEC(1.01));
-    READY(w);
-    w->lease = renewed;
-    world_seen(w, SEC(1.02));
-    READY(w);
-    world_report(w, LEASE_HEALTH_UNHEALTHY, "probe ovs: exit status 1");
-    world_seen(w, SEC(2));
-    SICK(w);
-}
-
-TEST_READY(announced_shutdown_flips_at_once)
-{
-    world_report(w, LEASE_HEALTH_SHUTDOWN, "");
-    world_seen(w, SEC(7));
-    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
-}
-
-TEST_READY(report_on_a_foreign_lease_is_ignored)
-{
-    (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
-    world_report(w, LEASE_HEALTH_UNHEALTHY, "");
-    world_seen(w, SEC(7));
-    READY(w);
-}
-
 TEST_READY(report_first_seen_under_a_foreign_holder_counts_once_it_is_ours)
 {
     (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
@@ -108,22 +77,6 @@ TEST_READY(report_that_is_renewed_outlives_renewals_by_others)
     READY(w);
 }
 
-/* The agent was stopped for longer than the lease: nothing has expired meanwhile. */
-TEST_READY(a_report_that_is_renewed_outlives_a_pause_of_our_own)
-{
-    world_sick(w, 11);
-    world_renew(w, 16);
-    world_tick(w, SEC(200));
-    SICK(w);
-    world_stamp(w, 196);
-    (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report 199");
-    world_next_version(w);
-    world_read(w, SEC(200), SEC(200.01));
-    SICK(w);
-    world_read(w, SEC(210), SEC(210.01));
-    SICK(w);
-}
-
 TEST_READY(report_that_stands_still_without_renewals_ends_as_expiry)
 {
     world_sick(w, 11);
@@ -150,23 +103,6 @@ TEST_READY(announced_shutdown_stands_however_long_the_silence)
     world_report(w, LEASE_HEALTH_NONE, "");
     world_renew(w, 4001);
     READY(w);
-}
-
-/* An excuse postpones a refusal: the report ends past the time of condemnation, as expiry. */
-TEST_READY(report_that_runs_out_over_an_outage_admits_nobody)
-{
-    for (double back = 45; back < 200; back += 31) {
-        world_ready(w);
-        world_sick(w, 11);
-        world_until(w, back, CHAIN_LOST);
-        SICK(w);
-        for (double at = back; at < back + 100; at += 1) {
-            world_silence_until(w, at);
-            assert_false(verdict_readiness(&w->x)->admit);
-        }
-        EXPIRED(w);
-        world_renew(w, back + 100);
-    }
 }
 
 /* What was refused stays refused until a renewal. */
@@ -204,52 +140,6 @@ TEST_READY(recreated_lease_does_not_take_a_report_back)
     SICK(w);
     world_renew(w, 11);
     READY(w);
-}
-
-/* As a backup brings it back, report and all. */
-TEST_READY(report_on_a_recreated_lease_is_taken_back_there)
-{
-    world_report(w, LEASE_HEALTH_UNHEALTHY, "x");
-    world_seen(w, SEC(7));
-    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-2");
-    world_seen(w, SEC(9));
-    SICK(w);
-    world_report(w, LEASE_HEALTH_NONE, "");
-    world_next_version(w);
-    world_seen(w, SEC(20));
-    SICK(w); /* until it is renewed */
-    world_renew(w, 21);
-    READY(w);
-}
-
-TEST_READY(report_seen_at_the_first_look_counts)
-{
-    world_init(w, NULL, SEC(0));
-    world_report(w, LEASE_HEALTH_UNHEALTHY, "x");
-    world_read(w, SEC(0), SEC(0));
-    SICK(w);
-}
-
-TEST_READY(an_older_state_neither_reports_nor_takes_a_report_back)
-{
-    world_report(w, LEASE_HEALTH_UNHEALTHY, "");
-    world_renew(w, 11);
-    world_report(w, LEASE_HEALTH_NONE, "");
-    world_renew(w, 21);
-    READY(w);
-    world_report(w, LEASE_HEALTH_UNHEALTHY, "");
-    world_version(w, 3);
-    world_stamp(w, 11);
-    world_seen(w, SEC(22)); /* a replica that lags */
-    READY(w);
-    world_version(w, 10);
-    world_renew(w, 31);
-    SICK(w);
-    world_report(w, LEASE_HEALTH_NONE, "");
-    world_version(w, 4);
-    world_stamp(w, 21);
-    world_seen(w, SEC(32));
-    SICK(w);
 }
 
 /* On a lease that an etcd brought back as it was, before the DPU could renew it again. */

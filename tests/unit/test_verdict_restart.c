@@ -90,22 +90,6 @@ TEST_READY(a_denial_holds_over_a_restart_where_a_mark_was_taken_before)
     }
 }
 
-/* While the last mark is under way nothing says that the DPU renews. */
-TEST_READY(a_dpu_that_was_given_a_retry_is_held_until_it_renews_or_is_condemned)
-{
-    restart(w, 100);
-    look(w, 100);
-    world_until(w, 120, CHAIN_TAKEN); /* condemned at 120, by a mark that starts then */
-    HELD(w);
-    world_tick(w, SEC(120));
-    assert_true(w->out.mark);
-    HELD(w);
-    world_tick(w, SEC(120.5));
-    HELD(w);
-    world_mark(w, CHAIN_TAKEN, SEC(120), SEC(121));
-    EXPIRED(w);
-}
-
 TEST_READY(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end)
 {
     double at = 11;
@@ -201,23 +185,6 @@ TEST_READY(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock)
     }
 }
 
-TEST_READY(a_renewal_of_long_ago_leaves_the_dpu_its_retry)
-{
-    static const double stamps[] = {11, -50};
-    for (size_t i = 0; i < ARRAY_LEN(stamps); i++) {
-        world_ready(w);
-        restart(w, 300);
-        world_renew_unseen(w, stamps[i]);
-        look(w, 300);
-        HELD(w);
-        struct world living = *w;
-        world_condemns_at(w, 320);
-        world_renew_unseen(&living, stamps[i] + 10);
-        world_seen(&living, SEC(307));
-        READY(&living);
-    }
-}
-
 /* ---- outages --------------------------------------------------------------------------------- */
 
 TEST_READY(restart_within_an_outage_keeps_the_retry)
@@ -299,73 +266,7 @@ TEST_READY(restart_upon_a_restart_loses_nothing)
     world_condemns_at(w, 35);
 }
 
-TEST_READY(a_lease_that_was_made_anew_meanwhile_is_no_sign_of_life)
-{
-    for (int is_ready = 0; is_ready < 2; is_ready++) {
-        world_ready(w);
-        world_silence_until(w, is_ready ? 30 : 42);
-        restart(w, 300);
-        (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-2");
-        world_renew_unseen(w, 295);
-        look(w, 300);
-        assert_true(verdict_readiness(&w->x)->admit == (is_ready == 1));
-        struct world dead = *w;
-        world_renew(w, 301);
-        READY(w);
-        world_silence_until(&dead, 321);
-        EXPIRED(&dead);
-    }
-}
-
-TEST_READY(a_lease_that_is_gone_or_damaged_after_a_restart)
-{
-    struct world damaged = *w;
-    w->may_not_create = true;
-    restart(w, 100);
-    world_serve(w, SEC(100), CHAIN_ABSENT);
-    world_until(w, 135, CHAIN_ABSENT);
-    GONE(w);
-    restart(&damaged, 100);
-    damaged.lease.renew_stamp[0] = '\0';
-    damaged.lease.renew_time_valid = false;
-    world_next_version(&damaged);
-    look(&damaged, 100);
-    HELD(&damaged);
-    world_silence_until(&damaged, 121);
-    INVALID(&damaged);
-}
-
 /* ---- what is seen after the restart ---------------------------------------------------------- */
-
-TEST_READY(watch_is_prompt_after_the_first_answered_read)
-{
-    for (int is_read = 0; is_read < 2; is_read++) {
-        world_ready(w);
-        restart(w, 30);
-        world_watch(w, SEC(30), true);
-        world_renew_unseen(w, 21);
-        world_seen(w, SEC(31));
-        if (is_read) {
-            world_read(w, SEC(32), SEC(32));
-        }
-        world_renew_unseen(w, 27); /* by a clock that is slow, or a watch that is late */
-        world_seen(w, SEC(33));
-        assert_true(w->out.renewed);
-        expect_observed(w, is_read ? 33 : 27);
-    }
-}
-
-TEST_READY(stamp_of_the_record_is_old_once_a_newer_was_seen)
-{
-    const struct lease_view old = w->lease;
-    restart(w, 30);
-    world_renew_unseen(w, 21);
-    look(w, 30);
-    w->lease = old; /* a server that lags */
-    world_read(w, SEC(50), SEC(50));
-    READY(w);
-    expect_observed(w, 21);
-}
 
 TEST_READY(a_report_is_carried_and_ends_as_it_would_have)
 {
