@@ -335,9 +335,10 @@ void oracle_check_boot(struct oracle *o, const struct oracle_truth *t,
         fail(o, t, now, "reboot", "a reboot is told that was none");
     } else if (is_other && (boot == o->boot_count || boot <= find_boot(o, before->dpu_boot_id))) {
         fail(o, t, now, "reboot", "a boot is told that is not later than the last");
-    } else if (is_other && !is_told) {
+    } else if (is_other && !is_told && !o->is_clock_set) {
         fail(o, t, now, "reboot", "a reboot is not told");
     }
+    o->is_clock_set = o->is_clock_set && !is_told;
 }
 
 /* All has been well for long enough: it is the boot that renews. */
@@ -430,7 +431,6 @@ static void note_renewal(struct oracle *o, int64_t now, const json_t *lease)
     const char *stamp = text_at(lease, "spec", "renewTime");
     bool is_same = strcmp(uid, o->uid) == 0;
     bool is_later = strcmp(stamp, o->stamp) > 0;
-    o->renewals++;
     o->held_until = 0; /* it came in time */
     if (!is_same || !is_later || now - o->renewed_at > longest_gap_ns(o)) {
         o->regular_since = now;
@@ -541,7 +541,6 @@ void oracle_request(struct oracle *o, int64_t now, const char *who, const char *
     int64_t dpu_write_ns = interval_ns / 5;
     int64_t host_write_ns = interval_ns / (interval_ns / SEC_NS + MARK_WRITES);
     bool is_write = strcmp(method, "GET") != 0 && strcmp(method, "WATCH") != 0;
-    o->requests++;
     for (size_t i = 0; i < ORACLE_AGENTS; i++) {
         bool is_dpu = i == 1;
         if (strcmp(who, agents[i]) != 0) {
@@ -576,6 +575,7 @@ void oracle_started(struct oracle *o, int64_t now, bool is_host, bool has_record
 void oracle_clock(struct oracle *o, int64_t now, bool is_host)
 {
     o->stepped_at = is_host ? o->stepped_at : now;
+    o->is_clock_set = o->is_clock_set || is_host;
     o->broken_at = now;
 }
 
@@ -745,7 +745,6 @@ bool oracle_read(struct oracle *o, const struct oracle_truth *t, const char *pag
     o->is_forgotten = o->is_forgotten || !page;
     bool admits = page && record_reader_judge(record, t->host_boot_id, t->host_boot_ns, &reason);
     (void)snprintf(o->reason, sizeof(o->reason), "%s", reason);
-    o->flips += admits != o->last_admitted;
     oracle_check(o, t, record, admits);
     o->last_admitted = admits;
     return o->failure[0] == '\0';

@@ -112,9 +112,6 @@ struct oracle {
     struct oracle_config config;
     char failure[ORACLE_FAILURE_BYTES];
     char rule[ORACLE_RULE_BYTES];
-    uint64_t renewals;
-    uint64_t flips;
-    uint64_t requests;
     struct oracle_bucket all[ORACLE_AGENTS];
     struct oracle_bucket writes[ORACLE_AGENTS];
 
@@ -155,6 +152,8 @@ struct oracle {
 
     char boots[ORACLE_BOOTS][ORACLE_TEXT_BYTES]; /* of the DPU, the oldest first */
     size_t boot_count;
+    bool is_clock_set; /* the host's wall clock, since it last told a reboot: stamps may come again
+                        */
     bool is_forgotten; /* there was no page, or one of another boot of the host */
 
     char page[4096];           /* the last one that was legal, */

@@ -453,7 +453,6 @@ void loop_run(struct ev_loop *loop)
             world_fail(w, "%s spins: %d callbacks at one moment", proc->name, turns);
             return;
         }
-        w->callbacks++;
         call(loop, due[count == 1 ? 0 : (size_t)world_between(w, 0, (int64_t)count - 1)]);
         if (proc->kill_after >= 0 && proc->kill_after-- == 0) {
             proc->kill(proc);

@@ -32,20 +32,8 @@ struct sim_case {
 struct sim_result {
     char failure[WORLD_FAILURE_BYTES]; /* "" if there was none */
     char rule[24];                     /* of the oracle's that failed */
-    int64_t lasted_ns;
-    uint64_t faults;
-    uint64_t renewals;
-    uint64_t flips;
-    uint64_t requests;
-    uint64_t callbacks;
     struct tally tally;
 };
-
-/* The list of faults that the case stands for. */
-void sim_draw(struct sim_case *c);
-/* `directory` is for the records. */
-void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
-             struct sim_result *out);
 
 enum {
     PAGE_BYTES = 4096,
@@ -54,7 +42,8 @@ enum {
     COMPANION_SHARE = 4, /* one world in so many has another writer, too */
 };
 
-#define SETTLE_NS (300 * SEC) /* after the last fault: all has to be well again by then */
+#define SETTLE_NS (300 * SEC) /* after the last fault: all has to be well again by then, */
+#define IDLE_NS   (800 * SEC) /* and by then even the longest time limit of the oracle's is over */
 
 /* Everything of a run. */
 struct run {
@@ -85,7 +74,8 @@ static void choose_timers(uint64_t seed, struct agents_config *out)
     out->is_companion = sim_random_one_in(&r, COMPANION_SHARE);
 }
 
-void sim_draw(struct sim_case *c)
+/* The list of faults that the case stands for. */
+static void sim_draw(struct sim_case *c)
 {
     struct agents_config config;
     choose_timers(c->seed, &config);
@@ -279,15 +269,27 @@ static void tear_down(struct run *run)
     free(run);
 }
 
-void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
-             struct sim_result *out)
+/* Where nothing has been wrong for long, nothing new comes. */
+static int64_t end_of(const struct sim_case *c)
+{
+    int64_t end = 1000 * SEC + c->span_ns;
+    int64_t healed = 0;
+    for (size_t i = 0; i < c->faults.count; i++) {
+        healed = c->faults.items[i].until > healed ? c->faults.items[i].until : healed;
+    }
+    return healed + IDLE_NS < end ? healed + IDLE_NS : end;
+}
+
+/* `directory` is for the records. */
+static void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
+                    struct sim_result *out)
 {
     struct run *run = calloc(1, sizeof(*run));
     *out = (struct sim_result){.failure = ""};
     tally_use(&out->tally);
     set_up(run, c, directory, is_traced);
     struct world *w = &run->world;
-    int64_t end = w->now + c->span_ns;
+    int64_t end = end_of(c);
     int64_t reading = w->now;
     while (w->now < end && w->failure[0] == '\0') {
         world_step(w, reading);
@@ -298,12 +300,6 @@ void sim_run(const struct sim_case *c, const char *directory, bool is_traced,
         }
     }
     tally_use(NULL);
-    out->lasted_ns = w->now - 1000 * SEC;
-    out->faults = c->faults.count;
-    out->renewals = run->oracle->renewals;
-    out->flips = run->oracle->flips;
-    out->requests = run->oracle->requests;
-    out->callbacks = w->callbacks;
     (void)snprintf(out->failure, sizeof(out->failure), "%s", w->failure);
     (void)snprintf(out->rule, sizeof(out->rule), "%s", run->oracle->rule);
     tear_down(run);
@@ -353,131 +349,62 @@ static void shrink(struct sim_case *c, const char *rule, const char *directory)
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /*
- * sim check CORPUS SECONDS COUNTS   each line of the corpus, then new seeds for so long
- * sim soak CORPUS SECONDS RUNS COUNTS   as many as fit, on all processors; what fails goes into
- *                                   the corpus
+ * sim check CORPUS COUNTS         each line of the corpus. COUNTS names what all together have to
+ *                                 exercise (world.h): fails where one is missing
+ * sim soak CORPUS SECONDS RUNS    as many new seeds as fit; what fails goes into the corpus
  * sim replay SEED MINUTES [FAULT]...   one run with its story
- * sim figures   what a pair and a death cost, for some timers; fails where that is too much
+ * sim figures                     what a pair and a death cost, for some timers; fails where that
+ *                                 is too much
  *
  * A line of the corpus is "SEED MINUTES [FAULT]..."; without faults they are drawn from the seed.
- * COUNTS names what all runs together have to exercise (world.h); a name that check does not come
- * to fails it. What follows a # is for people. In a story, the log of the agents is between what
- * happens.
+ * In a story, the log of the agents is between what happens. Check and soak use all processors.
  */
 
 enum { MINUTES = 60, LINE_BYTES = FAULTS_TEXT_BYTES + 64, WORKERS_MAX = 64 };
 
-struct totals {
+/* What a process has done. */
+struct total {
     uint64_t runs;
-    uint64_t faults;
-    uint64_t flips;
-    uint64_t renewals;
-    uint64_t requests;
-    uint64_t false_ready;
-    uint64_t false_not_ready;
-    uint64_t other;
+    uint64_t failures;
     int64_t virtual_ns;
-    int64_t first_failure_ns; /* of virtual time; 0: none */
     struct tally tally;
 };
 
-static int64_t seconds_now(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec;
-}
+/* A process and its share: each `workers`th line or seed, from the one of its number on. */
+struct worker {
+    const char *corpus;
+    const char *directory; /* of the records */
+    uint64_t number;
+    uint64_t workers;
+    struct total *total; /* shared with the parent */
+};
 
-static bool is_one_of(const char *word, const char *words)
-{
-    const char *at = strstr(words, word);
-    return at && (at[strlen(word)] == ' ' || at[strlen(word)] == '\0');
-}
-
-static void count(struct totals *t, const struct sim_result *r)
-{
-    t->runs++;
-    t->faults += r->faults;
-    t->flips += r->flips;
-    t->renewals += r->renewals;
-    t->requests += r->requests;
-    t->virtual_ns += r->lasted_ns;
-    tally_add(&t->tally, &r->tally);
-    if (r->failure[0] == '\0') {
-        return;
-    }
-    if (is_one_of(r->rule, "late report stale")) {
-        t->false_ready++;
-    } else if (is_one_of(r->rule, "early regular hold back")) {
-        t->false_not_ready++;
-    } else {
-        t->other++;
-    }
-    if (t->first_failure_ns == 0) {
-        t->first_failure_ns = t->virtual_ns;
-    }
-}
-
-static void add(struct totals *sum, const struct totals *t)
-{
-    sum->runs += t->runs;
-    sum->faults += t->faults;
-    sum->flips += t->flips;
-    sum->renewals += t->renewals;
-    sum->requests += t->requests;
-    sum->false_ready += t->false_ready;
-    sum->false_not_ready += t->false_not_ready;
-    sum->other += t->other;
-    sum->virtual_ns += t->virtual_ns;
-    tally_add(&sum->tally, &t->tally);
-    if (t->first_failure_ns != 0 &&
-        (sum->first_failure_ns == 0 || t->first_failure_ns < sum->first_failure_ns)) {
-        sum->first_failure_ns = t->first_failure_ns;
-    }
-}
-
-static void print(const struct totals *t)
-{
-    tally_print(&t->tally);
-    (void)printf("%llu runs, %.1f h of virtual time, %llu faults, %llu flips, %llu renewals, %llu "
-                 "requests; false Ready %llu, false NotReady %llu, other failures %llu; ",
-                 (unsigned long long)t->runs, (double)t->virtual_ns / 3600e9,
-                 (unsigned long long)t->faults, (unsigned long long)t->flips,
-                 (unsigned long long)t->renewals, (unsigned long long)t->requests,
-                 (unsigned long long)t->false_ready, (unsigned long long)t->false_not_ready,
-                 (unsigned long long)t->other);
-    if (t->first_failure_ns != 0) {
-        (void)printf("first failure after %.2f h of virtual time\n",
-                     (double)t->first_failure_ns / 3600e9);
-    } else {
-        (void)printf("no failure\n");
-    }
-}
-
-/* One run. Returns whether all was well; else says how to see it again, in as few faults as will
- * do, and adds that to `corpus`, if there is one. */
-static bool run(struct sim_case *c, const char *directory, const char *corpus, struct totals *t)
+/* One run. Where it fails, says how to see that again, in as few faults as will do, and adds it to
+ * `failed`, if that is not NULL. */
+static void run(struct worker *worker, struct sim_case *c, const char *failed)
 {
     struct sim_result r;
     char faults[FAULTS_TEXT_BYTES];
     sim_draw(c);
-    sim_run(c, directory, false, &r);
-    count(t, &r);
+    sim_run(c, worker->directory, false, &r);
+    worker->total->runs++;
+    worker->total->virtual_ns += end_of(c) - 1000 * SEC;
+    tally_add(&worker->total->tally, &r.tally);
     if (r.failure[0] == '\0') {
-        return true;
+        return;
     }
-    (void)printf("seed %llu: %s\n", (unsigned long long)c->seed, r.failure);
-    shrink(c, r.rule, directory);
+    worker->total->failures++;
+    shrink(c, r.rule, worker->directory);
     faults_print(&c->faults, faults);
-    (void)printf("  again: sim replay %llu %lld %s\n", (unsigned long long)c->seed,
-                 (long long)(c->span_ns / SEC / 60), faults);
-    FILE *f = corpus ? fopen(corpus, "a") : NULL;
+    (void)printf("seed %llu: %s\n  again: sim replay %llu %lld %s\n", (unsigned long long)c->seed,
+                 r.failure, (unsigned long long)c->seed, (long long)(c->span_ns / SEC / 60),
+                 faults);
+    FILE *f = failed ? fopen(failed, "a") : NULL;
     if (f) {
         (void)fprintf(f, "%llu %lld %s # %s\n", (unsigned long long)c->seed,
                       (long long)(c->span_ns / SEC / 60), faults, r.rule);
         (void)fclose(f); /* it is printed, too */
     }
-    return false;
 }
 
 /* False for a line that says nothing. */
@@ -500,47 +427,30 @@ static bool parse_line(char *line, struct sim_case *out)
     return true;
 }
 
-static bool run_corpus(const char *path, const char *directory, struct totals *t)
+static void run_corpus(struct worker *worker)
 {
     char line[LINE_BYTES];
-    bool is_well = true;
-    struct sim_case *c = malloc(sizeof(*c));
-    FILE *f = fopen(path, "r");
-    if (!f || !c) {
-        (void)fprintf(stderr, "sim: cannot read '%s'\n", path);
+    struct sim_case c;
+    FILE *f = fopen(worker->corpus, "r");
+    if (!f) {
+        perror(worker->corpus);
         exit(2);
     }
-    while (fgets(line, sizeof(line), f)) {
-        if (parse_line(line, c)) {
-            is_well = run(c, directory, NULL, t) && is_well;
+    for (uint64_t i = 0; fgets(line, sizeof(line), f);) {
+        if (parse_line(line, &c) && i++ % worker->workers == worker->number) {
+            run(worker, &c, NULL);
         }
     }
-    (void)fclose(f);
-    free(c);
-    return is_well;
+    (void)fclose(f); /* read-only */
 }
 
-/* Seeds from `first` on, until the time or the number of runs is over. */
-static bool run_new(uint64_t first, uint64_t stride, int64_t seconds, uint64_t runs,
-                    const char *directory, const char *corpus, struct totals *t)
+static void run_new(struct worker *worker, uint64_t first, int64_t seconds, uint64_t runs)
 {
-    bool is_well = true;
-    int64_t end = seconds_now() + seconds;
-    struct sim_case *c = malloc(sizeof(*c));
-    for (uint64_t seed = first; c && runs > 0 && seconds_now() < end; seed += stride, runs--) {
-        memset(c, 0, sizeof(*c));
-        c->seed = seed;
-        c->span_ns = MINUTES * 60 * SEC;
-        is_well = run(c, directory, corpus, t) && is_well;
+    time_t end = time(NULL) + seconds;
+    for (uint64_t i = worker->number; i < runs && time(NULL) < end; i += worker->workers) {
+        struct sim_case c = {.seed = first + i, .span_ns = MINUTES * 60 * SEC};
+        run(worker, &c, worker->corpus);
     }
-    free(c);
-    return is_well;
-}
-
-static uint64_t new_seed(void)
-{
-    uint32_t seed = 0;
-    return getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed) ? seed : (uint64_t)time(NULL);
 }
 
 /* Twice the same. */
@@ -548,83 +458,94 @@ static bool is_repeatable(const char *directory)
 {
     struct sim_result results[2];
     for (size_t i = 0; i < 2; i++) {
-        struct sim_case *c = calloc(1, sizeof(*c));
-        if (!c) {
-            return false;
-        }
-        c->seed = 7;
-        c->span_ns = MINUTES * 60 * SEC;
-        sim_draw(c);
-        sim_run(c, directory, false, &results[i]);
-        free(c);
+        struct sim_case c = {.seed = 7, .span_ns = 15 * 60 * SEC};
+        sim_draw(&c);
+        sim_run(&c, directory, false, &results[i]);
     }
-    bool is_same = results[0].callbacks == results[1].callbacks &&
-                   results[0].requests == results[1].requests &&
-                   results[0].flips == results[1].flips &&
-                   memcmp(&results[0].tally, &results[1].tally, sizeof(results[0].tally)) == 0;
-    if (!is_same) {
+    return memcmp(&results[0], &results[1], sizeof(results[0])) == 0;
+}
+
+struct plan {
+    const char *corpus;
+    bool is_soak;
+    int64_t seconds; /* of a soak */
+    uint64_t runs;
+    uint64_t first; /* seed */
+};
+
+/* Does not return: all that checks a process at its end sees it end. */
+static void work(const struct plan *plan, struct worker worker, const char *directory)
+{
+    char own[64];
+    (void)snprintf(own, sizeof(own), "%s.%llu", directory, (unsigned long long)worker.number);
+    (void)mkdir(own, 0700); /* without it the first run fails */
+    worker.corpus = plan->corpus;
+    worker.directory = own;
+    if (plan->is_soak) {
+        run_new(&worker, plan->first, plan->seconds, plan->runs);
+    } else {
+        run_corpus(&worker);
+    }
+    worker.total->failures += rmdir(own) != 0; /* something was left behind */
+    exit(0);
+}
+
+/* On all processors. NULL: there is no memory. */
+static struct total *carry_out(const struct plan *plan, const char *directory)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t workers = processors > WORKERS_MAX ? WORKERS_MAX : (uint64_t)processors;
+    struct total *each = mmap(NULL, WORKERS_MAX * sizeof(*each), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+    if (each == MAP_FAILED) {
+        return NULL;
+    }
+    (void)fflush(stdout);
+    for (uint64_t i = 0; i < workers; i++) {
+        if (fork() == 0) {
+            work(plan, (struct worker){.number = i, .workers = workers, .total = &each[i]},
+                 directory);
+        }
+    }
+    while (wait(&status) > 0) {
+        each[0].failures += status != 0; /* it crashed, and its last run did not count */
+    }
+    for (uint64_t i = 1; i < workers; i++) {
+        each[0].runs += each[i].runs;
+        each[0].failures += each[i].failures;
+        each[0].virtual_ns += each[i].virtual_ns;
+        tally_add(&each[0].tally, &each[i].tally);
+    }
+    return each;
+}
+
+/* COUNTS may be NULL: then nothing has to be exercised. */
+static int run_all(const struct plan *plan, const char *counts, const char *directory)
+{
+    bool is_well = is_repeatable(directory);
+    if (!is_well) {
         (void)printf("seed 7 gives one run and then another\n");
     }
-    return is_same;
-}
-
-static int check(const char *corpus, int64_t seconds, const char *counts, const char *directory)
-{
-    struct totals t = {0};
-    uint64_t first = new_seed();
-    bool is_well = is_repeatable(directory) && run_corpus(corpus, directory, &t);
-    if (seconds > 0) {
-        (void)printf("new seeds from %llu on\n", (unsigned long long)first);
-        is_well = run_new(first, 1, seconds, UINT64_MAX, directory, NULL, &t) && is_well;
-    }
-    print(&t);
-    if (t.flips < t.runs || !tally_has_all(&t.tally, counts)) {
-        (void)printf("where so little happens nothing is proven\n");
-        return 1;
-    }
-    return is_well ? 0 : 1;
-}
-
-static int soak(const char *corpus, int64_t seconds, uint64_t runs, const char *counts,
-                const char *directory)
-{
-    long workers = sysconf(_SC_NPROCESSORS_ONLN);
-    struct totals sum = {0};
-    struct totals *each = mmap(NULL, WORKERS_MAX * sizeof(*each), PROT_READ | PROT_WRITE,
-                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    uint64_t first = new_seed();
-    int64_t begin = seconds_now();
-    workers = workers < 1 ? 1 : workers > WORKERS_MAX ? WORKERS_MAX : workers;
-    if (each == MAP_FAILED) {
+    const struct total *all = carry_out(plan, directory);
+    if (!all) {
         return 2;
     }
-    (void)printf("seeds from %llu on, in %ld processes\n", (unsigned long long)first, workers);
-    for (long i = 0; i < workers; i++) {
-        if (fork() == 0) {
-            char own[64] = "";
-            uint64_t share = runs / (uint64_t)workers + 1;
-            (void)snprintf(own, sizeof(own), "%s.%ld", directory, i);
-            (void)mkdir(own, 0700); /* without it the first run fails */
-            (void)run_new(first + (uint64_t)i, (uint64_t)workers, seconds, share, own, corpus,
-                          &each[i]);
-            each[i].other += rmdir(own) != 0; /* something was left behind */
-            _exit(0);
-        }
+    tally_print(&all->tally);
+    (void)printf("%llu runs, %.1f h of virtual time, %llu failures\n",
+                 (unsigned long long)all->runs, (double)all->virtual_ns / 3600e9,
+                 (unsigned long long)all->failures);
+    if (counts && !tally_has_all(&all->tally, counts)) {
+        (void)printf("where so little happens nothing is proven\n");
+        is_well = false;
     }
-    int status;
-    while (wait(&status) > 0) {
-        sum.other += status != 0; /* it crashed, and its last run did not count */
-    }
-    for (long i = 0; i < workers; i++) {
-        add(&sum, &each[i]);
-    }
-    print(&sum);
-    (void)tally_has_all(&sum.tally, counts); /* a short one does not come to all */
-    int64_t lasted = seconds_now() - begin;
-    (void)printf("%lld s; at this pace %.0f million renewals in a night of 8 h\n",
-                 (long long)lasted,
-                 (double)sum.renewals / (double)(lasted > 0 ? lasted : 1) * 8 * 3600 / 1e6);
-    return sum.false_ready + sum.false_not_ready + sum.other == 0 ? 0 : 1;
+    return is_well && all->failures == 0 ? 0 : 1;
+}
+
+static uint64_t new_seed(void)
+{
+    uint32_t seed = 0;
+    return getrandom(&seed, sizeof(seed), 0) == (ssize_t)sizeof(seed) ? seed : (uint64_t)time(NULL);
 }
 
 static int replay(int argc, char **argv, const char *directory)
@@ -747,18 +668,22 @@ int main(int argc, char **argv)
     log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
     if (!directory) {
         perror("sim: making a directory");
-    } else if (argc == 5 && strcmp(argv[1], "check") == 0) {
-        status = check(argv[2], strtoll(argv[3], NULL, 10), argv[4], directory);
-    } else if (argc == 6 && strcmp(argv[1], "soak") == 0) {
-        status = soak(argv[2], strtoll(argv[3], NULL, 10), strtoull(argv[4], NULL, 10), argv[5],
-                      directory);
+    } else if (argc == 4 && strcmp(argv[1], "check") == 0) {
+        status = run_all(&(struct plan){.corpus = argv[2]}, argv[3], directory);
+    } else if (argc == 5 && strcmp(argv[1], "soak") == 0) {
+        struct plan plan = {.corpus = argv[2],
+                            .is_soak = true,
+                            .seconds = strtoll(argv[3], NULL, 10),
+                            .runs = strtoull(argv[4], NULL, 10),
+                            .first = new_seed()};
+        status = run_all(&plan, NULL, directory);
     } else if (argc == 2 && strcmp(argv[1], "figures") == 0) {
         status = figures(directory);
     } else if (argc >= 4 && strcmp(argv[1], "replay") == 0) {
         status = replay(argc, argv, directory);
     } else {
-        (void)fprintf(stderr, "usage: sim check CORPUS SECONDS COUNTS | soak CORPUS SECONDS RUNS "
-                              "COUNTS | replay SEED MINUTES [FAULT]... | figures\n");
+        (void)fprintf(stderr, "usage: sim check CORPUS COUNTS | soak CORPUS SECONDS RUNS | replay "
+                              "SEED MINUTES [FAULT]... | figures\n");
     }
     if (directory && rmdir(directory) != 0) { /* only the records may be left, and go */
         perror("sim: something was left behind");

@@ -316,6 +316,17 @@ TEST_IN(a_reboot_is_told_once_and_nothing_else_is)
     }
 }
 
+TEST_IN(a_reboot_may_have_the_stamp_of_the_last_where_the_clock_was_set)
+{
+    const struct record_read before = {.dpu_boot_id = "first", .dpu_reboot_time = "11:00"};
+    const struct record_read now = {.dpu_boot_id = "second", .dpu_reboot_time = "11:00"};
+    w->truth.dpu_boot_id = "second";
+    oracle_look(w->oracle, &w->truth);
+    oracle_clock(w->oracle, w->truth.now, true);
+    oracle_check_boot(w->oracle, &w->truth, &before, &now);
+    expect(w, "");
+}
+
 TEST_IN(a_reboot_does_not_go_unnoticed)
 {
     w->truth.dpu_boot_id = "second";

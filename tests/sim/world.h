@@ -69,8 +69,7 @@ struct world {
     struct proc *procs[WORLD_PROCS_MAX];
     size_t proc_count;
     struct proc *current; /* whose callback runs */
-    uint64_t callbacks;
-    int next_fd; /* of exchanges: no real ones */
+    int next_fd;          /* of exchanges: no real ones */
     bool is_traced;
     char failure[WORLD_FAILURE_BYTES]; /* "" while all is well */
 };
