@@ -341,6 +341,15 @@ TEST_READY(the_retry_is_that_of_the_dpu)
     }
 }
 
+TEST_READY(after_an_answered_read_a_mark_is_tried_soon)
+{
+    world_until(w, 56, CHAIN_LOST);
+    assert_false(w->x.is_reading ||
+                 w->x.is_marking); /* each was answered, or is known to be lost */
+    world_read(w, SEC(56), SEC(56));
+    assert_true(w->out.mark || mono_reached(SEC(57), w->out.wake_at));
+}
+
 /* ---- what is held, and how it is shown ------------------------------------------------------- */
 
 TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)

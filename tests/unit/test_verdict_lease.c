@@ -28,6 +28,18 @@ static void step_absent(struct world *w, double at, enum verdict_source source, 
 
 /* ---- what is a renewal ----------------------------------------------------------------------- */
 
+TEST_READY(changes_without_a_new_stamp_do_not_extend_the_deadline)
+{
+    for (int at = 2; at < 41; at++) {
+        world_silence_until(w, at);
+        world_next_version(w);
+        world_seen(w, SEC(at));
+        assert_false(w->out.renewed);
+        world_serve(w, SEC(at), CHAIN_TAKEN);
+    }
+    world_condemns_at(w, 41);
+}
+
 /* Somebody else's stamp came in between. */
 TEST_READY(the_stamp_of_the_last_renewal_is_none_when_it_comes_back)
 {
