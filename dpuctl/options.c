@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define ROW(option, kind, member)                                                                  \
@@ -52,7 +51,8 @@ static const struct option_row node_rows[] = {
     {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet",
      .placeholder = "DIR", .help = "The kubelet's --root-dir."},
     DRIVER_ROW("The DRA driver."),
-    {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "", .placeholder = "FILE",
+    {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "",
+     .max = OPTION_MAX_SOCKET_BYTES, .placeholder = "FILE",
      .help = "The container runtime's socket. doctor and pods default to the one that exists."},
     {ROW("on-lost-network", OPTION_CHOICE, on_lost_network), .choices = "report|status|restart",
      .default_text = "report", .help = OF_AGENT},
@@ -101,7 +101,7 @@ static const struct option_row dra_rows[] = {
      .help = "The DRA driver."},
     {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet",
      .placeholder = "DIR", .help = "The kubelet's --root-dir, with the registration sockets."},
-    {ROW("socket", OPTION_TEXT, dra_socket), .placeholder = "FILE",
+    {ROW("socket", OPTION_TEXT, dra_socket), .max = OPTION_MAX_SOCKET_BYTES, .placeholder = "FILE",
      .help = "The driver's own socket. Skips registration."},
     {ROW("register", OPTION_BOOL, registers), .default_text = "false",
      .help = "Tell the driver that it is registered, as a kubelet does."},
@@ -164,11 +164,6 @@ static bool is_path(const char *path)
     return path[0] != '\0';
 }
 
-static bool is_socket(const char *path)
-{
-    return is_path(path) && strlen(path) < sizeof(((struct sockaddr_un *)NULL)->sun_path);
-}
-
 static bool is_namespace(const char *name) /* it goes into a path */
 {
     return text_is_dns1123_subdomain(name) && !strchr(name, '.');
@@ -194,13 +189,26 @@ static const struct {
     {ADMIN_CLUSTER, "dra-driver-name", MEMBER(driver), is_driver, DRIVER},
     {ADMIN_DRA, "driver", MEMBER(driver), is_driver, DRIVER},
     {ADMIN_DRA, "kubelet-root-dir", MEMBER(kubelet_root), is_path, "a path"},
-    {ADMIN_DRA, "socket", MEMBER(dra_socket), is_socket, "a path of at most 107 bytes"},
+    {ADMIN_DRA, "socket", MEMBER(dra_socket), is_path, "a path"},
 };
 
 static int wrong_usage(const char *name, const char *what)
 {
     (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", name, what, name);
     return ADMIN_EXIT_USAGE;
+}
+
+/* Below the root the path is longer than the option that was given. */
+static int check_socket(const struct admin_config *admin, const struct option_origins *origins,
+                        struct err *e)
+{
+    char path[PATH_MAX];
+    size_t len = strlen(admin_path(admin, admin->cri_socket, path, sizeof(path)));
+    if (text_is_empty(admin->cri_socket) || len <= OPTION_MAX_SOCKET_BYTES) {
+        return 0;
+    }
+    return err_set(e, ERR_LIMIT, "%s: is %zu bytes long below --root, more than the allowed %d",
+                   option_origin(origins, "cri-socket"), len, (int)OPTION_MAX_SOCKET_BYTES);
 }
 
 static int check_options(void *config, const struct option_origins *origins, struct err *e)
@@ -219,6 +227,10 @@ static int check_options(void *config, const struct option_origins *origins, str
     }
     if (admin->scope != ADMIN_THIS_NODE) {
         return 0;
+    }
+    int rc = check_socket(admin, origins, e);
+    if (rc != 0) {
+        return rc;
     }
     admin->output += admin->output > ADMIN_TEXT; /* it has no wide */
     forget_kubeconfig(admin, origins);

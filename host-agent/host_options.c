@@ -84,7 +84,8 @@ static const struct option_row rows[] = {
              "'https://...', 'exec:COMMAND' or 'unix:SOCKET', with the settings of dpu-agent's "
              "--probe. By default it runs every 5s, for at most 2s, and fails after 3 failures. At "
              "most 8, of 95 bytes each. Off while the health check is disabled."},
-    {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "", .placeholder = "FILE",
+    {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "", .max = OPTION_MAX_SOCKET_BYTES,
+     .placeholder = "FILE",
      .help = "The container runtime's socket, such as /run/containerd/containerd.sock, to find "
              "Pods that lost their network when the DPU was reset. Empty turns that off."},
     {ROW("on-lost-network", OPTION_CHOICE, on_lost_network), .choices = "report|status|restart",

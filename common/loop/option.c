@@ -171,9 +171,11 @@ static int set_number(int64_t *field, const struct option_row *row, const char *
 static int set_field(void *field, const struct option_row *row, const char *text, struct err *e)
 {
     int index;
-    if (strlen(text) > OPTION_MAX_VALUE_BYTES) {
-        return err_set(e, ERR_LIMIT, "is %zu bytes long, more than the allowed %d", strlen(text),
-                       (int)OPTION_MAX_VALUE_BYTES);
+    bool is_short = row->type == OPTION_TEXT && row->max != 0;
+    int64_t most = is_short ? row->max : OPTION_MAX_VALUE_BYTES;
+    if (strlen(text) > (size_t)most) {
+        return err_set(e, ERR_LIMIT, "is %zu bytes long, more than the allowed %" PRId64,
+                       strlen(text), most);
     }
     switch (row->type) {
     case OPTION_TEXT:

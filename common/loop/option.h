@@ -42,10 +42,10 @@ struct option_row {
     const char *env[3];       /* tried in this order after the prefixed name; NULL: no more */
     const char *default_text; /* parsed like any other source; NULL: none */
     int64_t min;              /* OPTION_INT, OPTION_DURATION (ns) */
-    int64_t max;
-    const char *choices;     /* OPTION_CHOICE: "text|json"; OPTION_DURATION: see there */
-    const char *placeholder; /* "FILE" in --help; NULL: from the type */
-    const char *help;        /* one or two sentences */
+    int64_t max;              /* of the same; OPTION_TEXT: bytes, 0: OPTION_MAX_VALUE_BYTES */
+    const char *choices;      /* OPTION_CHOICE: "text|json"; OPTION_DURATION: see there */
+    const char *placeholder;  /* "FILE" in --help; NULL: from the type */
+    const char *help;         /* one or two sentences */
 };
 
 /* What a row begins with; `member` is that of the program's config struct `owner`. */
@@ -77,6 +77,7 @@ enum {
     OPTION_MAX_ROWS = 64,
     OPTION_MAX_FILE_BYTES = 65536,
     OPTION_MAX_VALUE_BYTES = 4096, /* the longest path that Linux opens */
+    OPTION_MAX_SOCKET_BYTES = 107, /* a path that a sockaddr_un holds */
     OPTION_MAX_LIST = 64,          /* items of one list: more than there are probes */
     OPTION_RANGE_BYTES = 128,
     OPTION_ORIGIN_BYTES = 160, /* text of option_origin, truncated to fit */

@@ -304,3 +304,14 @@ def test_doctor_asks_the_runtime_itself(node, runtime):
     runtime.order("refuse Status")
     found = network_checks(node)["network"]
     assert (found["outcome"], "Status is refused" in found["found"]) == ("warn", True)
+
+
+@pytest.mark.parametrize("length", [108, 107])  # the latter below the root of the node
+def test_dpuctl_refuses_a_path_that_no_socket_can_have(node, length):
+    done = node.call("pods", f"--cri-socket=/{'x' * (length - 1)}")
+    assert done.returncode == 64 and "more than the allowed 107" in done.stderr
+
+
+def test_dpuctl_takes_the_longest_path_that_a_socket_can_have(node, runtime):
+    socket = "/cri.sock".rjust(107 - len(node.root), "/")
+    assert node.call("pods", f"--cri-socket={socket}").returncode == 0

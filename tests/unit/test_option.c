@@ -17,6 +17,7 @@ struct config {
     int64_t hold_ns;
     int choice;
     struct option_list items;
+    char *socket;
 };
 
 /* clang-format off */
@@ -32,6 +33,7 @@ static const struct option_row rows[] = {
      .min = 0, .max = INT64_MAX, .help = "How long at most."},
     {ROW(OPTION_CHOICE, "colour", choice), .choices = "red|green|blue", .default_text = "green",
      .help = "Which."},
+    {ROW(OPTION_TEXT, "socket", socket), .max = OPTION_MAX_SOCKET_BYTES, .help = "Where."},
     {ROW(OPTION_LIST, "item", items), .placeholder = "ITEM", .help = "Things."},
 };
 /* clang-format on */
@@ -257,6 +259,11 @@ TEST(a_value_and_the_file_are_bounded_and_say_how_large_they_were)
         assert_int_equal(r.rc, ERR_LIMIT);
         assert_non_null(strstr(r.e.msg, " is 4097 bytes long, more than the allowed 4096"));
     }
+    value[OPTION_MAX_SOCKET_BYTES + 1] = '\0';
+    r = run_options(&program, ARGS("--socket", value), NULL);
+    assert_non_null(strstr(r.e.msg, " is 108 bytes long, more than the allowed 107"));
+    value[OPTION_MAX_SOCKET_BYTES] = '\0';
+    assert_int_equal(run_options(&program, ARGS("--socket", value), NULL).rc, 0);
     memset(value, '\n', OPTION_MAX_FILE_BYTES + 1);
     write_file(path, value);
     (void)snprintf(flag, sizeof(flag), "--config=%s", path);
