@@ -28,11 +28,13 @@ static int load_kubectls(const char *context, struct kube_conf *out, struct err 
     struct err own = ERR_INIT;
     text_format(path, sizeof(path), "%s/.kube/config", home ? home : "");
     if (access(path, F_OK) != 0) {
-        return err_set(e, ERR_NOTFOUND, "there is no kubeconfig");
+        return err_set(e, ERR_NOTFOUND, "there is no kubeconfig: set --kubeconfig=FILE");
     }
     if (kube_conf_load(path, context, out, &own) != 0) {
         return err_set(e, ERR_NOTFOUND,
-                       "there is no kubeconfig, and dpuctl cannot use kubectl's: %s", own.msg);
+                       "there is no kubeconfig, and dpuctl cannot use kubectl's: %s: set "
+                       "--kubeconfig=FILE",
+                       own.msg);
     }
     return 0;
 }
@@ -49,7 +51,7 @@ static int load_conf(struct api *api, struct kube_conf *out, struct err *e)
     return load_kubectls(context, out, e);
 }
 
-int api_open(const struct admin_config *config, struct api **out, struct err *e)
+struct api *api_open(const struct admin_config *config, struct err *e)
 {
     struct kube_conf conf = {0};
     struct api *api = MEM_NEW(struct api);
@@ -62,10 +64,9 @@ int api_open(const struct admin_config *config, struct api **out, struct err *e)
     }
     if (rc != 0) {
         api_close(api);
-        return rc;
+        return NULL;
     }
-    *out = api;
-    return 0;
+    return api;
 }
 
 void api_close(struct api *api)
@@ -78,12 +79,6 @@ void api_close(struct api *api)
         }
         free(api);
     }
-}
-
-const char *api_hint(const struct admin_config *config, int rc)
-{
-    bool is_none = rc == ERR_NOTFOUND && text_is_empty(config->agent.kubeconfig);
-    return is_none ? ": set --kubeconfig=FILE" : "";
 }
 
 static void end_request(struct api_request *r, int code, const char *message)

@@ -41,13 +41,10 @@ struct api {
 };
 
 /* With the kubeconfig that is configured, else a pod's credentials, else kubectl's ~/.kube/config;
- * with a context a pod's are not meant. Borrows `config`. Returns owned. Errors: ERR_NOTFOUND if
- * there is none of them; what is wrong with the one that is configured. */
-NODISCARD int api_open(const struct admin_config *config, struct api **out, struct err *e);
+ * with a context a pod's are not meant. Borrows `config`. Returns owned; NULL: `e` is
+ * ERR_NOTFOUND if there is none of them, else what is wrong with the one that is configured. */
+struct api *api_open(const struct admin_config *config, struct err *e);
 void api_close(struct api *api); /* accepts NULL */
-
-/* What to do where api_open failed with `rc`: behind its message, or "". Static. */
-const char *api_hint(const struct admin_config *config, int rc);
 
 /* Starts a request (GET without a body, else POST). Takes `path`. Borrowed until api_forget: filled
  * by api_wait. */

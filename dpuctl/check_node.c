@@ -634,17 +634,10 @@ static const struct check_row of_kubelet[] = {
 
 void check_kubelet(struct doctor *d)
 {
-    char dir[PATH_MAX];
-    struct dra_sockets found;
-    bool is_there = access(dra_sockets_find(&d->config, dir, &found), F_OK) == 0;
-    size_t present = is_there ? found.offered + found.serving : 0;
-    print_json_put(d->doc, "kubelet",
-                   json_pack("{s:b, s:o, s:i, s:i, s:i, s:i}", "isThere", is_there, "directory",
-                             print_json_text(dir), "sockets", (int)present, "offered",
-                             (int)found.offered, "serving", (int)found.serving, "unheard",
-                             (int)found.unheard));
+    json_t *found = dra_sockets_json(&d->config);
+    print_json_put(d->doc, "kubelet", found);
     check_rows(d, d->doc, of_kubelet, ARRAY_LEN(of_kubelet));
-    if (present > 0) {
+    if (print_holds(found, "sockets")) {
         judge_version(d, "kubelet", "", d->kubelet_version, of_kubelets);
     }
 }

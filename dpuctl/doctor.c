@@ -25,8 +25,14 @@
 /* Of the whole chain; also the exit status. */
 enum doctor_answer { WHOLE, BROKEN, UNCLEAR };
 
-/* By enum check_outcome. */
-static const char *const outcomes[] = {"pass", "warn", "fail", "skip"};
+static const struct outcome {
+    const char *name;
+    const char *word; /* on a page */
+    enum print_color color;
+} outcomes[] = {[CHECK_PASS] = {"pass", "pass", PRINT_GOOD},
+                [CHECK_WARN] = {"warn", "warn", PRINT_DOUBT},
+                [CHECK_FAIL] = {"fail", "FAIL", PRINT_BAD},
+                [CHECK_SKIP] = {"skip", "skip", PRINT_FAINT}};
 
 void check_add(struct doctor *d, enum check_outcome outcome, const char *link, const char *mend,
                const char *found_format, ...)
@@ -36,9 +42,10 @@ void check_add(struct doctor *d, enum check_outcome outcome, const char *link, c
     va_start(args, found_format);
     text_vformat(found, sizeof(found), found_format, args);
     va_end(args);
-    (void)json_array_append_new(
-        d->checks, json_pack("{s:s, s:s, s:o, s:o}", "link", link, "outcome", outcomes[outcome],
-                             "found", print_json_text(found), "mend", print_json_text(mend)));
+    (void)json_array_append_new(d->checks,
+                                json_pack("{s:s, s:s, s:o, s:o}", "link", link, "outcome",
+                                          outcomes[outcome].name, "found", print_json_text(found),
+                                          "mend", print_json_text(mend)));
 }
 
 void check_rows(struct doctor *d, const json_t *doc, const struct check_row *rows, size_t count)
@@ -475,16 +482,15 @@ static void check_binding(struct doctor *d, const json_t *binding)
     }
 }
 
-/* Rights, lease, Node: gives the versions, too. `rc` and `e` are api_open's. */
-static void check_api(struct doctor *d, struct api *api, int rc, const struct err *e)
+/* Rights, lease, Node: gives the versions, too. `e` is api_open's. */
+static void check_api(struct doctor *d, struct api *api, const struct err *e)
 {
     struct questions q = {.whoami = NULL};
     size_t i;
     const json_t *binding;
     if (!api) {
-        bool is_none = rc == ERR_NOTFOUND && text_is_empty(d->config.agent.kubeconfig);
-        json_t *tree = node_api_error_json(&d->config, rc, e);
-        print_json_put(tree, "isNone", json_boolean(is_none));
+        json_t *tree = node_api_error_json(e);
+        print_json_put(tree, "isNone", json_boolean(e->code == ERR_NOTFOUND));
         print_json_put(d->doc, "api", tree);
         check_rows(d, d->doc, of_api, ARRAY_LEN(of_api));
         return;
@@ -541,13 +547,12 @@ static void examine_from_afar(struct doctor *d)
          "dpuctl can check record, agent, CNI, runtime and kubelet only on the node",
          "kubectl debug node/{node} -it --image=dpu-heartbeat-host:" DPU_VERSION
          " --profile=sysadmin -- dpuctl doctor --root=/host"}};
-    struct api *api = NULL;
     struct err e = ERR_INIT;
     d->seen.wall = clock_wall_now();
     d->doc = json_pack("{s:s}", "node", d->config.agent.node_name);
-    int rc = api_open(&d->config, &api, &e);
+    struct api *api = api_open(&d->config, &e);
     check_verdict_from_afar(d, api, &e);
-    check_api(d, api, rc, &e);
+    check_api(d, api, &e);
     api_close(api);
     if (d->runtime_version[0]) {
         check_judge_runtime(d, d->runtime_version, NULL);
@@ -562,14 +567,13 @@ static void examine(struct doctor *d)
     static void (*const checks[])(struct doctor *) = {check_cni, check_cri, check_runtime,
                                                       check_kubelet};
     char path[PATH_MAX];
-    struct api *api = NULL;
     struct err e = ERR_INIT;
     node_snapshot_take(&d->config, &d->seen);
     d->doc = node_document(&d->config, &d->seen);
     check_record(d);
     d->config.asks_runtime = pods_find_runtime(&d->config, path);
-    int rc = api_open(&d->config, &api, &e);
-    check_api(d, api, rc, &e);
+    struct api *api = api_open(&d->config, &e);
+    check_api(d, api, &e);
     api_close(api);
     d->cni = cni_scan_json(admin_path(&d->config, d->config.cni_conf_dir, path, sizeof(path)));
     for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
@@ -577,85 +581,70 @@ static void examine(struct doctor *d)
     }
 }
 
-static int count_of(const struct doctor *d, enum check_outcome outcome)
+static const struct outcome *outcome_of(const json_t *check)
+{
+    const struct outcome *o = outcomes;
+    while (!text_equal(json_text_get(check, "outcome"), o->name)) {
+        o++; /* check_add gave it one of them */
+    }
+    return o;
+}
+
+static int count_of(const json_t *checks, enum check_outcome outcome)
 {
     int count = 0;
     size_t i;
     const json_t *check;
-    json_array_foreach(d->checks, i, check)
+    json_array_foreach(checks, i, check)
     {
-        count += text_equal(json_text_get(check, "outcome"), outcomes[outcome]);
+        count += outcome_of(check) == &outcomes[outcome];
     }
     return count;
 }
 
-static enum doctor_answer answer_of(const struct doctor *d)
+static void print_checks(const struct admin_config *config, const json_t *tree)
 {
-    return count_of(d, CHECK_FAIL) > 0 ? BROKEN : count_of(d, CHECK_SKIP) > 0 ? UNCLEAR : WHOLE;
-}
-
-static void print_text(const struct doctor *d)
-{
-    static const struct {
-        const char *outcome;
-        const char *word;
-        enum print_color color;
-    } words[] = {{"outcome=pass", "pass", PRINT_GOOD},
-                 {"outcome=warn", "warn", PRINT_DOUBT},
-                 {"outcome=fail", "FAIL", PRINT_BAD},
-                 {"outcome=skip", "skip", PRINT_FAINT}};
     static const struct print_row rest[] = {
         {"", "", "{found}"}, {"\n               -> ", "mend", "{mend}"}, {"\n", "", ""}};
-    bool has_color = print_has_color(d->config.color);
-    const json_t *first =
-        NULL; /* the links are in the order of the chain: it explains later ones */
+    bool has_color = print_has_color(config->color);
+    const json_t *checks = json_object_get(tree, "checks");
+    const json_t *first = NULL; /* the links are in the order of the chain: it explains others */
     size_t i;
     const json_t *check;
-    json_array_foreach(d->checks, i, check)
+    json_array_foreach(checks, i, check)
     {
-        for (size_t k = 0; k < ARRAY_LEN(words); k++) {
-            if (print_holds(check, words[k].outcome)) {
-                (void)printf("%s%s%s  %-8s ", print_on(has_color, words[k].color), words[k].word,
-                             print_off(has_color), json_text_get(check, "link"));
-            }
-        }
+        const struct outcome *o = outcome_of(check);
+        print_cell(has_color, o->color, o->word, 0);
+        (void)printf("  %-8s ", json_text_get(check, "link"));
         print_rows(check, rest, ARRAY_LEN(rest), has_color);
-        first = !first && print_holds(check, "outcome=fail") ? check : first;
+        first = !first && o == &outcomes[CHECK_FAIL] ? check : first;
     }
     if (first) {
-        (void)printf("\n%d broken; begin with the first, %s: %s\n", count_of(d, CHECK_FAIL),
+        (void)printf("\n%d broken; begin with the first, %s: %s\n", count_of(checks, CHECK_FAIL),
                      json_text_get(first, "link"), json_text_get(first, "found"));
     } else {
-        (void)printf("\nnothing is broken; %d warnings, %d not checked\n", count_of(d, CHECK_WARN),
-                     count_of(d, CHECK_SKIP));
+        (void)printf("\nnothing is broken; %d warnings, %d not checked\n",
+                     count_of(checks, CHECK_WARN), count_of(checks, CHECK_SKIP));
     }
-}
-
-static bool print_results(const struct doctor *d)
-{
-    static const char *const answers[] = {
-        [WHOLE] = "Whole", [BROKEN] = "Broken", [UNCLEAR] = "Unknown"};
-    if (d->config.output != ADMIN_TEXT) {
-        return print_json(json_pack("{s:s, s:s, s:s, s:O}", "node", d->config.agent.node_name,
-                                    "version", DPU_VERSION, "answer", answers[answer_of(d)],
-                                    "checks", d->checks),
-                          d->config.output == ADMIN_YAML, stdout);
-    }
-    print_text(d);
-    return fflush(stdout) == 0;
 }
 
 int doctor_run(struct admin_config *config)
 {
+    static const char *const answers[] = {
+        [WHOLE] = "Whole", [BROKEN] = "Broken", [UNCLEAR] = "Unknown"};
     struct doctor d = {.config = *config, .checks = json_array()};
     if (config->node) {
         examine_from_afar(&d);
     } else {
         examine(&d);
     }
-    int status = print_results(&d) ? (int)answer_of(&d) : UNCLEAR;
+    enum doctor_answer answer = count_of(d.checks, CHECK_FAIL) > 0   ? BROKEN
+                                : count_of(d.checks, CHECK_SKIP) > 0 ? UNCLEAR
+                                                                     : WHOLE;
+    CLEANUP(json)
+    json_t *tree = json_pack("{s:s, s:s, s:s, s:o}", "node", d.config.agent.node_name, "version",
+                             DPU_VERSION, "answer", answers[answer], "checks", d.checks);
     json_decref(d.doc);
     json_decref(d.cni);
-    json_decref(d.checks);
-    return status;
+    return print_document(config, tree, print_checks) ? (int)answer : UNCLEAR;
 }

@@ -81,9 +81,6 @@ const char *fleet_node_of_bound(const json_t *slice_or_pod)
 
 void fleet_take_lease(json_t *row, const json_t *lease, struct wall now)
 {
-    static const char *const health[] = {[LEASE_HEALTH_NONE] = NULL,
-                                         [LEASE_HEALTH_UNHEALTHY] = NAMES_HEALTH_UNHEALTHY,
-                                         [LEASE_HEALTH_SHUTDOWN] = NAMES_HEALTH_SHUTDOWN};
     const json_t *notes = json_object_get(meta_of(lease), "annotations");
     struct lease_view seen;
     if (lease_read(lease, &seen, NULL) != 0) {
@@ -93,7 +90,7 @@ void fleet_take_lease(json_t *row, const json_t *lease, struct wall now)
     print_json_put(row, "holder", print_json_text(seen.holder));
     print_json_put(row, "durationSeconds", json_integer(seen.duration_s));
     print_json_put(row, "renewTime", print_json_text(seen.renew_stamp));
-    print_json_put(row, "health", print_json_text(health[seen.health]));
+    print_json_put(row, "health", print_json_text(lease_health_name(seen.health)));
     print_json_put(row, "healthMessage", print_json_text(seen.health_message));
     print_json_put(row, "dpuBootId",
                    print_json_text(json_text_get(notes, NAMES_ANNOTATION_BOOT_ID)));
@@ -632,22 +629,17 @@ static void print_table(const struct admin_config *config, const json_t *rows)
     json_array_foreach(rows, i, row)
     {
         for (size_t k = 0; k < count; k++) {
-            bool is_colored = has_color && k == STATE_COLUMN;
             fill_cell(row, k, cell);
-            (void)printf("%s%s%s%*s",
-                         print_on(is_colored, print_state_color(json_text_get(row, "state"))), cell,
-                         print_off(is_colored),
-                         k + 1 < count ? (int)(widths[k] - strlen(cell)) + 2 : 0, "");
+            print_cell(has_color && k == STATE_COLUMN,
+                       print_state_color(json_text_get(row, "state")), cell,
+                       k + 1 < count ? (int)widths[k] + 2 : 0);
         }
         (void)putchar('\n');
     }
 }
 
 /* As kubectl has it. */
-static void print_name(const json_t *row)
-{
-    (void)printf("node/%s\n", json_text_get(row, "nodeName"));
-}
+static const struct print_row name_line[] = {{"", "", "node/{nodeName}\n"}};
 
 /* All that is known of one row. */
 static const struct print_row page[] = {
@@ -693,67 +685,40 @@ static void filter_rows(const struct admin_config *config, json_t *rows)
     }
 }
 
-/* What is broken comes first. */
+/* Of the first row, since what is broken comes first. */
 static int exit_status(const json_t *rows)
 {
-    int status = EXIT_SUCCESS;
-    size_t i;
-    const json_t *row;
-    json_array_foreach(rows, i, row)
-    {
-        if (print_holds(row, "state=NotReady")) {
-            return EXIT_NOT_READY;
-        }
-        status = print_holds(row, "state=Unknown") ? EXIT_UNKNOWN : status;
-    }
-    return status;
+    const json_t *worst = json_array_get(rows, 0);
+    return print_holds(worst, "state=NotReady")  ? EXIT_NOT_READY
+           : print_holds(worst, "state=Unknown") ? EXIT_UNKNOWN
+                                                 : EXIT_SUCCESS;
 }
 
-static bool print_fleet(const struct admin_config *config, json_t *fleet)
+static void print_fleet(const struct admin_config *config, const json_t *fleet)
 {
     static const struct print_row sum[] = {
         {"", "",
          "{total} with a DPU: {counts.NotReady} NotReady, {counts.Unknown} Unknown, "
          "{counts.Ready} Ready\n"}};
     const json_t *rows = json_object_get(fleet, "nodes");
-    size_t i;
-    const json_t *row;
-    if (config->output == ADMIN_JSON || config->output == ADMIN_YAML) {
-        return print_json(json_incref(fleet), config->output == ADMIN_YAML, stdout);
-    }
     if (config->output == ADMIN_NAME) {
-        json_array_foreach(rows, i, row)
-        {
-            print_name(row);
-        }
-    } else {
-        if (print_holds(fleet, "total")) {
-            print_table(config, rows);
-            (void)putchar('\n');
-        }
-        print_rows(fleet, sum, 1, false);
+        print_rows(rows, name_line, 1, false);
+        return;
     }
-    return fflush(stdout) == 0;
+    if (print_holds(fleet, "total")) {
+        print_table(config, rows);
+        (void)putchar('\n');
+    }
+    print_rows(fleet, sum, 1, false);
 }
 
-static bool print_node(const struct admin_config *config, json_t *fleet)
+static void print_node(const struct admin_config *config, const json_t *row)
 {
-    json_t *row = json_array_get(json_object_get(fleet, "nodes"), 0);
-    if (!row) {
-        (void)fprintf(
-            stderr,
-            "dpuctl status: Node '%s' has neither a lease nor the label of a host with a DPU\n",
-            config->node);
-        return false;
-    }
-    if (config->output == ADMIN_JSON || config->output == ADMIN_YAML) {
-        return print_json(json_incref(row), config->output == ADMIN_YAML, stdout);
-    }
     if (config->output == ADMIN_NAME) {
-        return print_fleet(config, fleet);
+        print_rows(row, name_line, 1, false);
+        return;
     }
     print_rows(row, page, ARRAY_LEN(page), print_has_color(config->color));
-    return fflush(stdout) == 0;
 }
 
 static void tell_notes(const char *name, const json_t *fleet)
@@ -769,34 +734,28 @@ static void tell_notes(const char *name, const json_t *fleet)
 /* Returns owned; NULL: said why. */
 static json_t *read_fleet(const char *name, struct admin_config *config)
 {
-    struct api *api = NULL;
     struct err e = ERR_INIT;
     json_t *fleet = NULL;
     config->started_at = clock_mono_now();
-    int rc = api_open(config, &api, &e);
-    const char *hint = api_hint(config, rc);
-    if (rc == 0) {
-        rc = fleet_read(api, &fleet, &e);
-    }
-    if (rc != 0) {
-        (void)fprintf(stderr, "%s: %s%s\n", name, e.msg, hint);
+    struct api *api = api_open(config, &e);
+    if (!api || fleet_read(api, &fleet, &e) != 0) {
+        (void)fprintf(stderr, "%s: %s\n", name, e.msg);
     }
     api_close(api);
     return fleet;
 }
 
-static int look_once(const char *name, struct admin_config *config, bool is_one)
+static int look_once(struct admin_config *config)
 {
-    bool is_for_people = config->output != ADMIN_JSON && config->output != ADMIN_YAML;
-    CLEANUP(json) json_t *fleet = read_fleet(name, config);
+    CLEANUP(json) json_t *fleet = read_fleet("dpuctl nodes", config);
     json_t *rows = json_object_get(fleet, "nodes");
     if (!fleet) {
         return EXIT_UNKNOWN;
     }
     filter_rows(config, rows);
-    bool is_written = is_one ? print_node(config, fleet) : print_fleet(config, fleet);
-    if (is_one || is_for_people) { /* elsewhere the answer has a place for them */
-        tell_notes(name, fleet);
+    bool is_written = print_document(config, fleet, print_fleet);
+    if (config->output != ADMIN_JSON && config->output != ADMIN_YAML) {
+        tell_notes("dpuctl nodes", fleet); /* elsewhere the answer has a place for them */
     }
     return is_written ? exit_status(rows) : EXIT_UNKNOWN;
 }
@@ -810,7 +769,7 @@ static void print_change(const struct admin_config *config, json_t *row, const c
     if (config->output == ADMIN_JSON) {
         print_json_line(json_incref(row));
     } else if (config->output == ADMIN_NAME) {
-        print_name(row);
+        print_rows(row, name_line, 1, false);
     } else {
         (void)fputs(time ? time : "", stdout);
         print_rows(row, line, 1, false);
@@ -868,11 +827,24 @@ static int look_on(struct admin_config *config)
 
 int nodes_run(struct admin_config *config)
 {
-    return config->watch ? look_on(config) : look_once("dpuctl nodes", config, false);
+    return config->watch ? look_on(config) : look_once(config);
 }
 
 int status_of_node_run(struct admin_config *config)
 {
-    config->filter = ADMIN_ALL;
-    return look_once("dpuctl status", config, true);
+    static const char name[] = "dpuctl status";
+    CLEANUP(json) json_t *fleet = read_fleet(name, config);
+    const json_t *rows = json_object_get(fleet, "nodes");
+    json_t *row = json_array_get(rows, 0);
+    if (!fleet) {
+        return EXIT_UNKNOWN;
+    }
+    if (!row) {
+        (void)fprintf(stderr,
+                      "%s: Node '%s' has neither a lease nor the label of a host with a DPU\n",
+                      name, config->node);
+    }
+    bool is_written = row && print_document(config, row, print_node);
+    tell_notes(name, fleet);
+    return is_written ? exit_status(rows) : EXIT_UNKNOWN;
 }

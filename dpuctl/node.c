@@ -409,21 +409,24 @@ static size_t count_sockets(const char *dir, const char *prefix, size_t *unheard
     return count;
 }
 
-const char *dra_sockets_find(const struct admin_config *config, char dir[static PATH_MAX],
-                             struct dra_sockets *out)
+json_t *dra_sockets_json(const struct admin_config *config)
 {
     const char *root = config->root ? config->root : "";
+    char dir[PATH_MAX];
     char prefix[256];
-    *out = (struct dra_sockets){0};
-    text_format(dir, PATH_MAX, "%s%s/plugins/%s", root, config->kubelet_root, config->driver);
-    out->serving = count_sockets(dir, "dra", &out->unheard);
-    text_format(dir, PATH_MAX, "%s%s/plugins_registry", root, config->kubelet_root);
+    size_t unheard = 0;
+    text_format(dir, sizeof(dir), "%s%s/plugins/%s", root, config->kubelet_root, config->driver);
+    size_t serving = count_sockets(dir, "dra", &unheard);
+    text_format(dir, sizeof(dir), "%s%s/plugins_registry", root, config->kubelet_root);
     text_format(prefix, sizeof(prefix), "%s-", config->driver);
-    out->offered = count_sockets(dir, prefix, &out->unheard);
-    if (out->offered == 0 && out->serving > 0) { /* named by a hash: may be ours */
-        out->offered = count_sockets(dir, "dra-", &out->unheard);
+    size_t offered = count_sockets(dir, prefix, &unheard);
+    if (offered == 0 && serving > 0) { /* named by a hash: may be ours */
+        offered = count_sockets(dir, "dra-", &unheard);
     }
-    return dir;
+    bool is_there = access(dir, F_OK) == 0;
+    return json_pack("{s:o, s:b, s:i, s:i, s:i, s:i}", "directory", print_json_text(dir), "isThere",
+                     is_there, "sockets", is_there ? (int)(offered + serving) : 0, "offered",
+                     (int)offered, "serving", (int)serving, "unheard", (int)unheard);
 }
 
 /* ---- the document: deploy/man/dpuctl.h2m describes it; members are only ever added
@@ -509,11 +512,10 @@ static json_t *cni_json(const struct admin_config *config)
 
 static json_t *dra_json(const struct admin_config *config)
 {
-    char dir[PATH_MAX];
-    struct dra_sockets found;
-    (void)dra_sockets_find(config, dir, &found);
+    CLEANUP(json) json_t *found = dra_sockets_json(config);
     return json_pack("{s:o, s:b, s:b}", "driver", print_json_text(config->driver),
-                     "registrationSocket", found.offered > 0, "serviceSocket", found.serving > 0);
+                     "registrationSocket", print_holds(found, "offered"), "serviceSocket",
+                     print_holds(found, "serving"));
 }
 
 static const char *problem_of(const struct api_answer *answer)
@@ -545,9 +547,6 @@ static json_t *node_slice_json(const struct api_answer *answer)
 json_t *node_lease_json(const struct agent_config *a, const struct node_snapshot *seen,
                         const struct api_answer *answer)
 {
-    static const char *const health[] = {[LEASE_HEALTH_NONE] = NULL,
-                                         [LEASE_HEALTH_UNHEALTHY] = NAMES_HEALTH_UNHEALTHY,
-                                         [LEASE_HEALTH_SHUTDOWN] = NAMES_HEALTH_SHUTDOWN};
     struct lease_view l;
     struct err e = ERR_INIT;
     if (!answer->body || lease_read(answer->body, &l, &e) != 0) {
@@ -560,17 +559,15 @@ json_t *node_lease_json(const struct agent_config *a, const struct node_snapshot
         a->lease_namespace, "name", a->lease_name, "found", 1, "problem", "holder",
         print_json_text(l.holder), "holderExpected", text_equal(l.holder, a->holder_identity),
         "renewTime", print_json_text(l.renew_stamp), "durationSeconds", (int)l.duration_s, "health",
-        health[l.health], "healthMessage", print_json_text(l.health_message), "resourceVersion",
-        print_json_text(l.resource_version), "uid", print_json_text(l.uid), "uidOfRecord",
-        seen->has_record && text_equal(l.uid, seen->record.verdict.lease.uid));
+        lease_health_name(l.health), "healthMessage", print_json_text(l.health_message),
+        "resourceVersion", print_json_text(l.resource_version), "uid", print_json_text(l.uid),
+        "uidOfRecord", seen->has_record && text_equal(l.uid, seen->record.verdict.lease.uid));
 }
 
-json_t *node_api_error_json(const struct admin_config *config, int rc, const struct err *e)
+json_t *node_api_error_json(const struct err *e)
 {
-    char problem[ERR_MSG_BYTES + 32];
-    text_format(problem, sizeof(problem), "%s%s", e->msg, api_hint(config, rc));
     return json_pack("{s:n, s:b, s:o, s:n}", "server", "reached", 0, "problem",
-                     print_json_text(problem), "clockSkewSeconds");
+                     print_json_text(e->msg), "clockSkewSeconds");
 }
 
 json_t *node_api_json(const struct api *api, const struct api_answer *lease)
@@ -595,15 +592,14 @@ json_t *node_document(const struct admin_config *config, const struct node_snaps
 static json_t *status_document(struct admin_config *config, const struct node_snapshot *seen)
 {
     char socket[PATH_MAX];
-    struct api *api = NULL;
     struct err e = ERR_INIT;
     const struct agent_config *a = &config->agent;
     json_t *tree = node_document(config, seen);
     config->asks_runtime = /* where the agent does, too */
         !text_is_empty(config->cri_socket) && pods_find_runtime(config, socket);
-    int rc = api_open(config, &api, &e);
-    if (rc != 0) {
-        print_json_put(tree, "api", node_api_error_json(config, rc, &e));
+    struct api *api = api_open(config, &e);
+    if (!api) {
+        print_json_put(tree, "api", node_api_error_json(&e));
     } else {
         const struct api_answer *lease =
             api_ask(api, NULL, mem_format(API_LEASE_PATH, a->lease_namespace, a->lease_name));
@@ -695,21 +691,16 @@ static const struct print_row rest[] = {
     {"\n", "", ""},
 };
 
-static bool print_page(const json_t *tree, int color)
+static void print_page(const struct admin_config *config, const json_t *tree)
 {
-    bool has_color = print_has_color(color);
+    bool has_color = print_has_color(config->color);
     const char *answer = json_text_get(tree, "answer");
-    size_t i;
-    const json_t *probe;
-    (void)printf("%s: %s%s%s", json_text_get(tree, "node"),
-                 print_on(has_color, print_state_color(answer)), answer, print_off(has_color));
+    const json_t *probes = json_object_get(json_object_get(tree, "record"), "hostProbes");
+    (void)printf("%s: ", json_text_get(tree, "node"));
+    print_cell(has_color, print_state_color(answer), answer, 0);
     print_rows(tree, head, ARRAY_LEN(head), has_color);
-    json_array_foreach(json_object_get(json_object_get(tree, "record"), "hostProbes"), i, probe)
-    {
-        print_rows(probe, host_probe, ARRAY_LEN(host_probe), has_color);
-    }
+    print_rows(probes, host_probe, ARRAY_LEN(host_probe), has_color);
     print_rows(tree, rest, ARRAY_LEN(rest), has_color);
-    return fflush(stdout) == 0;
 }
 
 int status_run(struct admin_config *config)
@@ -717,10 +708,7 @@ int status_run(struct admin_config *config)
     struct node_snapshot seen;
     node_snapshot_take(config, &seen);
     CLEANUP(json) json_t *tree = status_document(config, &seen);
-    bool is_written = config->output == ADMIN_TEXT
-                          ? print_page(tree, config->color)
-                          : print_json(json_incref(tree), config->output == ADMIN_YAML, stdout);
-    return is_written ? (int)seen.answer : NODE_UNKNOWN;
+    return print_document(config, tree, print_page) ? (int)seen.answer : NODE_UNKNOWN;
 }
 
 /* ---- watch: a line for each change of the readiness ------------------------------------------ */

@@ -74,16 +74,10 @@ NODISCARD int cni_probe_version(const char *path, struct err *e);
 /* The same judgement of an answer. Pure. */
 NODISCARD int cni_probe_judge(const char *text, size_t len, struct err *e);
 
-/* A DRA driver's sockets in the kubelet's directories. */
-struct dra_sockets {
-    size_t offered; /* for registration */
-    size_t serving;
-    size_t unheard; /* of all, those at which nobody listens */
-};
-
-/* Returns `dir`: where they register, below --root. */
-const char *dra_sockets_find(const struct admin_config *config, char dir[static PATH_MAX],
-                             struct dra_sockets *out);
+/* A DRA driver's sockets in the kubelet's directories: the `directory` where they register, below
+ * --root, and whether it `isThere`; how many are `offered` there and are `serving`, `sockets` in
+ * all; at how many of these nobody listens: `unheard`. */
+json_t *dra_sockets_json(const struct admin_config *config);
 
 /* The runtime's socket: as given, else the first known one that is there. Returns false if there is
  * none. */
@@ -108,7 +102,7 @@ json_t *node_document(const struct admin_config *config, const struct node_snaps
 
 /* Its members "api" (of api_open's failure, or of the answer about the lease), "lease"
  * and "pods" (by the runtime at `socket`). */
-json_t *node_api_error_json(const struct admin_config *config, int rc, const struct err *e);
+json_t *node_api_error_json(const struct err *e);
 json_t *node_api_json(const struct api *api, const struct api_answer *lease);
 json_t *node_lease_json(const struct agent_config *a, const struct node_snapshot *seen,
                         const struct api_answer *answer);

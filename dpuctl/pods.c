@@ -214,8 +214,9 @@ json_t *node_pods_json(const struct admin_config *config, const char *socket)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static void print_text(const struct admin_config *config, const json_t *pods)
+static void print_pods(const struct admin_config *config, const json_t *tree)
 {
+    static const struct print_row lost[] = {{"", "network=Lost", "{namespace}/{name}\n"}};
     static const struct print_row columns[] = {
         {"  ", "madeBeforeReboot", "made before the DPU's reboot"},
         {"  ", "madeBeforeReboot=no", "made after the DPU's reboot"},
@@ -226,8 +227,13 @@ static void print_text(const struct admin_config *config, const json_t *pods)
     bool has_color = print_has_color(config->color);
     int width = (int)strlen("POD");
     char name[2 * CRI_NAME_BYTES];
+    const json_t *pods = json_object_get(tree, "pods");
     size_t i;
-    json_t *pod;
+    const json_t *pod;
+    if (config->output == ADMIN_NAME) {
+        print_rows(pods, lost, 1, false);
+        return;
+    }
     json_array_foreach(pods, i, pod)
     {
         print_fill(pod, "{namespace}/{name}", name, sizeof(name));
@@ -241,31 +247,10 @@ static void print_text(const struct admin_config *config, const json_t *pods)
                                                                     : PRINT_PLAIN;
         const char *made = json_text_get(pod, "madeTime");
         print_fill(pod, "{namespace}/{name}", name, sizeof(name));
-        (void)printf("%-*s  %s  %s%-7s%s", width, name, made ? made : "-",
-                     print_on(has_color, color), json_text_get(pod, "network"),
-                     print_off(has_color));
+        (void)printf("%-*s  %s  ", width, name, made ? made : "-");
+        print_cell(has_color, color, json_text_get(pod, "network"), (int)strlen("NETWORK"));
         print_rows(pod, columns, ARRAY_LEN(columns), has_color);
     }
-}
-
-static bool print_pods(const struct admin_config *config, json_t *tree)
-{
-    static const struct print_row lost[] = {{"", "network=Lost", "{namespace}/{name}\n"}};
-    const json_t *pods = json_object_get(tree, "pods");
-    size_t i;
-    const json_t *pod;
-    if (config->output == ADMIN_JSON || config->output == ADMIN_YAML) {
-        return print_json(json_incref(tree), config->output == ADMIN_YAML, stdout);
-    }
-    if (config->output == ADMIN_TEXT) {
-        print_text(config, pods);
-        return fflush(stdout) == 0;
-    }
-    json_array_foreach(pods, i, pod)
-    {
-        print_rows(pod, lost, 1, false);
-    }
-    return fflush(stdout) == 0;
 }
 
 int pods_run(struct admin_config *config)
@@ -285,5 +270,5 @@ int pods_run(struct admin_config *config)
     enum pods_answer answer = print_holds(tree, "lost")     ? PODS_SOME_LOST
                               : print_holds(tree, "unseen") ? PODS_UNCLEAR
                                                             : PODS_NONE_LOST;
-    return print_pods(config, tree) ? (int)answer : PODS_UNCLEAR;
+    return print_document(config, tree, print_pods) ? (int)answer : PODS_UNCLEAR;
 }

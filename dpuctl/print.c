@@ -22,17 +22,15 @@ bool print_has_color(int wanted)
     return isatty(STDOUT_FILENO) && text_is_empty(getenv("NO_COLOR"));
 }
 
-const char *print_on(bool has_color, enum print_color color)
+void print_cell(bool has_color, enum print_color color, const char *text, int width)
 {
-    static const char *const codes[] = {
-        [PRINT_PLAIN] = "",         [PRINT_GOOD] = "\033[32m", [PRINT_BAD] = "\033[31m",
-        [PRINT_DOUBT] = "\033[33m", [PRINT_FAINT] = "\033[2m", [PRINT_HEAD] = "\033[1m"};
-    return has_color ? codes[color] : "";
-}
-
-const char *print_off(bool has_color)
-{
-    return has_color ? "\033[0m" : "";
+    static const char *const codes[] = {[PRINT_PLAIN] = "",
+                                        [PRINT_GOOD] = "\033[32m",
+                                        [PRINT_BAD] = "\033[31m",
+                                        [PRINT_DOUBT] = "\033[33m",
+                                        [PRINT_FAINT] = "\033[2m"};
+    (void)printf("%s%-*s%s", has_color ? codes[color] : "", width, text,
+                 has_color ? "\033[0m" : "");
 }
 
 enum print_color print_state_color(const char *state)
@@ -166,13 +164,28 @@ void print_fill(const json_t *doc, const char *text, char *out, size_t out_bytes
 void print_rows(const json_t *doc, const struct print_row *rows, size_t count, bool has_color)
 {
     char text[PRINT_TEXT_BYTES];
-    for (size_t i = 0; i < count; i++) {
+    size_t k;
+    const json_t *item;
+    for (size_t i = 0; i < count && json_is_object(doc); i++) {
         if (print_holds(doc, rows[i].when)) {
             print_fill(doc, rows[i].text, text, sizeof(text));
-            (void)printf("%s%s%s%s", print_on(has_color, PRINT_FAINT), rows[i].label,
-                         print_off(has_color), text);
+            print_cell(has_color, PRINT_FAINT, rows[i].label, 0);
+            (void)fputs(text, stdout);
         }
     }
+    json_array_foreach(doc, k, item)
+    {
+        print_rows(item, rows, count, has_color);
+    }
+}
+
+bool print_document(const struct admin_config *config, json_t *doc, print_text_fn *print_text)
+{
+    if (config->output == ADMIN_JSON || config->output == ADMIN_YAML) {
+        return print_json(json_incref(doc), config->output == ADMIN_YAML, stdout);
+    }
+    print_text(config, doc);
+    return fflush(stdout) == 0;
 }
 
 /* ---- JSON and YAML --------------------------------------------------------------------------- */

@@ -20,15 +20,13 @@ enum print_color {
     PRINT_BAD,
     PRINT_DOUBT,
     PRINT_FAINT,
-    PRINT_HEAD,
 };
 
 /* Are colours wanted on stdout? `wanted` is an enum admin_color. */
 bool print_has_color(int wanted);
 
-/* The escape sequence of a colour, and of its end; "" where none are wanted. */
-const char *print_on(bool has_color, enum print_color color);
-const char *print_off(bool has_color);
+/* On stdout, left-aligned in `width` columns. */
+void print_cell(bool has_color, enum print_color color, const char *text, int width);
 
 /* Of "Ready", "NotReady" and "Unknown". */
 enum print_color print_state_color(const char *state);
@@ -59,8 +57,16 @@ struct print_row {
     const char *text;
 };
 
-/* On stdout; whether it was written is seen at the flush. */
+/* On stdout, of each of them if `doc` is a list; whether it was written is seen at the flush. */
 void print_rows(const json_t *doc, const struct print_row *rows, size_t count, bool has_color);
+
+struct admin_config;
+typedef void print_text_fn(const struct admin_config *config, const json_t *doc);
+
+/* On stdout as --output says: JSON, YAML, or what `print_text` makes of it. Returns false if it
+ * could not be written. */
+NODISCARD bool print_document(const struct admin_config *config, json_t *doc,
+                              print_text_fn *print_text);
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 

@@ -14,6 +14,14 @@
 #define US_NS       (NS_PER_MS / 1000)
 #define SET_BACK_NS (60 * NS_PER_SEC)
 
+const char *lease_health_name(enum lease_health health)
+{
+    static const char *const names[] = {[LEASE_HEALTH_NONE] = NULL,
+                                        [LEASE_HEALTH_UNHEALTHY] = NAMES_HEALTH_UNHEALTHY,
+                                        [LEASE_HEALTH_SHUTDOWN] = NAMES_HEALTH_SHUTDOWN};
+    return names[health];
+}
+
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* A member that has to be there, whole. */
@@ -267,8 +275,7 @@ void lease_set_health(json_t *lease, enum lease_health health, const char *messa
     json_t *annotations = annotations_of(lease);
     text_sanitize(clean, sizeof(clean), message, strlen(message));
     renew_stamp(now, json_text_get(annotations, NAMES_ANNOTATION_HEALTH_RENEW), stamp);
-    set_text(annotations, NAMES_ANNOTATION_HEALTH,
-             health == LEASE_HEALTH_SHUTDOWN ? NAMES_HEALTH_SHUTDOWN : NAMES_HEALTH_UNHEALTHY);
+    set_text(annotations, NAMES_ANNOTATION_HEALTH, lease_health_name(health));
     set_text(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE, clean);
     set_text(annotations, NAMES_ANNOTATION_HEALTH_RENEW, stamp);
 }

@@ -28,6 +28,9 @@ enum lease_health {
     LEASE_HEALTH_SHUTDOWN,
 };
 
+/* The word in the annotation; NULL for none. */
+const char *lease_health_name(enum lease_health health);
+
 /* A plain copy of what we read; every text is bounded, cut texts are marked invalid. */
 struct lease_view {
     char ns[NAMES_K8S_NAME_BYTES];
