@@ -312,6 +312,11 @@ def test_dpuctl_refuses_a_path_that_no_socket_can_have(node, length):
     assert done.returncode == 64 and "more than the allowed 107" in done.stderr
 
 
+def test_dpu_host_agent_refuses_a_path_that_no_socket_can_have(world):
+    host = world.host(cri_socket=f"/{'x' * 107}")
+    assert host.wait() == 2 and "is 108 bytes long, more than the allowed 107" in host.text()
+
+
 def test_dpuctl_takes_the_longest_path_that_a_socket_can_have(node, runtime):
     socket = "/cri.sock".rjust(107 - len(node.root), "/")
     assert node.call("pods", f"--cri-socket={socket}").returncode == 0
