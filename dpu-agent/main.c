@@ -383,6 +383,7 @@ static int make_health(struct agent *a, struct err *e)
     const struct dpu_config *c = &a->config;
     struct probe_spec defaults = {
         .interval_ns = c->probe_interval_ns,
+        .root = "",
         .ovs_run_dir = c->ovs_rundir,
         .ovn_run_dir = text_is_empty(c->ovn_rundir) ? c->ovs_rundir : c->ovn_rundir,
         .timeout_ns = c->probe_timeout_ns,

@@ -43,42 +43,38 @@ static size_t find(const struct readiness_host_probes *all, const char *probe)
 }
 
 /* By its text the record tells it from others: so it has to fit there, and be the only one. */
-static int check_host_probe(const struct readiness_host_probes *all, const struct probe_spec *spec,
-                            const char *text, struct err *e)
+static int name_host_probe(struct readiness_host_probes *all, const struct probe_spec *spec,
+                           const char *text, struct err *e)
 {
+    struct readiness_host_probe *next = &all->each[all->count];
     if (spec->kind == PROBE_SERVICE) {
         return err_set(e, ERR_PARSE, "only dpu-agent can probe that service of the DPU");
     }
     if (all->count == HOST_PROBES_MAX) {
         return err_set(e, ERR_LIMIT, "a host has at most %d probes", HOST_PROBES_MAX);
     }
-    if (strlen(text) >= HOST_PROBE_BYTES) {
+    if (strlen(text) >= sizeof(next->probe)) {
         return err_set(e, ERR_LIMIT,
                        "a host probe has at most %d bytes; put a long command into a file",
                        HOST_PROBE_BYTES - 1);
     }
+    text_sanitize(next->probe, sizeof(next->probe), text, strlen(text));
+    if (find(all, next->probe) < all->count) {
+        return err_set(e, ERR_PARSE, "it is configured twice");
+    }
+    all->count++;
     return 0;
 }
 
 static int add_host_probe(struct readiness_host_probes *all, const char *text, struct err *e)
 {
-    char name[HOST_PROBE_BYTES];
     struct probe_spec spec;
     int rc = probe_spec_parse(text, 0, &defaults, &spec, e);
     if (rc != 0) {
         return rc;
     }
-    rc = check_host_probe(all, &spec, text, e);
-    if (rc != 0) {
-        return probe_spec_refuse(text, rc, e);
-    }
-    text_sanitize(name, sizeof(name), text, strlen(text));
-    if (find(all, name) < all->count) {
-        rc = err_set(e, ERR_PARSE, "it is configured twice");
-        return probe_spec_refuse(text, rc, e);
-    }
-    text_format(all->each[all->count++].probe, sizeof(name), "%s", name);
-    return 0;
+    rc = name_host_probe(all, &spec, text, e);
+    return rc == 0 ? 0 : probe_spec_refuse(text, rc, e);
 }
 
 int host_probes_new(const struct host_probes_config *config, struct host_probes **out,
@@ -87,7 +83,7 @@ int host_probes_new(const struct host_probes_config *config, struct host_probes 
     CLEANUP(free) struct host_probes *w = MEM_NEW(struct host_probes);
     struct probe_spec spec = defaults;
     w->config = *config;
-    spec.root = config->root;
+    spec.root = config->root ? config->root : "";
     for (size_t i = 0; i < config->count; i++) {
         int rc = add_host_probe(&w->said, config->probes[i], e);
         if (rc != 0) {

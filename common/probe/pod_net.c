@@ -89,7 +89,9 @@ static void take_result(struct pod_net *p, struct json_slice result)
     }
 }
 
-void pod_net_take_cache(struct pod_net *p, const char *text, size_t len, const char *sandbox_id)
+/* A file of libcni's cache (cniCacheV1). */
+static void pod_net_take_cache(struct pod_net *p, const char *text, size_t len,
+                               const char *sandbox_id)
 {
     struct json_slice object;
     if (json_scan_check(text, len, &object, NULL) != 0 ||
@@ -276,7 +278,9 @@ static bool is_expected(const struct pod_net *p, const char *name)
     return is_found;
 }
 
-enum pod_net_evidence pod_net_read_dev(const struct pod_net *p, const char *text)
+/* By the text of /proc/PID/net/dev: WHOLE if the interface is there, UNKNOWN if there is one that
+ * is neither it, nor the kernel's own, nor one of `p`'s others; else AWAY. */
+static enum pod_net_evidence pod_net_read_dev(const struct pod_net *p, const char *text)
 {
     bool has_stranger = false;
     for (const char *line = text; line && *line; line = strchr(line, '\n')) {

@@ -81,12 +81,4 @@ bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid, const c
 /* By path it enters the namespace and comes back, which needs CAP_SYS_ADMIN. */
 void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *out);
 
-/* Reads a file of libcni's cache (cniCacheV1) into `p`: for the fuzzer. `text` is not terminated.
- */
-void pod_net_take_cache(struct pod_net *p, const char *text, size_t len, const char *sandbox_id);
-
-/* By the text of /proc/PID/net/dev: WHOLE if the interface is there, UNKNOWN if there is one that
- * is neither it, nor the kernel's own, nor one of `p`'s others; else AWAY. */
-enum pod_net_evidence pod_net_read_dev(const struct pod_net *p, const char *text);
-
 #endif

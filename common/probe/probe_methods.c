@@ -116,21 +116,16 @@ static const struct sysfs_kind {
     [PROBE_PCI] = {"PCI function", "sys/bus/pci/devices", ""},
 };
 
-static const char *root_of(const struct probe_spec *spec)
-{
-    return spec->root ? spec->root : "";
-}
-
 static void sysfs_path(const struct probe_spec *spec, const char *file, char out[static PATH_MAX])
 {
-    text_format(out, PATH_MAX, "%s/%s/%s%s", root_of(spec), sysfs_kinds[spec->kind].list,
-                spec->target, file);
+    text_format(out, PATH_MAX, "%s/%s/%s%s", spec->root, sysfs_kinds[spec->kind].list, spec->target,
+                file);
 }
 
 static struct probe_answer explain_absence(const struct probe_spec *spec, int error)
 {
     char list[PATH_MAX];
-    text_format(list, sizeof(list), "%s/%s", root_of(spec), sysfs_kinds[spec->kind].list);
+    text_format(list, sizeof(list), "%s/%s", spec->root, sysfs_kinds[spec->kind].list);
     if ((error == ENOENT || error == ENOTDIR || error == ENODEV) && access(list, X_OK) == 0) {
         return probe_answer_make(PROBE_MISSING, "there is no %s '%s'", sysfs_kinds[spec->kind].what,
                                  spec->target);

@@ -89,10 +89,12 @@ struct probe_spec probe_spec_of_node_name(const char *ovs_run_dir)
                                .ovs_run_dir = ovs_run_dir};
 }
 
-const struct service *service_find(const char *name, size_t name_len)
+/* The service that `text` names up to a colon, or NULL. */
+static const struct service *find_service(const char *text)
 {
+    size_t len = strcspn(text, ":");
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
-        if (strlen(services[i].name) == name_len && memcmp(services[i].name, name, name_len) == 0) {
+        if (strlen(services[i].name) == len && strncmp(services[i].name, text, len) == 0) {
             return &services[i];
         }
     }
@@ -291,7 +293,7 @@ static int take_what(const char *text, size_t index, struct probe_spec *spec, st
 {
     const struct kind *kind = find_kind(text);
     const struct service *service =
-        text_equal(text, all_services) ? &services[index] : service_find(text, strcspn(text, ":"));
+        text_equal(text, all_services) ? &services[index] : find_service(text);
     if (service) {
         return take_service(text, service, spec, e);
     }

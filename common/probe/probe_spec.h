@@ -63,8 +63,6 @@ struct service {
 };
 
 extern const struct service services[SERVICE_COUNT]; /* in the order in which one needs the other */
-/* NULL if none is called so. Static. */
-const struct service *service_find(const char *name, size_t name_len);
 
 /* ---- a probe --------------------------------------------------------------------------------- */
 
@@ -85,7 +83,7 @@ struct probe_spec {
     int64_t http_status;            /* that is well; 0: any 2xx */
     char ca_file[PROBE_FILE_BYTES]; /* "": the system's authorities */
     bool wants_carrier;             /* of PROBE_NETDEV */
-    const char *root;               /* of /sys; NULL or "": none; borrowed from the defaults */
+    const char *root;               /* of /sys; "": none; borrowed from the defaults */
     const char *ovs_run_dir;        /* borrowed from the defaults */
     const char *ovn_run_dir;
 };

@@ -16,8 +16,8 @@ static uint64_t look(enum rpc_kind kind, const json_t *m)
     if (kind != RPC_REPLY) {
         return kind;
     }
-    const struct service *ovsdb = service_find("ovsdb", 5);
-    uint64_t seen = 10 + (service_judge(ovsdb->questions, "br-int", m).outcome == PROBE_PASSED);
+    uint64_t seen =
+        10 + (service_judge(services[0].questions, "br-int", m).outcome == PROBE_PASSED);
     const struct probe_answer answer = service_judge(&value, "", m);
     return answer.outcome == PROBE_PASSED ? seen + 1000 + strlen(answer.words) : seen;
 }

@@ -56,6 +56,12 @@ static json_t *read_message(const char *text)
     return m;
 }
 
+static const struct service *service_of(const char *text)
+{
+    struct probe_spec spec = {.service = NULL};
+    return probe_spec_parse(text, 0, &spec, &spec, NULL) == 0 ? spec.service : NULL;
+}
+
 #define TEXT(text) (text), sizeof(text) - 1
 
 TEST(kinds_are_told_apart)
@@ -186,7 +192,7 @@ TEST(answers_follow_the_table)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *m = read_message(rows[i].reply);
-        const struct service *service = service_find(rows[i].service, strlen(rows[i].service));
+        const struct service *service = service_of(rows[i].service);
         const struct probe_answer got =
             service_judge(&service->questions[rows[i].question], "br-int", m);
         if (got.outcome != (rows[i].words ? PROBE_WRONG : PROBE_PASSED) ||
@@ -205,7 +211,7 @@ TEST(a_name_without_end_is_none_of_a_bridge)
     CLEANUP(json) json_t *m = NULL;
     size_t len;
     assert_int_equal(rpc_message_read(reply, sizeof(reply), false, &m, &len), RPC_REPLY);
-    const struct service_question *vswitchd = service_find("vswitchd", 8)->questions;
+    const struct service_question *vswitchd = service_of("vswitchd")->questions;
     assert_int_equal(service_judge(vswitchd, "br-int", m).outcome, PROBE_PASSED);
     assert_int_equal(service_judge(vswitchd, "br-ex", m).outcome, PROBE_WRONG);
 }
@@ -221,7 +227,7 @@ TEST(a_bridge_is_found_behind_thousands_of_others)
     }
     memcpy(reply + used, end, sizeof(end));
     CLEANUP(json) json_t *m = read_message(reply);
-    const struct service_question *vswitchd = service_find("vswitchd", 8)->questions;
+    const struct service_question *vswitchd = service_of("vswitchd")->questions;
     assert_int_equal(service_judge(vswitchd, "br-int", m).outcome, PROBE_PASSED);
     assert_int_equal(service_judge(vswitchd, "br-tenant-03000", m).outcome, PROBE_PASSED);
     assert_int_equal(service_judge(vswitchd, "br-in", m).outcome, PROBE_WRONG);
@@ -233,15 +239,15 @@ TEST(every_service_has_a_name_a_socket_and_patience)
 {
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
         const struct service *s = &services[i];
-        assert_ptr_equal(service_find(s->name, strlen(s->name)), s);
+        assert_ptr_equal(service_of(s->name), s);
         assert_true((s->socket != NULL) != (s->daemon != NULL));
         assert_non_null(s->questions[0].method);
         assert_true(s->timeout_ns > 0 && s->interval_ns > 0);
         assert_true(s->patience_ns[PROBE_SILENT] >= s->timeout_ns);
         assert_true(s->patience_ns[PROBE_MISSING] >= s->patience_ns[PROBE_REFUSED]);
     }
-    assert_null(service_find("ovs", 3));
-    assert_null(service_find("", 0));
+    assert_null(service_of("ovs"));
+    assert_null(service_of(""));
 }
 
 /* ---- the beat -------------------------------------------------------------------------------- */
@@ -254,7 +260,7 @@ static struct probe_answer beat(struct service_beat *b, int64_t at_s, const char
                    value ? "e2e_timestamp" : "other", value ? value : "1");
     CLEANUP(json) json_t *m = read_message(text);
     /* The wall clock began at 1000 s. */
-    return service_beat_step(b, service_find("ovnkube", 7)->questions, m, AT(at_s),
+    return service_beat_step(b, service_of("ovnkube")->questions, m, AT(at_s),
                              (struct wall){(1000 + at_s) * NS_PER_SEC});
 }
 
@@ -308,8 +314,7 @@ TEST(an_answer_that_is_none_is_no_beat)
     struct service_beat b = {.limit_ns = 120 * NS_PER_SEC};
     CLEANUP(json) json_t *m = read_message(OK("[]"));
     assert_int_equal(
-        service_beat_step(&b, service_find("ovnkube", 7)->questions, m, AT(0), (struct wall){0})
-            .outcome,
+        service_beat_step(&b, service_of("ovnkube")->questions, m, AT(0), (struct wall){0}).outcome,
         PROBE_WRONG);
     assert_false(b.has_begun);
 }
