@@ -202,20 +202,6 @@ TEST(answers_follow_the_table)
     }
 }
 
-TEST(a_name_without_end_is_none_of_a_bridge)
-{
-    char reply[20000] = "{\"id\":0,\"result\":\"br-int\\n";
-    size_t used = strlen(reply);
-    memset(reply + used, 'b', sizeof(reply) - used);
-    memcpy(reply + sizeof(reply) - 15, "\",\"error\":null}", 15);
-    CLEANUP(json) json_t *m = NULL;
-    size_t len;
-    assert_int_equal(rpc_message_read(reply, sizeof(reply), false, &m, &len), RPC_REPLY);
-    const struct service_question *vswitchd = service_of("vswitchd")->questions;
-    assert_int_equal(service_judge(vswitchd, "br-int", m).outcome, PROBE_PASSED);
-    assert_int_equal(service_judge(vswitchd, "br-ex", m).outcome, PROBE_WRONG);
-}
-
 /* As long a list as one message of ovs-vswitchd may be. */
 TEST(a_bridge_is_found_behind_thousands_of_others)
 {
@@ -328,84 +314,15 @@ TEST(an_answer_that_is_none_is_no_beat)
     "{\"id\":0,\"method\":\"transact\",\"params\":[\"Open_vSwitch\",{\"op\":\"select\","           \
     "\"table\":\"Open_vSwitch\",\"where\":[],\"columns\":[\"external_ids\"]}]}"
 
-/* A server on a unix socket in the test's own loop: it takes one connection, says what it is told
- * to once it has heard something, and keeps what it heard. */
-struct rpc_server {
-    int listener;
-    ev_io acceptable;
-    ev_io ready;        /* of the connection */
-    const char *answer; /* NULL: silence */
-    size_t left;        /* how often it is still said */
-    bool hangs_up;
-    char heard[4096];
-    size_t heard_len;
-};
-
-static void rpc_server_say(struct ev_loop *loop, struct rpc_server *s)
-{
-    while (s->answer && s->left > 0) {
-        if (send(s->ready.fd, s->answer, strlen(s->answer), MSG_NOSIGNAL) < 0) {
-            return; /* full, or gone */
-        }
-        s->left--;
-    }
-    if (s->hangs_up) {
-        ev_io_stop(loop, &s->ready);
-        (void)close(s->ready.fd);
-        ev_io_set(&s->ready, -1, EV_READ);
-    }
-}
-
-static void rpc_server_on_ready(struct ev_loop *loop, ev_io *w, int events)
-{
-    struct rpc_server *s = w->data;
-    ssize_t got = recv(w->fd, s->heard + s->heard_len, sizeof(s->heard) - 1 - s->heard_len, 0);
-    if (got == 0) {
-        ev_io_stop(loop, w);
-        return;
-    }
-    s->heard_len += got > 0 ? (size_t)got : 0;
-    s->heard[s->heard_len] = '\0';
-    rpc_server_say(loop, s);
-}
-
-static void rpc_server_on_connection(struct ev_loop *loop, ev_io *w, int events)
-{
-    struct rpc_server *s = w->data;
-    int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
-    ev_io_init(&s->ready, rpc_server_on_ready, fd, s->left > 1 ? EV_READ | EV_WRITE : EV_READ);
-    s->ready.data = s;
-    s->heard_len = 0;
-    ev_io_start(loop, &s->ready);
-}
-
-/* `s` holds its answer already. */
-static void rpc_server_open(const struct world *w, struct rpc_server *s)
+/* As the database of OVS. */
+static void open_peer(struct world *w, struct peer *p)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/db.sock", w->dir);
-    s->left = s->left > 0 ? s->left : 1;
-    s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     (void)unlink(address.sun_path); /* of the former one */
-    assert_int_equal(bind(s->listener, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(s->listener, 8), 0);
-    ev_io_init(&s->ready, rpc_server_on_ready, -1, EV_READ);
-    ev_io_init(&s->acceptable, rpc_server_on_connection, s->listener, EV_READ);
-    s->acceptable.data = s;
-    ev_io_start(w->loop, &s->acceptable);
-}
-
-static void rpc_server_close(const struct world *w, struct rpc_server *s)
-{
-    ev_io_stop(w->loop, &s->acceptable);
-    ev_io_stop(w->loop, &s->ready);
-    if (s->ready.fd >= 0) {
-        (void)close(s->ready.fd);
-    }
-    (void)close(s->listener);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    peer_open(w, p, fd);
 }
 
 /* Asks for the node's name, again and again. */
@@ -451,14 +368,13 @@ TEST_IN(answers_are_told_apart)
         {"{\"id\":0,\"error\":\"unknown method\"}", false, PROBE_WRONG, "unknown method"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct rpc_server server = {
-            .answer = rows[i].answer, .hangs_up = rows[i].hangs_up, .left = 1};
-        rpc_server_open(w, &server);
+        struct peer peer = {.answer = rows[i].answer, .hangs_up = rows[i].hangs_up, .left = 1};
+        open_peer(w, &peer);
         start_asking(w, 10000);
         probe_world_await(w, 1, PROBE_UNKNOWN);
         probe_free(TAKE(w->probe));
-        assert_true(strncmp(server.heard, QUESTION, strlen(QUESTION)) == 0);
-        rpc_server_close(w, &server);
+        assert_true(strncmp(peer.heard, QUESTION, strlen(QUESTION)) == 0);
+        peer_close(w, &peer);
         if (w->outcome != rows[i].outcome || !strstr(w->words, rows[i].text)) {
             fail_msg("row %zu: %s '%s'", i, probe_outcome_name(w->outcome), w->words);
         }
@@ -467,12 +383,12 @@ TEST_IN(answers_are_told_apart)
 
 TEST_IN(a_server_that_says_nothing_is_silent_at_the_deadline)
 {
-    struct rpc_server server = {.left = 1};
-    rpc_server_open(w, &server);
+    struct peer peer = {.left = 1};
+    open_peer(w, &peer);
     await_answers(w, 50);
     assert_int_equal(w->outcome, PROBE_SILENT);
     assert_non_null(strstr(w->words, "no answer to 'transact' within 50ms"));
-    rpc_server_close(w, &server);
+    peer_close(w, &peer);
 }
 
 /* Without a bound on what is read these would go on until the deadline of an hour. */
@@ -481,12 +397,12 @@ TEST_IN(a_server_that_never_ends_is_left)
     static const char *const endless[] = {"{\"a\":[", "                ",
                                           "{\"id\":null,\"method\":\"update\",\"params\":[]}"};
     for (size_t i = 0; i < ARRAY_LEN(endless); i++) {
-        struct rpc_server server = {.answer = endless[i], .left = SIZE_MAX};
-        rpc_server_open(w, &server);
+        struct peer peer = {.answer = endless[i], .left = SIZE_MAX};
+        open_peer(w, &peer);
         await_answers(w, 3600 * 1000);
         assert_int_equal(w->outcome, PROBE_WRONG);
         assert_non_null(strstr(w->words, "sends more than the probe asked for"));
-        rpc_server_close(w, &server);
+        peer_close(w, &peer);
     }
 }
 
@@ -494,10 +410,10 @@ TEST_IN(without_a_server_the_reason_is_named)
 {
     await_answers(w, 1000);
     assert_int_equal(w->outcome, PROBE_MISSING);
-    struct rpc_server server = {.left = 1};
-    rpc_server_open(w, &server);
-    ev_io_stop(w->loop, &server.acceptable);
-    (void)close(server.listener); /* a stale socket */
+    struct peer peer = {.left = 1};
+    open_peer(w, &peer);
+    ev_io_stop(w->loop, &peer.acceptable);
+    (void)close(peer.listener); /* a stale socket */
     await_answers(w, 1000);
     assert_int_equal(w->outcome, PROBE_REFUSED);
     assert_non_null(strstr(w->words, w->dir));
@@ -505,10 +421,10 @@ TEST_IN(without_a_server_the_reason_is_named)
 
 TEST_IN(a_stopped_server_is_silent_even_when_its_backlog_is_full)
 {
-    struct rpc_server server = {.left = 1};
+    struct peer peer = {.left = 1};
     struct probe *asks[16];
-    rpc_server_open(w, &server);
-    ev_io_stop(w->loop, &server.acceptable); /* as SIGSTOP does */
+    open_peer(w, &peer);
+    ev_io_stop(w->loop, &peer.acceptable); /* as SIGSTOP does */
     for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
         start_asking(w, 3600 * 1000);
         asks[i] = TAKE(w->probe);
@@ -518,14 +434,41 @@ TEST_IN(a_stopped_server_is_silent_even_when_its_backlog_is_full)
     for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
         probe_free(asks[i]);
     }
-    rpc_server_close(w, &server);
+    peer_close(w, &peer);
+}
+
+TEST_IN(the_socket_of_a_daemon_is_found_by_its_pid_file)
+{
+    static const struct {
+        const char *file; /* NULL: there is none */
+        enum probe_outcome outcome;
+        const char *words; /* or the end of its path */
+    } rows[] = {
+        {NULL, PROBE_MISSING, "d.pid': No such file"},
+        {"", PROBE_MISSING, "d.pid' is empty"},
+        {"12x\n", PROBE_WRONG, "does not contain a process ID"},
+        {"123456789012345678901234567890123\n", PROBE_WRONG, "d.pid'"},
+        {"12\n", PROBE_PASSED, "/d.12.ctl"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char path[UNIX_PATH_BYTES] = "";
+        if (rows[i].file) {
+            scratch_put(w->dir, "d.pid", rows[i].file);
+        }
+        const struct probe_answer got = find_unixctl(w->dir, "d", path);
+        if (got.outcome != rows[i].outcome ||
+            !strstr(got.outcome == PROBE_PASSED ? path : got.words, rows[i].words)) {
+            fail_msg("row %zu: %d '%s' '%s'", i, got.outcome, got.words, path);
+        }
+    }
 }
 
 TEST_IN(a_path_that_is_too_long_is_refused)
 {
-    char dir[200];
-    memset(dir, 'p', sizeof(dir));
-    dir[sizeof(dir) - 1] = '\0';
+    char dir[77] = "";
+    memset(dir, 'p', sizeof(dir) - 1);
     const struct probe_spec spec = probe_spec_of_node_name(dir);
     assert_int_equal(probe_world_make(w, &spec, NULL), ERR_LIMIT);
+    dir[75] = '\0';
+    assert_int_equal(probe_world_make(w, &spec, NULL), 0);
 }

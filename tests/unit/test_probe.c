@@ -22,32 +22,9 @@
 #include <sys/un.h>
 #include <time.h>
 
-static void cleanup_world(struct world *w)
-{
-    probe_world_fini(w);
-}
-
-/* Makes a world of its own, in which the probe runs again soon. */
-static void start_probe(struct world *w, const char *text, int64_t timeout_ms)
-{
-    probe_world_init(w);
-    probe_world_start(w, text, NS_PER_MS, timeout_ms * NS_PER_MS);
-}
-
-/* Runs it once; returns why it did not pass, or NULL. */
-static const char *try_once(const char *text, int64_t timeout_ms)
-{
-    static char words[PROBE_WORDS_BYTES];
-    CLEANUP(world) struct world w;
-    start_probe(&w, text, timeout_ms);
-    probe_world_await(&w, 1, PROBE_UNKNOWN);
-    text_format(words, sizeof(words), "%s", w.words);
-    return w.outcome == PROBE_PASSED ? NULL : words;
-}
-
 /* ---- exec ----------------------------------------------------------------------------------- */
 
-TEST(command_is_judged_by_its_status_and_last_line)
+TEST_IN(command_is_judged_by_its_status_and_last_line)
 {
     static const struct {
         const char *text;
@@ -65,22 +42,22 @@ TEST(command_is_judged_by_its_status_and_last_line)
         {"exec:test -t 0 || cat", NULL}, /* no input: no hang */
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        const char *failure = try_once(rows[i].text, 10000);
+        const char *failure = probe_world_try(w, rows[i].text, 10000);
         if (!text_equal(failure, rows[i].failure)) {
             fail_msg("'%s' gave '%s'", rows[i].text, failure ? failure : "");
         }
     }
 }
 
-TEST(command_starts_without_our_signals_and_descriptors)
+TEST_IN(command_starts_without_our_signals_and_descriptors)
 {
     int kept = dup(STDOUT_FILENO); /* not close-on-exec */
     char text[128];
     assert_true(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
     (void)snprintf(text, sizeof(text), "exec:test ! -e /proc/self/fd/%d", kept);
-    assert_null(try_once(text, 10000));
-    assert_null(try_once("exec:grep -q '^SigIgn:.*0000000$' /proc/self/status", 10000));
-    assert_null(try_once("exec:test $(cut -d' ' -f5 /proc/$$/stat) = $$", 10000));
+    assert_null(probe_world_try(w, text, 10000));
+    assert_null(probe_world_try(w, "exec:grep -q '^SigIgn:.*0000000$' /proc/self/status", 10000));
+    assert_null(probe_world_try(w, "exec:test $(cut -d' ' -f5 /proc/$$/stat) = $$", 10000));
     (void)close(kept);
 }
 
@@ -115,55 +92,35 @@ static int pid_in(const char *path)
     return pid;
 }
 
-TEST(command_that_hangs_is_killed_with_all_its_children)
+TEST_IN(command_that_ends_or_hangs_takes_its_children_with_it)
 {
-    char path[] = "/tmp/dpu-probe-XXXXXX";
-    char text[200];
-    CLEANUP(world) struct world w;
-    CLEANUP(fd) int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    (void)snprintf(text, sizeof(text), "exec:sleep 1000 & echo $! > %s; wait", path);
-    start_probe(&w, text, 1000);
-    probe_world_await(&w, 1, PROBE_UNKNOWN);
-    assert_string_equal(w.words, "no result within 1s");
-    int pid = pid_in(path);
-    assert_true(pid > 1);
-    probe_world_await(&w, 2, PROBE_UNKNOWN);
-    assert_int_not_equal(w.outcome, PROBE_PASSED); /* in its own way on a busy machine */
-    probe_free(TAKE(w.probe));
-    (void)unlink(path);
-    assert_true(dies(pid));
-}
-
-TEST(command_that_ends_takes_its_children_with_it)
-{
-    static const char *const ends[] = {"exit 0", "exit 1", "kill -9 $$"};
+    static const char *const ends[] = {"exit 0", "exit 1", "kill -9 $$", "wait"};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
-        char path[] = "/tmp/dpu-probe-XXXXXX";
-        char text[200];
-        CLEANUP(fd) int fd = mkstemp(path);
-        assert_true(fd >= 0);
-        (void)snprintf(text, sizeof(text), "exec:sleep 30 & echo $! > %s; %s", path, ends[i]);
-        assert_int_equal(try_once(text, 10000) == NULL, i == 0);
+        char path[COMMAND_BYTES];
+        char text[2 * COMMAND_BYTES];
+        (void)snprintf(path, sizeof(path), "%s/pid", w->dir);
+        (void)snprintf(text, sizeof(text), "exec:sleep 1000 & echo $! > %s; %s", path, ends[i]);
+        const char *failure = probe_world_try(w, text, i == 3 ? 1000 : 10000);
+        assert_int_equal(failure == NULL, i == 0);
+        assert_true(i < 3 || text_equal(failure, "no result within 1s"));
         int pid = pid_in(path);
-        (void)unlink(path);
         assert_true(pid > 1);
+        probe_world_await(w, 2, PROBE_UNKNOWN);
+        probe_free(TAKE(w->probe));
         assert_true(dies(pid));
     }
 }
 
-TEST(probe_runs_again_and_again)
+TEST_IN(probe_runs_again_and_again)
 {
-    CLEANUP(world) struct world w;
-    start_probe(&w, "exec:true", 10000);
-    probe_world_await(&w, 5, PROBE_UNKNOWN);
-    assert_int_equal(w.outcome, PROBE_PASSED);
+    assert_null(probe_world_try(w, "exec:true", 10000));
+    probe_world_await(w, 5, PROBE_UNKNOWN);
+    assert_int_equal(w->outcome, PROBE_PASSED);
 }
 
-TEST(probe_may_be_freed_during_a_run)
+TEST_IN(probe_may_be_freed_during_a_run)
 {
-    CLEANUP(world) struct world w;
-    start_probe(&w, "exec:sleep 1000", 10000);
+    probe_world_start(w, "exec:sleep 1000", NS_PER_MS, 10 * NS_PER_SEC);
 }
 
 /* ---- unix ----------------------------------------------------------------------------------- */
@@ -185,17 +142,17 @@ TEST_IN(socket_is_well_if_somebody_listens)
     const struct sockaddr *at = (const struct sockaddr *)&address;
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", w->dir);
     (void)snprintf(text, sizeof(text), "unix:%s", address.sun_path);
-    assert_ends_with(try_once(text, 1000), "s': No such file or directory");
+    assert_ends_with(probe_world_try(w, text, 1000), "s': No such file or directory");
     CLEANUP(fd) int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, at, sizeof(address)), 0);
-    assert_ends_with(try_once(text, 1000), "s': Connection refused");
+    assert_ends_with(probe_world_try(w, text, 1000), "s': Connection refused");
     assert_int_equal(listen(fd, 0), 0);
-    assert_null(try_once(text, 1000));
+    assert_null(probe_world_try(w, text, 1000));
     for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
         clients[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
         (void)connect(clients[i], at, sizeof(address)); /* fill it */
     }
-    assert_ends_with(try_once(text, 1000), "s': its backlog is full");
+    assert_ends_with(probe_world_try(w, text, 1000), "s': its backlog is full");
     for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
         (void)close(clients[i]);
     }
@@ -203,63 +160,18 @@ TEST_IN(socket_is_well_if_somebody_listens)
 
 /* ---- http ----------------------------------------------------------------------------------- */
 
-struct server {
-    ev_io acceptable;
-    ev_io readable;
-    int port;
-    const char *answer; /* NULL: say nothing */
-    bool hang_up;
-    char request[1024];
-};
-
-static void on_request(struct ev_loop *loop, ev_io *w, int revents)
-{
-    struct server *s = w->data;
-    ssize_t got = recv(w->fd, s->request, sizeof(s->request) - 1, 0);
-    s->request[got > 0 ? got : 0] = '\0';
-    if (s->answer) {
-        assert_true(send(w->fd, s->answer, strlen(s->answer), MSG_NOSIGNAL) > 0);
-    }
-    ev_io_stop(loop, w);
-    if (s->hang_up) {
-        (void)close(w->fd);
-        ev_io_set(w, -1, EV_READ);
-    }
-}
-
-static void on_connection(struct ev_loop *loop, ev_io *w, int revents)
-{
-    struct server *s = w->data;
-    int fd = accept(w->fd, NULL, NULL);
-    assert_true(fd >= 0);
-    ev_io_init(&s->readable, on_request, fd, EV_READ);
-    s->readable.data = s;
-    ev_io_start(loop, &s->readable);
-}
-
-static void ask(struct world *w, struct server *s, const char *path)
+static void ask(struct world *w, struct peer *p, const char *path)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof(address);
     char text[128];
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(listen(fd, 4), 0);
+    peer_open(w, p, fd);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    s->port = ntohs(address.sin_port);
-    (void)snprintf(text, sizeof(text), "http://127.0.0.1:%d%s", s->port, path);
-    ev_io_init(&s->acceptable, on_connection, fd, EV_READ);
-    ev_io_init(&s->readable, on_request, -1, EV_READ);
-    s->acceptable.data = s;
-    ev_io_start(w->loop, &s->acceptable);
-    probe_world_start(w, text, NS_PER_SEC, (s->answer || s->hang_up ? 10000 : 100) * NS_PER_MS);
-    probe_world_await(w, 1, PROBE_UNKNOWN);
-    ev_io_stop(w->loop, &s->acceptable);
-    if (s->readable.fd >= 0) {
-        ev_io_stop(w->loop, &s->readable);
-        (void)close(s->readable.fd);
-    }
-    (void)close(fd);
+    (void)snprintf(text, sizeof(text), "http://127.0.0.1:%d%s", ntohs(address.sin_port), path);
+    (void)probe_world_try(w, text, p->answer || p->hangs_up ? 10000 : 100);
+    peer_close(w, p);
 }
 
 TEST_IN(http_is_judged_by_its_status)
@@ -278,27 +190,27 @@ TEST_IN(http_is_judged_by_its_status)
         {NULL, false, "no result within 100ms"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct server s = {.answer = rows[i].answer, .hang_up = rows[i].hang_up};
-        ask(w, &s, "/healthz?a=b#c");
+        struct peer p = {.answer = rows[i].answer, .hangs_up = rows[i].hang_up};
+        ask(w, &p, "/healthz?a=b#c");
         if ((w->outcome == PROBE_PASSED) != !rows[i].failure ||
             (rows[i].failure && !text_equal(w->words, rows[i].failure))) {
             fail_msg("row %zu gave '%s'", i, w->words);
         }
-        assert_ptr_equal(strstr(s.request, "GET /healthz?a=b HTTP/1.1\r\nHost: 127.0.0.1:"),
-                         s.request);
+        assert_ptr_equal(strstr(p.heard, "GET /healthz?a=b HTTP/1.1\r\nHost: 127.0.0.1:"), p.heard);
     }
 }
 
-TEST(http_without_a_server_is_refused)
+TEST_IN(http_without_a_server_is_refused)
 {
     /* Port 1 (tcpmux) is served by nobody. */
-    assert_non_null(strstr(try_once("http://127.0.0.1:1", 10000), "Couldn't connect to server"));
-    assert_non_null(try_once("http://[::1]:1/", 10000));
+    assert_non_null(
+        strstr(probe_world_try(w, "http://127.0.0.1:1", 10000), "Couldn't connect to server"));
+    assert_non_null(probe_world_try(w, "http://[::1]:1/", 10000));
 }
 
 /* ---- what we lack --------------------------------------------------------------------------- */
 
-TEST(a_lack_of_descriptors_is_nobodys_answer)
+TEST_IN(a_lack_of_descriptors_is_nobodys_answer)
 {
     static const char *const texts[] = {
         "exec:true",
@@ -310,26 +222,24 @@ TEST(a_lack_of_descriptors_is_nobodys_answer)
         "ovsdb",
     };
     struct rlimit before;
+    assert_true(scratch_run("ln -s /sys %s/sys", w->dir));
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        CLEANUP(world) struct world w;
         struct err e = ERR_INIT;
-        probe_world_init(&w);
-        assert_true(scratch_run("ln -s /sys %s/sys", w.dir));
-        assert_int_equal(probe_world_parse(&w, texts[i], NS_PER_MS, 10 * NS_PER_SEC, &e), 0);
-        ev_run(w.loop, EVRUN_NOWAIT);                            /* has what it needs */
+        assert_int_equal(probe_world_parse(w, texts[i], NS_PER_MS, 10 * NS_PER_SEC, &e), 0);
+        ev_run(w->loop, EVRUN_NOWAIT);                           /* has what it needs */
         for (rlim_t left = 0; left < (i == 0 ? 2 : 1); left++) { /* a pipe takes two */
             int next = dup(STDERR_FILENO);
             assert_int_equal(close(next), 0);
             struct rlimit none = {.rlim_cur = (rlim_t)next + left, .rlim_max = before.rlim_max};
             assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-            w.runs = 0;
-            probe_start(w.probe);
-            probe_world_await(&w, 1, PROBE_UNKNOWN);
+            w->runs = 0;
+            probe_start(w->probe);
+            probe_world_await(w, 1, PROBE_UNKNOWN);
             assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-            if (w.outcome != PROBE_UNABLE) {
+            if (w->outcome != PROBE_UNABLE) {
                 fail_msg("'%s', %d left: %s: %s", texts[i], (int)left,
-                         probe_outcome_name(w.outcome), w.words);
+                         probe_outcome_name(w->outcome), w->words);
             }
         }
     }
@@ -458,19 +368,17 @@ TEST_IN(health_without_probes_is_healthy_at_once)
     probe_set_free(NULL);
 }
 
-TEST(too_many_probes_are_refused)
+TEST_IN(too_many_probes_are_refused)
 {
     char *probes[PROBES_MAX + 1];
     const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
-    struct ev_loop *loop = ev_loop_new(0);
     struct probe_set *set = NULL;
     for (size_t i = 0; i < ARRAY_LEN(probes); i++) {
         probes[i] = "exec:true";
     }
     const struct probe_set_config config = {
         .probes = probes, .count = ARRAY_LEN(probes), .defaults = &defaults, .change = on_change};
-    assert_int_equal(probe_set_new(loop, &config, &set, NULL), ERR_LIMIT);
-    ev_loop_destroy(loop);
+    assert_int_equal(probe_set_new(w->loop, &config, &set, NULL), ERR_LIMIT);
 }
 
 /* ---- what sysfs has -------------------------------------------------------------------------- */
