@@ -87,18 +87,16 @@ static enum pod_net_evidence look_here(struct world *w)
 /* {"name":"ovn","type":"x","deviceID":"0000:03:00.2"} */
 #define CONFIG "eyJuYW1lIjoib3ZuIiwidHlwZSI6IngiLCJkZXZpY2VJRCI6IjAwMDA6MDM6MDAuMiJ9"
 
-static void put_cache(const struct world *w, const char *dir, const char *more)
-{
-    char name[128];
-    char text[512];
-    text_format(name, sizeof(name), "var/lib/cni/%s/ovn-cid-eth0", dir);
-    text_format(text, sizeof(text),
-                "{\"kind\":\"cniCacheV1\",\"containerId\":\"cid\",\"ifName\":\"eth0\",%s}", more);
-    put(w, name, text);
-}
-
+#define CACHE(id, more)                                                                            \
+    "{\"kind\":\"cniCacheV1\",\"containerId\":\"" id "\",\"ifName\":\"eth0\"," more "}"
 #define RESULT                                                                                     \
     "\"result\":{\"interfaces\":[{\"name\":\"h\"},{\"name\":\"eth0\",\"sandbox\":\"/run/n\"}]}"
+#define OF_DEVICE CACHE("cid", "\"config\":\"" CONFIG "\"," RESULT)
+
+static void put_cache(const struct world *w, const char *text)
+{
+    put(w, "var/lib/cni/results/ovn-cid-eth0", text);
+}
 
 /* ---- without a device ------------------------------------------------------------------------ */
 
@@ -114,36 +112,41 @@ TEST_IN(interface_that_was_seen_and_is_gone_is_lost)
     assert_int_equal(look(w), POD_NET_WHOLE);
 }
 
-TEST_IN(interface_that_nobody_ever_saw_is_not_lost)
+/* By what CNI's cache says of a sandbox that has only "lo". */
+TEST_IN(interface_is_lost_only_if_it_was_there)
 {
+    static const struct {
+        const char *file; /* NULL: none */
+        const char *text;
+        enum pod_net_evidence evidence;
+    } rows[] = {
+        {NULL, NULL, POD_NET_UNKNOWN}, /* nobody ever saw it */
+        {"ovn-cid-eth0", CACHE("cid", RESULT), POD_NET_LOST},
+        {"ovn-cid-eth0", CACHE("cid2", RESULT), POD_NET_UNKNOWN}, /* of another sandbox */
+        {"ovn-cid-eth0.tmp", "{\"containerId\":", POD_NET_UNKNOWN},
+        {"ovn-cid-eth0", /* the host's end */
+         CACHE("cid", "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"\"}]}"),
+         POD_NET_UNKNOWN},
+    };
     put_dev(w, "");
-    open_it(w);
-    assert_int_equal(look(w), POD_NET_UNKNOWN);
-}
-
-TEST_IN(interface_in_cnis_result_was_there)
-{
-    put_dev(w, "");
-    put_cache(w, "results", RESULT);
-    open_it(w);
-    assert_int_equal(look(w), POD_NET_LOST);
-}
-
-TEST_IN(hosts_end_in_cnis_result_is_no_interface_of_the_pod)
-{
-    put_dev(w, "");
-    put_cache(w, "results", "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"\"}]}");
-    open_it(w);
-    assert_int_equal(look(w), POD_NET_UNKNOWN);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char name[128];
+        text_format(name, sizeof(name), "var/lib/cni/results/%s", rows[i].file);
+        if (rows[i].file) {
+            put(w, name, rows[i].text);
+        }
+        open_it(w);
+        assert_int_equal(look(w), rows[i].evidence);
+        remove_path(w, "var");
+    }
 }
 
 /* A pod that may change its network can move it, or end it. */
 TEST_IN(interface_whose_other_end_is_there_is_not_lost)
 {
-    put_cache(
-        w, "results",
-        "\"result\":{\"interfaces\":[{\"name\":\"cni0\"},{\"name\":\"veth1\"},{\"name\":\"eth0\","
-        "\"sandbox\":\"/run/n\"}]}");
+    put_cache(w,
+              CACHE("cid", "\"result\":{\"interfaces\":[{\"name\":\"cni0\"},{\"name\":\"veth1\"},"
+                           "{\"name\":\"eth0\",\"sandbox\":\"/run/n\"}]}"));
     put(w, "sys/class/net/cni0/ifindex", "3\n");
     put(w, "sys/class/net/cni0/iflink", "3\n");
     put(w, "sys/class/net/veth1/ifindex", "7\n");
@@ -175,34 +178,25 @@ TEST_IN(others_that_cni_gave_and_the_kernels_own_are_not_it)
     assert_int_equal(look(w), POD_NET_LOST);
 }
 
-TEST_IN(cache_of_another_sandbox_says_nothing)
-{
-    put_dev(w, "");
-    put(w, "var/lib/cni/results/ovn-cid-eth0",
-        "{\"containerId\":\"cid2\",\"ifName\":\"eth0\"," RESULT "}");
-    put(w, "var/lib/cni/results/ovn-cid-eth0.tmp", "{\"containerId\":");
-    open_it(w);
-    assert_int_equal(look(w), POD_NET_UNKNOWN);
-}
-
 /* ---- with a device --------------------------------------------------------------------------- */
 
 TEST_IN(device_is_found_wherever_cni_was_told_it)
 {
     static const char *const rows[] = {
-        "\"config\":\"" CONFIG "\"",
-        "\"capabilityArgs\":{\"deviceID\":\"" VF "\"}",
-        "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"/n\",\"pciID\":\"" VF "\"}]}",
+        CACHE("cid", "\"config\":\"" CONFIG "\""),
+        CACHE("cid", "\"capabilityArgs\":{\"deviceID\":\"" VF "\"}"),
+        CACHE("cid", "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"/n\","
+                     "\"pciID\":\"" VF "\"}]}"),
+        CACHE("cid", "\"capabilityArgs\":{\"deviceID\":\"../../../../etc\"}"),
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        put_cache(w, i == 1 ? "multus/results" : "results", rows[i]);
+        put(w,
+            i == 1 ? "var/lib/cni/multus/results/ovn-cid-eth0" : "var/lib/cni/results/ovn-cid-eth0",
+            rows[i]);
         open_it(w);
-        assert_string_equal(w->net.device, VF);
+        assert_string_equal(w->net.device, i < 3 ? VF : "");
         remove_path(w, "var");
     }
-    put_cache(w, "results", "\"capabilityArgs\":{\"deviceID\":\"../../../../etc\"}");
-    open_it(w);
-    assert_string_equal(w->net.device, "");
 }
 
 #define BACK "sys/bus/pci/devices/" VF "/net/enp3s0f0v0/ifindex"
@@ -210,7 +204,7 @@ TEST_IN(device_is_found_wherever_cni_was_told_it)
 /* As a VF whose netdev stays on the host beside a vDPA device. */
 TEST_IN(device_that_never_gave_its_netdev_to_the_pod_lost_nothing)
 {
-    put_cache(w, "results", "\"config\":\"" CONFIG "\",\"result\":{\"interfaces\":[]}");
+    put_cache(w, CACHE("cid", "\"config\":\"" CONFIG "\",\"result\":{\"interfaces\":[]}"));
     put(w, BACK, "8\n");
     put_dev(w, "");
     open_it(w);
@@ -221,7 +215,7 @@ TEST_IN(device_that_never_gave_its_netdev_to_the_pod_lost_nothing)
 TEST_IN(vdpa_device_has_no_netdev_to_lose)
 {
     char path[SCRATCH_PATH_BYTES];
-    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put_cache(w, OF_DEVICE);
     put(w, BACK, "8\n");
     put(w, "sys/bus/vdpa/devices/none", "");
     put_dev(w, "");
@@ -235,7 +229,7 @@ TEST_IN(vdpa_device_has_no_netdev_to_lose)
 
 TEST_IN(renamed_interface_of_a_device_is_not_lost)
 {
-    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put_cache(w, OF_DEVICE);
     open_it(w);
     put_dev(w, "  lan0: 0 0\n");
     put(w, BACK, "8\n"); /* of its other port */
@@ -244,7 +238,7 @@ TEST_IN(renamed_interface_of_a_device_is_not_lost)
 
 TEST_IN(netdev_that_was_there_beside_it_is_not_it)
 {
-    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put_cache(w, OF_DEVICE);
     put(w, BACK, "8\n");
     open_it(w);
     assert_int_equal(look(w), POD_NET_WHOLE);
@@ -258,7 +252,7 @@ TEST_IN(netdev_that_was_there_beside_it_is_not_it)
 /* By a pod: the end of a namespace sends its devices home, as they were. */
 TEST_IN(netdev_that_was_handed_back_as_it_was_is_not_by_its_device)
 {
-    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put_cache(w, OF_DEVICE);
     put(w, "proc/4711/net/dev_mcast",
         "1    lo              1     0     01\n"
         "8    eth0            1     0     01005e000001\n");
@@ -277,7 +271,7 @@ TEST_IN(netdev_that_was_handed_back_as_it_was_is_not_by_its_device)
 /* The three ways of a reset (mlx5): reload, error recovery, removal. */
 TEST_IN(three_ways_of_a_reset_are_told_apart)
 {
-    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put_cache(w, OF_DEVICE);
     put(w, "sys/bus/pci/devices/" VF "/vendor", "0x15b3\n");
     open_it(w);
     assert_int_equal(look(w), POD_NET_WHOLE); /* B: suspended, it keeps its netdev */
@@ -296,7 +290,7 @@ TEST_IN(three_ways_of_a_reset_are_told_apart)
 
 TEST_IN(device_whose_netdev_is_in_use_elsewhere_is_not_lost)
 {
-    put_cache(w, "results", "\"config\":\"" CONFIG "\"," RESULT);
+    put_cache(w, OF_DEVICE);
     put(w, "sys/bus/pci/devices/" VF "/driver_override", "vfio-pci\n"); /* never had a netdev */
     put_dev(w, "");
     open_it(w);
