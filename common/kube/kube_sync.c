@@ -250,7 +250,7 @@ static const char *uid_of(const json_t *object)
 static void sync_note_write(struct kube_sync *s, struct mono now)
 {
     const struct kube_sync_config *c = &s->config;
-    bool is_altered = sync_differs(s);
+    bool is_altered = s->progress != SYNC_CHANGED && sync_differs(s);
     struct sync_track *r = &s->repaired;
     if (s->method == KUBE_POST) {
         sync_count(&s->created, &c->create, false, now);

@@ -219,15 +219,26 @@ TEST_IN(echo_of_our_own_write_is_no_news)
     assert_true(rests(w));
 }
 
+/* However often the verdict has changed before. */
 TEST_IN(foreign_change_is_undone)
 {
-    CLEANUP(json) json_t *stored = settle(w);
-    CLEANUP(json) json_t *changed = json_deep_copy(stored);
-    (void)json_object_set_new(json_object_get(changed, "spec"), "devices", json_array());
-    watch_shows(w, changed);
-    assert_in_range(wait_asked(w), 1, SLICE_REPAIR_MIN_NS);
+    json_t *stored = settle(w);
+    for (int i = 0; i < 6; i++) {
+        publish(w, "LeaseExpired");
+        publish(w, NULL); /* while it is under way */
+        json_decref(respond_stored(w, "2"));
+        assert_int_equal(wait_asked(w), FLIP_NS);
+        json_decref(stored);
+        stored = respond_stored(w, "3");
+        pass(w, FLIP_NS);
+    }
+    (void)json_object_set_new(json_object_get(stored, "spec"), "devices", json_array());
+    watch_shows(w, stored);
+    json_decref(stored);
+    assert_true(w->client->is_busy || wait_asked(w) <= SLICE_REPAIR_MIN_NS);
     assert_asked(w, KUBE_PUT, SLICE);
     store(w, "9");
+    assert_int_equal(loop_world_said("stores something else"), 0);
 }
 
 TEST_IN(cluster_without_the_api_is_asked_again_later)
@@ -421,11 +432,12 @@ TEST_IN(what_is_forbidden_waits_for_an_admin)
 {
     json_decref(settle(w));
     publish(w, "LeaseExpired");
-    for (int i = 0; i < 3; i++) {
+    for (int64_t waited_ns = 0; waited_ns < 4000 * NS_PER_SEC; waited_ns += SLICE_RETRY_MAX_NS) {
+        bool is_hour_over = waited_ns >= 3600 * NS_PER_SEC;
         respond(w, 403, NULL);
+        assert_int_equal(loop_world_said("apply rbac/host-agent-dra.yaml"), is_hour_over ? 2 : 1);
         assert_int_equal(wait_asked(w), SLICE_RETRY_MAX_NS);
     }
-    assert_int_equal(loop_world_said("apply rbac/host-agent-dra.yaml"), 1);
     json_decref(respond_stored(w, "2"));
     assert_int_equal(loop_world_said("dpu.example.com-node1' is as it should be again"), 1);
 }
