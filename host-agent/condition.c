@@ -13,9 +13,7 @@ struct condition {
     struct kube_sync *sync;
     char *type;
     bool is_firm;
-    bool has_verdict;
     struct readiness verdict; /* what it has to say */
-    struct wall since;        /* since when the verdict has this state */
 };
 
 static const char *condition_status(const struct condition *c)
@@ -50,7 +48,7 @@ static struct wall condition_since(const struct condition *c, const json_t *exis
     if (is_same && text && rfc3339_parse(text, strlen(text), &since, NULL) == 0) {
         return since;
     }
-    return c->since; /* our own knowledge */
+    return c->verdict.transition;
 }
 
 /* A strategic merge patch: our condition alone, whatever others there are. */
@@ -120,13 +118,9 @@ void condition_free(struct condition *c)
 
 void condition_publish(struct condition *c, const struct readiness *verdict)
 {
-    if (!c->has_verdict || c->verdict.state != verdict->state) {
-        c->since = verdict->transition;
-    }
     c->verdict = *verdict;
     text_sanitize(c->verdict.message, sizeof(c->verdict.message), verdict->message,
                   strlen(verdict->message));
-    c->has_verdict = true;
     kube_sync_changed(c->sync);
 }
 

@@ -138,7 +138,7 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
                                                       arrived */
         s->is_known = false;
     }
-    s->told_until = r->retry_after_ns > 0 ? mono_add(now, wait_ns) : (struct mono){0};
+    s->told_until = mono_add(now, mono_ns_min(r->retry_after_ns, wait_ns));
     s->retry_at = mono_add(now, wait_ns);
     boot_timer_arm(s->timer, s->retry_at);
     s->has_complained |= log_limited(&s->trouble, lasts ? LASTING_LOG_NS : LOG_AGAIN_NS, LOG_WARN,

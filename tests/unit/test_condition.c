@@ -194,19 +194,22 @@ TEST_IN(writes_keep_a_distance_and_tell_the_latest)
     settle_ready();
     expired();
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
+    world_answer(500, NULL);
+    world_pass(2 * NS_PER_SEC);
+    world_answer(200, NODE_SAYS_READY);
     ready(); /* while it is under way */
     answer_well();
     world_pass(NS_PER_SEC);
     expired();
     world_pass(NS_PER_SEC);
     publish(READINESS_NOT_READY, REASON_DPU_SHUTDOWN, "bye");
-    assert_int_equal(world.client.requests, 2);
+    assert_int_equal(world.client.requests, 4);
     world_pass(CONDITION_GAP_NS - 2 * NS_PER_SEC);
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
     assert_string_equal(sent("reason"), "DPUShutdown");
     answer_well();
     world_pass(NS_PER_SEC);
-    assert_int_equal(world.client.requests, 3);
+    assert_int_equal(world.client.requests, 5);
 }
 
 TEST_IN(a_storm_costs_one_write_in_five_seconds)
@@ -272,8 +275,8 @@ TEST_IN(what_fails_is_tried_again_at_its_pace)
         int http_status;
         int64_t quiet_s;
         int64_t again_s;
-    } rows[] = {{0, 0, 2},   {401, 0, 2},     {403, 299, 301}, {404, 0, 2},
-                {409, 0, 2}, {422, 299, 301}, {429, 0, 2},     {500, 0, 2}};
+    } rows[] = {{0, 0, 2},   {400, 299, 301}, {401, 0, 2}, {403, 299, 301}, {404, 0, 2},
+                {409, 0, 2}, {422, 299, 301}, {429, 0, 2}, {500, 0, 2}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         settle_ready();
         expired();

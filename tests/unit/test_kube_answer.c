@@ -170,6 +170,19 @@ TEST(requests_are_counted_by_verb_and_code)
                 1);
 }
 
+TEST(series_are_bounded)
+{
+    struct kube_metrics metrics = {.delayed = 0};
+    for (int http_status = 100; http_status < 600; http_status++) {
+        count(&metrics, "PUT", http_status, 0);
+    }
+    CLEANUP(buf) struct buf page = written(&metrics);
+    assert_true(view_value(&page, "api_requests_total{verb=\"PUT\",code=\"other\"}") ==
+                500 - (KUBE_METRICS_CODES - 2));
+    assert_false(view_has(&page, "api_requests_total{verb=\"PUT\",code=\"none\"}"));
+    assert_false(view_has(&page, "api_request_duration_seconds_count{verb=\"GET\"}"));
+}
+
 TEST(skew_is_shown_once_an_answer_had_a_date)
 {
     static const char skew[] = "api_server_clock_skew_seconds";

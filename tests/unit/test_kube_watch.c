@@ -465,7 +465,7 @@ TEST(a_stream_that_breaks_is_resumed_or_listed_anew)
         {400, "{}", "", false},
         {0, "", "timeout", true},
         {200, "", "cut", true},
-        {200, "garbage\n", "", false},
+        {200, "7\n", "", false},
         {200, "{\"type\":\"MODIFIED\"}\n", "", false},
         {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", "", false},
         {200, "{\"type\":\"ERROR\",\"object\":{\"code\":200}}\n", "", false},
@@ -613,6 +613,7 @@ TEST(a_stream_that_ends_early_once_is_no_failure)
     wake();
     end_stream(200, "", 0, "");
     assert_int_equal(world.stream_failures, 1);
+    assert_int_equal(world.opened, 2);
     for (int i = 2; i < 12; i++) {
         wake();
         assert_true(world.has_stream);
@@ -625,6 +626,7 @@ TEST(a_stream_that_ends_early_once_is_no_failure)
     assert_true(world.wait_s <= 0.05);
     wake();
     end_stream(200, "", 0, "");
+    assert_int_equal(world.opened, 14);
     assert_int_equal(world.stream_failures, 11);
     assert_true(world.wait_s <= 0.5);
     wake();

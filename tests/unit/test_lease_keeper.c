@@ -30,18 +30,24 @@ static int64_t wait_ns(void)
     return mono_is_never(world.timer.deadline) ? -1 : mono_since(world.timer.deadline, world.now);
 }
 
-static void start(struct world *w)
+static void start_for(struct world *w, uint32_t duration_s)
 {
     const struct lease_keeper_config config = {.ns = "ovn",
                                                .name = "ovn-dpu-w1",
                                                .node = "w1",
                                                .holder = "ovnkube-dpu-node",
-                                               .duration_s = DURATION_S,
+                                               .duration_s = duration_s,
                                                .on_written = on_written,
                                                .user = w};
     t = w;
+    lease_keeper_stop(w->keeper);
     loop_world_start();
     w->keeper = lease_keeper_start(LOOP_WORLD, &world.client, &config);
+}
+
+static void start(struct world *w)
+{
+    start_for(w, DURATION_S);
 }
 
 static void stop(struct world *w)
@@ -261,6 +267,38 @@ TEST_IN(what_fails_is_tried_again_ever_more_rarely)
     look(with_duration(lease("l1"), 15));
     answer(500, NULL);
     assert_true(wait_ns() <= SECONDS(0.5)); /* it begins anew */
+}
+
+TEST_IN(a_short_lease_has_no_time_to_wait)
+{
+    start_for(w, 4);
+    for (size_t i = 0; i < 10; i++) {
+        answer(500, NULL);
+        assert_true(wait_ns() <= SECONDS(2));
+        world_pass(wait_ns());
+    }
+}
+
+TEST_IN(what_forbids_to_make_a_lease_is_told)
+{
+    static const struct {
+        int http_status;
+        bool is_denied;
+    } rows[] = {{400, true},  {499, true},  {401, false}, {404, true}, {409, false},
+                {403, true},  {429, false}, {422, true},  {0, true}, /* no word */
+                {500, false}, {403, true},  {201, false}};
+    settle_without();
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        world_expect(KUBE_POST, LEASES);
+        answer(rows[i].http_status, rows[i].http_status == 201 ? lease("l1") : NULL);
+        assert_int_equal(lease_keeper_is_denied(w->keeper), rows[i].is_denied);
+        if (rows[i].http_status == 409) {
+            world_pass(wait_ns());
+            answer(404, NULL);
+        } else if (rows[i].http_status != 201) {
+            world_pass(wait_ns());
+        }
+    }
 }
 
 /* Somebody else wrote: the lease is old. Or deleted it: with its Node, maybe. */
