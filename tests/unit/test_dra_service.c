@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "grpc_proto/health.pb-c.h"
-#include "grpc_proto/registration.pb-c.h"
 #include "kube/kube_client.h"
 #include "kube/kube_watch.h"
 #include "tests/support/case.h"
@@ -172,23 +171,6 @@ static int last_health(const struct h2_stream *s, char *message, size_t message_
     (void)snprintf(message, message_bytes, "%s", r->devices[0]->message);
     health__watch_response__free_unpacked(r, NULL);
     return health;
-}
-
-TEST_IN(kubelet_finds_the_plugin_through_its_registry)
-{
-    start_service(w);
-    struct h2_stream *s;
-    struct h2_client *c = call(w, "plugins_registry/" DRIVER "-reg.sock",
-                               "/pluginregistration.Registration/GetInfo", &s);
-    const uint8_t *bytes = NULL;
-    int len = h2_stream_message(s, 0, &bytes);
-    Registration__PluginInfo *info = registration__plugin_info__unpack(NULL, (size_t)len, bytes);
-    assert_non_null(info);
-    char endpoint[160];
-    path_of(w, "plugins/" DRIVER "/dra.sock", endpoint);
-    assert_string_equal(info->endpoint, endpoint);
-    registration__plugin_info__free_unpacked(info, NULL);
-    h2_client_free(c);
 }
 
 TEST_IN(verdict_reaches_the_stream_in_the_same_turn)

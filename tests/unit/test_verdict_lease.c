@@ -3,11 +3,6 @@
 #include "tests/support/case.h"
 #include "tests/unit/verdict_world.h"
 
-static void expect_observed(const struct world *w, double at)
-{
-    assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(at).ns);
-}
-
 static void set_uid(struct world *w, const char *uid, bool is_renewed)
 {
     (void)text_copy(w->lease.uid, sizeof(w->lease.uid), uid);

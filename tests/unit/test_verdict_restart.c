@@ -3,11 +3,6 @@
 #include "tests/support/case.h"
 #include "tests/unit/verdict_world.h"
 
-static void expect_observed(const struct world *w, double at)
-{
-    assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(at).ns);
-}
-
 static void restart(struct world *w, double at)
 {
     world_restart(w, at, 10000);

@@ -332,6 +332,11 @@ static inline const char *message(const struct world *w)
     return verdict_readiness(&w->x)->message;
 }
 
+static inline void expect_observed(const struct world *w, double at)
+{
+    assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(at).ns);
+}
+
 static inline void expect(const struct world *w, enum readiness_state state,
                           enum readiness_reason reason, bool admit)
 {
