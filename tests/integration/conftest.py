@@ -43,7 +43,6 @@ SLOW = {  # modules: why their cases take longer
     "several lives of a program": "alloc",
 }
 LONG = {  # cases: why they take so long, or longer than others of their module
-    "test_a_delegate_that_hangs_in_status_is_ended_with_all_it_started": "the gate's own deadline",
     "test_a_new_name_is_followed_and_an_ovs_that_is_away_changes_nothing": "OVS is asked each 5 s",
     "test_an_agent_that_does_not_do_its_work_feeds_no_watchdog": "work has to be overdue",
     "test_an_agent_without_memory_ends_with_a_sentence": "six lives",

@@ -224,18 +224,6 @@ def test_the_probed_delegate_dies_with_us(bench):
     wait_gone(pid_file, "the probe is gone")
 
 
-def test_a_delegate_that_hangs_in_status_is_ended_with_all_it_started(bench):
-    pid_file = os.path.join(bench.directory, "hung.pid")
-    script = ANSWERS.format(versions='["1.1.0"]')
-    script += f"\n[ $CNI_COMMAND != STATUS ] || {{ sleep 60 & echo $! > {pid_file}; wait; }}"
-    Delegate(bench.bin_dir, script=script)
-    started = time.monotonic()
-    reply = bench.call("STATUS", conf=bench.conf(statusCode=51)).assert_error(51)
-    assert "test-delegate' did not answer STATUS within 10000 ms" in reply.msg
-    assert 9 < time.monotonic() - started < 20
-    wait_gone(pid_file, "what it started is gone")
-
-
 @pytest.mark.parametrize("verb, of", [("GC", "VERSION"), ("STATUS", "STATUS")])
 def test_a_daemon_that_the_delegate_leaves_keeps_no_caller_waiting(bench, verb, of):
     """A caller reads stdout and stderr to their ends, which the daemon has inherited."""

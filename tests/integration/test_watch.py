@@ -41,6 +41,7 @@ def test_a_server_that_denies_while_it_starts_is_watched_again_soon(world, targe
 def test_a_denied_watch_costs_one_read_per_interval(world, target):
     world.interval_ms, world.duration_s = 1000, 4
     world.both()
+    world.wait_renewals(2)  # past the marks of a start, which may meet conflicts
     target.without_right("host", ["watch", "list"])
     target.standin.watches("cut", user="host")
     until(lambda: target.standin.audit(user="host", code=403), SOON_S, "a denial")

@@ -144,26 +144,6 @@ func TestGivenClientCertificatesThatExpireWhenTheyRotateThenNothingIsNoticed(t *
 	}
 }
 
-func TestGivenATokenThatIsRevokedWhenANewOneComesThenTheDPURenewsAgain(t *testing.T) {
-	p := newSharedPair(t)
-	account := p.dpuAccount()
-	secret, err := p.admin.CoreV1().Secrets(harness.Namespace).Create(t.Context(),
-		&core.Secret{ObjectMeta: meta.ObjectMeta{Name: "bound-" + p.Node}}, meta.CreateOptions{})
-	must(t, err)
-	request := harness.TokenRequest{Namespace: harness.Namespace, Name: account.Name, UID: string(account.UID),
-		SecretName: secret.Name, SecretUID: string(secret.UID), Lifetime: 10 * time.Minute}
-	p.token(request)
-	p.useTokenFile()
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
-	must(t, p.admin.CoreV1().Secrets(harness.Namespace).Delete(t.Context(), secret.Name, meta.DeleteOptions{}))
-	p.Expect(10*time.Second+duration+soon, "NotReady", "LeaseExpired") // 401
-	request.SecretName, request.SecretUID = "", ""
-	p.token(request)
-	p.Expect(soon, "Ready", "LeaseRenewed")
-}
-
 func TestGivenADPUWhoseRightsAreTakenWhenTheyComeBackThenItRenewsAgain(t *testing.T) {
 	p := newSharedPair(t)
 	account := p.dpuAccount()

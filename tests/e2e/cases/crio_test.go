@@ -19,7 +19,6 @@ import (
 // node's own configuration. It has no kubelet: the case asks CRI-O for sandboxes.
 type crioNode struct {
 	*pair
-	node   *harness.Node
 	client cri.RuntimeServiceClient
 }
 
@@ -35,12 +34,7 @@ func newCRIONode(t *testing.T, polling string) *crioNode {
 	t.Helper()
 	gate := ours(t, "dpu-gate")
 	n := &crioNode{pair: newSharedPair(t)}
-	if _, err := os.Stat(filepath.Join(shared.parts, "crio")); err != nil {
-		if os.Getenv("DPU_E2E") == "required" {
-			t.Fatal(err)
-		}
-		t.Skip("CRI-O was not built")
-	}
+	part(t, "crio")
 	must(t, os.MkdirAll(n.file("crio"), 0o755))
 	var err error
 	n.node, err = harness.StartNode(t.Context(), harness.NodeOptions{Name: n.Node, Dir: n.file("crio"), Bin: shared.parts,
@@ -59,21 +53,12 @@ func newCRIONode(t *testing.T, polling string) *crioNode {
 	t.Cleanup(func() { connection.Close() })
 	n.client = cri.NewRuntimeServiceClient(connection)
 	n.networkReady(soon, true) // CRI-O watches the folder only after its first look, and serves after both
-	n.agent("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", gate)
+	n.inNode("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", gate)
 	n.StartHost()
 	n.StartDPU()
 	n.Expect(soon, "Ready", "LeaseRenewed")
 	n.networkReady(soon, true)
 	return n
-}
-
-// agent runs one of the host agent's commands on the node.
-func (n *crioNode) agent(argv ...string) {
-	n.t.Helper()
-	out, err := n.node.Output(n.t.Context(), "", nil, append([]string{ours(n.t, "dpu-host-agent")}, argv...)...)
-	if err != nil {
-		n.t.Fatalf("%q: %v: %s", argv, err, out)
-	}
 }
 
 // networkReady waits until CRI-O tells a kubelet so.
@@ -197,7 +182,7 @@ func TestGivenCRIOThatDoesNotPollWhenTheDPUDiesThenAddAloneIsRefused(t *testing.
 	n.networkReady(0, true)
 
 	// CRI-O calls DEL with the configuration of the ADD, also when the gate is no longer installed.
-	n.agent("uninstall-cni")
+	n.inNode("uninstall-cni")
 	n.stop(pod)
 	n.attached("DEL without a conflist", 0)
 	ungated := ""
@@ -205,7 +190,7 @@ func TestGivenCRIOThatDoesNotPollWhenTheDPUDiesThenAddAloneIsRefused(t *testing.
 		ungated, err = n.sandbox("ungated")
 		return err
 	})
-	n.agent("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", ours(t, "dpu-gate"))
+	n.inNode("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", ours(t, "dpu-gate"))
 	poll(t, soon, "CRI-O takes the gate's configuration", func() error {
 		if id, err := n.sandbox("gated"); err == nil {
 			n.stop(id)
@@ -245,7 +230,7 @@ func TestGivenAPodOfCRIOWhenTheSourceBecomesAListThenItsDelStillWorks(t *testing
 	must(t, os.Remove(filepath.Join(source, "10-ovn-kubernetes.conf")))
 	must(t, harness.WriteFile(filepath.Join(source, "10-ovn-kubernetes.conflist"), `{"cniVersion":"1.1.0","name":"ovn-kubernetes",`+
 		`"plugins":[{"type":"ovn-k8s-cni-overlay","stateDir":"`+harness.DelegateState+`"}]}`, 0o600))
-	n.agent("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", ours(t, "dpu-gate"))
+	n.inNode("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", ours(t, "dpu-gate"))
 	n.stop(pod)
 	n.attached("DEL by the configuration of the ADD", 0)
 }

@@ -126,6 +126,14 @@ func runCredential(ctx context.Context, args ...string) error {
 	return nil
 }
 
+// runBy runs an agent with what dpu-kubeconfig made for it in dir.
+func (p *pair) runBy(dir, agent string, more ...string) *harness.Process {
+	p.t.Helper()
+	return p.run(agent, append([]string{"--config", filepath.Join(dir, agent+".yaml"), "--kubeconfig", filepath.Join(dir, "kubeconfig"),
+		"--http-bind-address", "127.0.0.1:0", "--dpu-node-lease-renew-interval", interval.String(),
+		"--dpu-node-lease-duration", duration.String()}, more...))
+}
+
 func TestGivenACredentialForOneDPUWhenItsAgentUsesItThenItRenewsThatLeaseAndNoOther(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"--token", "--certificate"} {
@@ -136,9 +144,7 @@ func TestGivenACredentialForOneDPUWhenItsAgentUsesItThenItRenewsThatLeaseAndNoOt
 			must(t, err)
 			dir := credential(t, p.Node, kind, "--duration", "1")
 			p.StartHost()
-			p.DPU = p.run("dpu-agent", []string{"--config", filepath.Join(dir, "dpu-agent.yaml"),
-				"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--http-bind-address", "127.0.0.1:0",
-				"--dpu-node-lease-renew-interval", interval.String(), "--dpu-node-lease-duration", duration.String()})
+			p.DPU = p.runBy(dir, "dpu-agent")
 			p.Expect(soon, "Ready", "LeaseRenewed")
 			c, err := harness.ClientFor(filepath.Join(dir, "kubeconfig"))
 			must(t, err)
@@ -159,10 +165,7 @@ func TestGivenACredentialForOneHostWhenItsAgentUsesItThenItKeepsThatLeaseAndNoOt
 			t.Parallel()
 			p, other := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
 			dir := credential(t, p.Node, kind, "--host", "--duration", "1")
-			p.Host = p.run("dpu-host-agent", []string{"--config", filepath.Join(dir, "dpu-host-agent.yaml"),
-				"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--http-bind-address", "127.0.0.1:0",
-				"--readiness-file", p.RecordFile(),
-				"--dpu-node-lease-renew-interval", interval.String(), "--dpu-node-lease-duration", duration.String()})
+			p.Host = p.runBy(dir, "dpu-host-agent", "--readiness-file", p.RecordFile())
 			p.StartDPU()
 			p.Expect(soon, "Ready", "LeaseRenewed")
 			c, err := harness.ClientFor(filepath.Join(dir, "kubeconfig"))

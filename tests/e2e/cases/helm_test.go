@@ -27,13 +27,7 @@ const (
 // helm runs as the admin and returns what it says on stdout.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	program := filepath.Join(shared.parts, "helm")
-	if _, err := os.Stat(program); err != nil {
-		if os.Getenv("DPU_E2E") == "required" {
-			t.Fatal(err)
-		}
-		t.Skip("helm could not be built")
-	}
+	program := part(t, "helm")
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -47,6 +41,12 @@ func helm(t *testing.T, args ...string) (string, error) {
 		err = fmt.Errorf("helm %s: %w: %s%s", strings.Join(args, " "), err, said.String(), out)
 	}
 	return string(out), err
+}
+
+// rendered is what helm makes of a chart with these values.
+func rendered(t *testing.T, chart, values string) (string, error) {
+	t.Helper()
+	return helm(t, "template", release, chart, "--kube-version", "1.34.0", "--set", values)
 }
 
 // Each value that changes what is made, as a real server takes it: an unknown
@@ -123,10 +123,11 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 	}
 }
 
-// What a value takes away.
+// What a value takes away. A part that is null, as Helm's users turn one off, leaves no nil behind.
 func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ chart, value, without string }{
+	type row struct{ chart, value, without string }
+	rows := []row{
 		{hostChart, "dra.enabled=true,dra.rollingUpdate=false", "--dra-rolling-update-uid"},
 		{hostChart, "dra.enabled=false", "--dra-rolling-update-uid"},
 		{hostChart, "dpuHealthCheck.leaseDuration=", "DPU_HEARTBEAT_DPU_NODE_LEASE_DURATION"},
@@ -135,33 +136,23 @@ func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t 
 		{hostChart, "priority=false", "kind: FlowSchema"},
 		{dpuChart, "credentialSecret=s", "--config"},
 		{dpuChart, "openshift=false", "serviceAccountName"},
-	} {
-		t.Run(c.value, func(t *testing.T) {
-			out, err := helm(t, "template", release, c.chart, "--kube-version", "1.34.0", "--set", c.value)
-			must(t, err)
-			if strings.Contains(out, c.without) {
-				t.Fatalf("%q is still there:\n%s", c.without, out)
-			}
-		})
 	}
-}
-
-// As Helm's users turn a part off.
-func TestGivenAPartThatIsNullWhenAChartIsRenderedThenItSaysNothing(t *testing.T) {
-	t.Parallel()
 	for chart, parts := range map[string][]string{
 		hostChart: {"pods", "dra", "dpu", "dpu.name", "cni", "cni.confDir", "dpuHealthCheck", "apiServer", "env", "gate", "nodeCondition", "taintDevices"},
 		dpuChart:  {"dpuHealthCheck", "dpuHealthCheck.leaseDuration", "env", "probes", "readiness"},
 	} {
 		for _, part := range parts {
-			t.Run(part, func(t *testing.T) {
-				out, err := helm(t, "template", release, chart, "--kube-version", "1.34.0", "--set", part+"=null")
-				must(t, err)
-				if strings.Contains(out, "nil") || !strings.Contains(out, "kind: DaemonSet") {
-					t.Fatal(out)
-				}
-			})
+			rows = append(rows, row{chart, part + "=null", "nil"})
 		}
+	}
+	for _, c := range rows {
+		t.Run(c.value, func(t *testing.T) {
+			out, err := rendered(t, c.chart, c.value)
+			must(t, err)
+			if strings.Contains(out, c.without) || !strings.Contains(out, "kind: DaemonSet") {
+				t.Fatalf("%q is still there, or no DaemonSet:\n%s", c.without, out)
+			}
+		})
 	}
 }
 
@@ -196,7 +187,7 @@ func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testin
 		{hostChart, "cni.source=/etc/x", "source"},
 	} {
 		t.Run(c.value, func(t *testing.T) {
-			_, err := helm(t, "template", release, c.chart, "--kube-version", "1.34.0", "--set", c.value)
+			_, err := rendered(t, c.chart, c.value)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("must be refused for %q: %v", c.says, err)
 			}
@@ -249,16 +240,11 @@ func TestGivenAnotherNamespaceWhenTheHostsChartIsInstalledThenAllOfItHoldsThereA
 // that the policies bite there.
 func worksIn(t *testing.T, ns string) {
 	p, other := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
-	flags := func(dir, agent string, more ...string) []string {
-		return append([]string{"--config", filepath.Join(dir, agent+".yaml"), "--kubeconfig", filepath.Join(dir, "kubeconfig"),
-			"--http-bind-address", "127.0.0.1:0", "--dpu-node-lease-renew-interval", interval.String(),
-			"--dpu-node-lease-duration", duration.String()}, more...)
-	}
 	there := []string{"--namespace", ns, "--release", release, "--duration", "1"}
 	host := credential(t, p.Node, append(there, "--host")...)
 	dpu := credential(t, p.Node, there...)
-	p.Host = p.run("dpu-host-agent", flags(host, "dpu-host-agent", "--readiness-file", p.RecordFile()))
-	p.DPU = p.run("dpu-agent", flags(dpu, "dpu-agent"))
+	p.Host = p.runBy(host, "dpu-host-agent", "--readiness-file", p.RecordFile())
+	p.DPU = p.runBy(dpu, "dpu-agent")
 	p.Expect(soon, "Ready", "LeaseRenewed")
 
 	leases := shared.admin.CoordinationV1().Leases(ns)

@@ -127,6 +127,20 @@ func logDir(name string) string {
 // started in this folder.
 func rbacDir() string { return "../../../rbac" }
 
+// part returns the path of a program that only some cases need. Where the tier is required, that it could not be
+// built is a failure, not a reason to skip.
+func part(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(shared.parts, name)
+	if _, err := os.Stat(path); err != nil {
+		if os.Getenv("DPU_E2E") == "required" {
+			t.Fatal(err)
+		}
+		t.Skipf("%s could not be built; see what run.sh said", name)
+	}
+	return path
+}
+
 // ours returns the path of one of our programs. Where the tier is required, a
 // program that was not built is a failure, not a reason to skip.
 func ours(t *testing.T, name string) string {

@@ -28,13 +28,7 @@ type behindMultus struct {
 
 func newBehindMultus(t *testing.T) behindMultus {
 	t.Helper()
-	multus := filepath.Join(shared.parts, "multus")
-	if _, err := os.Stat(multus); err != nil {
-		if os.Getenv("DPU_E2E") == "required" {
-			t.Fatal("Multus was not built; see what run.sh said")
-		}
-		t.Skip("Multus was not built; see what run.sh said")
-	}
+	multus := part(t, "multus")
 	m := behindMultus{pair: newSharedPair(t)}
 	m.binDir, m.confDir = m.file("bin"), m.file("net.d")
 	must(t, os.MkdirAll(m.binDir, 0o755))
@@ -85,6 +79,23 @@ func (m behindMultus) asClusterNetwork(path string) string {
 	return fmt.Sprintf(`"kubeconfig":%q,"clusterNetwork":%q`, shared.control.AdminKubeconfig(), path)
 }
 
+// refuses asks for STATUS and a Pod's network, and expects the gate's answer to both.
+func (m behindMultus) refuses(when string, cni *libcni.CNIConfig, list *libcni.NetworkConfigList, pod *libcni.RuntimeConf) {
+	m.t.Helper()
+	said, ok := cni.GetStatusNetworkList(m.t.Context(), list).(*types.Error)
+	if !ok || said.Code != types.ErrPluginNotAvailable || !strings.Contains(said.Msg, notReady) {
+		m.t.Errorf("STATUS %s: %#v", when, said)
+	}
+	m.refusesAdd(when, cni, list, pod)
+}
+
+func (m behindMultus) refusesAdd(when string, cni *libcni.CNIConfig, list *libcni.NetworkConfigList, pod *libcni.RuntimeConf) {
+	m.t.Helper()
+	if _, err := cni.AddNetworkList(m.t.Context(), list, pod); err == nil || !strings.Contains(err.Error(), notReady) {
+		m.t.Errorf("ADD %s: %v", when, err)
+	}
+}
+
 // The thin plugin as it is released, between a runtime's library and what
 // install-cni wrote.
 func TestGivenMultusInFrontOfTheGateWhenTheDPULivesAndDiesThenStatusAndAddFollow(t *testing.T) {
@@ -101,20 +112,12 @@ func TestGivenMultusInFrontOfTheGateWhenTheDPULivesAndDiesThenStatusAndAddFollow
 	refused := func(when string) {
 		t.Helper()
 		for way, more := range ways {
-			said, ok := cni.GetStatusNetworkList(ctx, m.list("1.1.0", more)).(*types.Error)
-			if !ok || said.Code != types.ErrPluginNotAvailable || !strings.Contains(said.Msg, notReady) {
-				t.Errorf("STATUS %s, as %s: %#v", when, way, said)
-			}
-			if _, err := cni.AddNetworkList(ctx, m.list("1.1.0", more), attachment); err == nil || !strings.Contains(err.Error(), notReady) {
-				t.Errorf("ADD %s, as %s: %v", when, way, err)
-			}
+			m.refuses(when+", as "+way, cni, m.list("1.1.0", more), attachment)
 			// What Multus's own file says decides whether anybody asks it at all.
 			if err := cni.GetStatusNetworkList(ctx, m.list("0.3.1", more)); err != nil {
 				t.Errorf("STATUS by 0.3.1 %s, as %s: %v", when, way, err)
 			}
-			if _, err := cni.AddNetworkList(ctx, m.list("0.3.1", more), attachment); err == nil || !strings.Contains(err.Error(), notReady) {
-				t.Errorf("ADD by 0.3.1 %s, as %s: %v", when, way, err)
-			}
+			m.refusesAdd("by 0.3.1 "+when+", as "+way, cni, m.list("0.3.1", more), attachment)
 		}
 	}
 	refused("before the first renewal")
@@ -178,17 +181,7 @@ func TestGivenTheGateInFrontOfMultusWhenTheDPULivesAndDiesThenStatusAndAddFollow
 	inOwnNetwork(t, func(pod string) {
 		attachment := &libcni.RuntimeConf{ContainerID: "c1", NetNS: pod, IfName: "eth0",
 			Args: [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "default"}, {"K8S_POD_NAME", "p"}}}
-		refused := func() {
-			t.Helper()
-			said, ok := cni.GetStatusNetworkList(ctx, list).(*types.Error)
-			if !ok || said.Code != types.ErrPluginNotAvailable || !strings.HasPrefix(said.Msg, notReady) {
-				t.Errorf("STATUS: %#v", said)
-			}
-			if _, err := cni.AddNetworkList(ctx, list, attachment); err == nil || !strings.Contains(err.Error(), notReady) {
-				t.Errorf("ADD: %v", err)
-			}
-		}
-		refused()
+		m.refuses("before the first renewal", cni, list, attachment)
 		elsewhere(func() {
 			m.StartDPU()
 			m.Expect(soon, "Ready", "LeaseRenewed")
@@ -209,6 +202,6 @@ func TestGivenTheGateInFrontOfMultusWhenTheDPULivesAndDiesThenStatusAndAddFollow
 		if left, _ := filepath.Glob(m.file("attachments/10.88.*")); len(left) != 0 {
 			t.Errorf("DEL left %v", left)
 		}
-		refused()
+		m.refuses("of a dead DPU", cni, list, attachment)
 	})
 }

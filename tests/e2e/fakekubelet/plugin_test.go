@@ -5,11 +5,8 @@ package fakekubelet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -17,10 +14,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
 	health "k8s.io/kubelet/pkg/apis/dra-health/v1"
-	healthv1alpha1 "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
 	drav1 "k8s.io/kubelet/pkg/apis/dra/v1"
 	drav1beta1 "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 )
@@ -32,18 +27,6 @@ const (
 
 	share = "a671734a-e8e5-11e4-8fde-42010af09327"
 )
-
-func TestRegistrationTellsWhoWeAre(t *testing.T) {
-	s, k := started(t)
-	if k.info.Type != "DRAPlugin" || k.info.Name != driver || k.info.Endpoint != endpointOf(s) {
-		t.Errorf("info is %v", k.info)
-	}
-	want := []string{drav1.DRAPluginService, drav1beta1.DRAPluginService, health.DRAResourceHealthService,
-		healthv1alpha1.DRAResourceHealthService}
-	if !reflect.DeepEqual(k.info.SupportedVersions, want) {
-		t.Errorf("versions are %v", k.info.SupportedVersions)
-	}
-}
 
 func TestAuthorityMayHaveAnyForm(t *testing.T) {
 	s, _ := started(t)
@@ -63,37 +46,6 @@ func prepare(k *kubelet, within time.Duration, claims ...*drav1.Claim) (
 	response, err := drav1.NewDRAPluginClient(k.conn).NodePrepareResources(ctx,
 		&drav1.NodePrepareResourcesRequest{Claims: claims})
 	return response.GetClaims(), err
-}
-
-func TestPrepareChecksTheClaimAndNamesTheShare(t *testing.T) {
-	s, k := started(t)
-	good := s.api.createClaim(t, "good", node, share)
-	elsewhere := s.api.createClaim(t, "elsewhere", "node2", share)
-	got, err := prepare(k, 45*time.Second, claimOf("good", good), claimOf("elsewhere", elsewhere),
-		claimOf("good", "replaced-uid"), claimOf("missing", "u4"))
-	if err != nil || len(got) != 4 {
-		t.Fatalf("%v %v", got, err)
-	}
-	devices := got[good].GetDevices()
-	if got[good].GetError() != "" || len(devices) != 1 {
-		t.Fatalf("%v", got[good])
-	}
-	d := devices[0]
-	if d.PoolName != node || d.DeviceName != "dpu0" || len(d.CdiDeviceIds) != 0 ||
-		!reflect.DeepEqual(d.RequestNames, []string{"dpu"}) ||
-		d.GetShareId() != share {
-		t.Errorf("%v", d)
-	}
-	for uid, words := range map[string]string{elsewhere: "is not on this node",
-		"replaced-uid": "was replaced", "u4": "not found"} {
-		if text := got[uid].GetError(); !strings.Contains(text, words) {
-			t.Errorf("%s: %q", uid, text)
-		}
-	}
-	again, err := prepare(k, 45*time.Second, claimOf("good", good))
-	if err != nil || again[good].String() != got[good].String() {
-		t.Errorf("the second time: %v %v", again, err)
-	}
 }
 
 func TestOlderKubeletPreparesWithV1beta1(t *testing.T) {
@@ -229,50 +181,6 @@ func TestCancelledStreamsAreForgotten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotServedIsUnimplemented(t *testing.T) {
-	_, k := started(t)
-	for method, words := range map[string]string{
-		"/v1alpha3.Node/NodePrepareResources":               "unknown method /v1alpha3.Node/NodePrepareResources",
-		"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/Nothing": "DRAPlugin/Nothing",
-	} {
-		err := k.conn.Invoke(context.Background(), method, &drav1.NodePrepareResourcesRequest{},
-			&drav1.NodePrepareResourcesResponse{})
-		if status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), words) {
-			t.Errorf("%s: %v", method, err)
-		}
-	}
-}
-
-func TestRequestsBeyondOurMeansAreRefusedOneByOne(t *testing.T) {
-	s, k := started(t)
-	w := k.watch(t, "v1")
-	client := drav1.NewDRAPluginClient(k.conn)
-	big := &drav1.NodePrepareResourcesRequest{
-		Claims: []*drav1.Claim{claimOf(strings.Repeat("x", 2<<20), "u")}}
-	if _, err := client.NodePrepareResources(context.Background(), big); status.Code(err) !=
-		codes.ResourceExhausted {
-		t.Errorf("too large: %v", err)
-	}
-	small := &drav1.NodePrepareResourcesRequest{Claims: []*drav1.Claim{claimOf("c", "u")}}
-	if _, err := client.NodePrepareResources(context.Background(), small,
-		grpc.UseCompressor(gzip.Name)); status.Code(err) != codes.Unimplemented {
-		t.Errorf("compressed: %v", err)
-	}
-	many := &drav1.NodePrepareResourcesRequest{}
-	for i := range 300 {
-		many.Claims = append(many.Claims, claimOf("c", fmt.Sprint("u", i)))
-	}
-	if _, err := client.NodePrepareResources(context.Background(), many); status.Code(err) !=
-		codes.ResourceExhausted {
-		t.Errorf("too many: %v", err)
-	}
-	s.tell(t, "Ready still here")
-	w.expect(t, healthy, "LeaseRenewed: still here")
-	if n := k.dials.Load(); n != 1 {
-		t.Errorf("%d connections", n)
-	}
-}
-
 func TestIdleConnectionIsOpenedAgain(t *testing.T) {
 	_, k := started(t, grpc.WithIdleTimeout(time.Second))
 	for i := range 3 {
@@ -306,92 +214,4 @@ func TestStopTellsUnknownAndTakesTheSocketsAway(t *testing.T) {
 		return err == nil
 	})
 	k.watch(t, "v1").expect(t, healthy, "LeaseRenewed: back")
-}
-
-func TestDpuctlSeesWhatAKubeletSees(t *testing.T) {
-	s, _ := started(t)
-	watch := func(more ...string) *exec.Cmd {
-		args := append([]string{"dra", "watch", "--driver", driver, "--kubelet-root-dir", s.root}, more...)
-		return exec.Command(binary(t, "dpuctl/dpuctl"), args...)
-	}
-	for _, row := range []struct {
-		told, shows string
-		status      int
-	}{
-		{"Ready well", "Healthy    " + driver + "/" + node + "/dpu0", 0},
-		{"NotReady silent", "LeaseExpired: silent", 1},
-	} {
-		s.tell(t, "%s", row.told)
-		time.Sleep(100 * time.Millisecond)
-		cmd := watch("--once")
-		out, _ := cmd.Output()
-		if got := cmd.ProcessState.ExitCode(); got != row.status || !strings.Contains(string(out), row.shows) {
-			t.Errorf("%q: status %d, %q", row.told, got, out)
-		}
-	}
-	direct := watch("--once", "--socket", endpointOf(s))
-	if out, _ := direct.Output(); !strings.Contains(string(out), "LeaseExpired: silent") {
-		t.Errorf("by its socket: %q", out)
-	}
-	s.stop(t)
-	gone := watch("--once")
-	if out, err := gone.CombinedOutput(); err == nil || !strings.Contains(string(out), "reg.sock") {
-		t.Errorf("without a plugin: %v, %q", err, out)
-	}
-}
-
-// prepareError asks for one claim as a kubelet does and returns why it was refused, or "".
-func (k *kubelet) prepareError(t *testing.T, name, uid string) string {
-	t.Helper()
-	got, err := prepare(k, 45*time.Second, claimOf(name, uid))
-	if err != nil || got[uid] == nil {
-		t.Fatalf("%s: %v %v", name, got, err)
-	}
-	return got[uid].Error
-}
-
-func (k *kubelet) unprepare(t *testing.T, name, uid string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if _, err := drav1.NewDRAPluginClient(k.conn).NodeUnprepareResources(ctx,
-		&drav1.NodeUnprepareResourcesRequest{Claims: []*drav1.Claim{claimOf(name, uid)}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Without consumable capacity a claim has the device alone: whoever allocated it twice.
-func TestSecondClaimIsRefusedWhereTheDeviceIsNotShared(t *testing.T) {
-	s, k := started(t)
-	first := s.api.createClaim(t, "first", node, "")
-	second := s.api.createClaim(t, "second", node, "")
-	shared := s.api.createClaim(t, "shared", node, share)
-	if text := k.prepareError(t, "first", first); text != "" {
-		t.Fatalf("the first: %s", text)
-	}
-	for _, restarts := range []bool{false, true} {
-		if restarts { // it remembers
-			s.stop(t)
-			s.start(t)
-			k = register(t, s)
-		}
-		for name, uid := range map[string]string{"second": second, "shared": shared} {
-			if text := k.prepareError(t, name, uid); !strings.Contains(text, "claim 'default/first', which does not share it") {
-				t.Errorf("%s, restarts %v: %q", name, restarts, text)
-			}
-		}
-	}
-	k.unprepare(t, "first", first)
-	if text := k.prepareError(t, "second", second); text != "" {
-		t.Fatalf("after it: %s", text)
-	}
-
-	// A kubelet that lost its memory never unprepares: then it is enough that the claim is gone.
-	s.api.do(t, "DELETE", s.api.url+claims+"/second", nil)
-	if text := k.prepareError(t, "shared", shared); !strings.Contains(text, "default/second") {
-		t.Errorf("it is not refused: %q", text)
-	}
-	eventually(t, 5*time.Second, "the next try is not", func() bool {
-		return k.prepareError(t, "shared", shared) == ""
-	})
 }

@@ -317,9 +317,6 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	return err
 }
 
-// Kubelet is the node's kubelet.
-func (n *Node) Kubelet() *Process { return n.kubelet }
-
 // RestartKubelet ends the kubelet as a crash would and starts it again.
 func (n *Node) RestartKubelet(ctx context.Context) error {
 	n.kubelet.Kill()

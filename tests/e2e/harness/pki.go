@@ -159,8 +159,6 @@ type TokenRequest struct {
 	Namespace, Name, UID string
 	// NodeName and NodeUID bind the token to a Node; both empty: not bound.
 	NodeName, NodeUID string
-	// SecretName and SecretUID bind it to a Secret: deleting that revokes it.
-	SecretName, SecretUID string
 	// Lifetime counts until the API server refuses it, which is a minute after
 	// the expiry that the token states.
 	Lifetime time.Duration
@@ -182,9 +180,6 @@ func (p *PKI) Token(r TokenRequest) (string, error) {
 	}
 	if r.NodeName != "" {
 		bound["node"] = objectRef{r.NodeName, r.NodeUID}
-	}
-	if r.SecretName != "" {
-		bound["secret"] = objectRef{r.SecretName, r.SecretUID}
 	}
 	now := time.Now()
 	claims, err := json.Marshal(map[string]any{

@@ -26,7 +26,6 @@ type Relay struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	cut   bool
-	hang  chan struct{} // closed when nothing hangs
 	lost  map[net.Conn]struct{}
 }
 
@@ -37,8 +36,7 @@ func NewRelay(pid int, address string, targets ...string) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{listener: listener, targets: targets, conns: map[net.Conn]struct{}{}, hang: make(chan struct{})}
-	close(r.hang)
+	r := &Relay{listener: listener, targets: targets, conns: map[net.Conn]struct{}{}}
 	go r.accept()
 	return r, nil
 }
@@ -86,14 +84,6 @@ func (r *Relay) Cut() {
 	}
 }
 
-// Hang stops carrying bytes without closing anything, as a lost link does:
-// peers see silence. New connections are accepted and answered by nothing.
-func (r *Relay) Hang() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hang = make(chan struct{})
-}
-
 // Forget stops carrying the bytes of the connections that there are, and closes none of them, as a gateway does
 // that has lost its table: a half-open connection is silent for good, a new one works.
 func (r *Relay) Forget() {
@@ -102,22 +92,16 @@ func (r *Relay) Forget() {
 	r.lost = maps.Clone(r.conns)
 }
 
-// Mend ends Cut and Hang.
+// Mend ends Cut.
 func (r *Relay) Mend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cut = false
-	select {
-	case <-r.hang:
-	default:
-		close(r.hang)
-	}
 }
 
 // Close ends the relay and all its connections.
 func (r *Relay) Close() {
 	r.Cut()
-	r.Mend()
 	r.listener.Close()
 }
 
@@ -186,10 +170,8 @@ func (r *Relay) copy(to, from net.Conn, bytes *atomic.Int64) {
 	for {
 		n, err := from.Read(buffer)
 		r.mu.Lock()
-		hang := r.hang
 		_, lost := r.lost[from]
 		r.mu.Unlock()
-		<-hang
 		if lost && err == nil {
 			continue
 		}
