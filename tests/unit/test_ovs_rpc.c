@@ -85,6 +85,9 @@ TEST(kinds_are_told_apart)
         {TEXT("{\"id\":0,\"result\":\"a\\u0000\"}"), RPC_INVALID},
         {TEXT("{\"id\":0,\"result\":1]}"), RPC_INVALID},
         {TEXT("{\"id\":0,\"result\":null\0}"), RPC_INVALID},
+        {TEXT("{\"id\":0,\"result\":1}\r\t \n"), RPC_REPLY},
+        {TEXT("{\"id\":0,\n"), RPC_MORE},
+        {TEXT(" \n"), RPC_MORE},
         /* What begins like no object is refused at once. */
         {TEXT("x"), RPC_INVALID},
         {TEXT("[]"), RPC_INVALID},
@@ -314,11 +317,10 @@ TEST(an_answer_that_is_none_is_no_beat)
     "{\"id\":0,\"method\":\"transact\",\"params\":[\"Open_vSwitch\",{\"op\":\"select\","           \
     "\"table\":\"Open_vSwitch\",\"where\":[],\"columns\":[\"external_ids\"]}]}"
 
-/* As the database of OVS. */
-static void open_peer(struct world *w, struct peer *p)
+static void open_peer(struct world *w, struct peer *p, const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/db.sock", w->dir);
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", w->dir, name);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     (void)unlink(address.sun_path); /* of the former one */
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -369,7 +371,7 @@ TEST_IN(answers_are_told_apart)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct peer peer = {.answer = rows[i].answer, .hangs_up = rows[i].hangs_up, .left = 1};
-        open_peer(w, &peer);
+        open_peer(w, &peer, "db.sock");
         start_asking(w, 10000);
         probe_world_await(w, 1, PROBE_UNKNOWN);
         probe_free(TAKE(w->probe));
@@ -384,7 +386,7 @@ TEST_IN(answers_are_told_apart)
 TEST_IN(a_server_that_says_nothing_is_silent_at_the_deadline)
 {
     struct peer peer = {.left = 1};
-    open_peer(w, &peer);
+    open_peer(w, &peer, "db.sock");
     await_answers(w, 50);
     assert_int_equal(w->outcome, PROBE_SILENT);
     assert_non_null(strstr(w->words, "no answer to 'transact' within 50ms"));
@@ -398,7 +400,7 @@ TEST_IN(a_server_that_never_ends_is_left)
                                           "{\"id\":null,\"method\":\"update\",\"params\":[]}"};
     for (size_t i = 0; i < ARRAY_LEN(endless); i++) {
         struct peer peer = {.answer = endless[i], .left = SIZE_MAX};
-        open_peer(w, &peer);
+        open_peer(w, &peer, "db.sock");
         await_answers(w, 3600 * 1000);
         assert_int_equal(w->outcome, PROBE_WRONG);
         assert_non_null(strstr(w->words, "sends more than the probe asked for"));
@@ -411,7 +413,7 @@ TEST_IN(without_a_server_the_reason_is_named)
     await_answers(w, 1000);
     assert_int_equal(w->outcome, PROBE_MISSING);
     struct peer peer = {.left = 1};
-    open_peer(w, &peer);
+    open_peer(w, &peer, "db.sock");
     ev_io_stop(w->loop, &peer.acceptable);
     (void)close(peer.listener); /* a stale socket */
     await_answers(w, 1000);
@@ -423,7 +425,7 @@ TEST_IN(a_stopped_server_is_silent_even_when_its_backlog_is_full)
 {
     struct peer peer = {.left = 1};
     struct probe *asks[16];
-    open_peer(w, &peer);
+    open_peer(w, &peer, "db.sock");
     ev_io_stop(w->loop, &peer.acceptable); /* as SIGSTOP does */
     for (size_t i = 0; i < ARRAY_LEN(asks); i++) {
         start_asking(w, 3600 * 1000);
@@ -460,6 +462,41 @@ TEST_IN(the_socket_of_a_daemon_is_found_by_its_pid_file)
             !strstr(got.outcome == PROBE_PASSED ? path : got.words, rows[i].words)) {
             fail_msg("row %zu: %d '%s' '%s'", i, got.outcome, got.words, path);
         }
+    }
+}
+
+#define REPLY(id, text) "{\"id\":" id ",\"result\":\"" text "\\n\",\"error\":null}"
+#define ACTIVE          REPLY("0", "Status: active") REPLY("1", "connected")
+
+TEST_IN(a_daemon_is_asked_one_question_after_another)
+{
+    static const struct {
+        const char *answer;
+        bool hangs_up;
+        enum probe_outcome outcome;
+        const char *words;
+    } rows[] = {
+        {ACTIVE REPLY("2", "connected"), false, PROBE_PASSED, ""},
+        {ACTIVE REPLY("2", "not connected"), false, PROBE_WRONG, "'sb-connection-status' answers"},
+        {REPLY("0", "Status: standby"), false, PROBE_WRONG, "'Status: standby' instead of"},
+        {ACTIVE, true, PROBE_REFUSED, "closed without an answer to 'nb-connection-status'"},
+    };
+    scratch_put(w->dir, "ovn-northd.pid", "12\n");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct peer peer = {.answer = rows[i].answer, .hangs_up = rows[i].hangs_up};
+        struct probe_spec spec = {.ovn_run_dir = w->dir};
+        assert_int_equal(probe_spec_parse("interval=100ms;ovn-northd", 0, &spec, &spec, NULL), 0);
+        open_peer(w, &peer, "ovn-northd.12.ctl");
+        assert_int_equal(probe_world_make(w, &spec, NULL), 0);
+        probe_start(w->probe);
+        for (int runs = 1; runs <= 2; runs++) {
+            peer.left = 1;
+            probe_world_await(w, runs, PROBE_UNKNOWN);
+            if (w->outcome != rows[i].outcome || !strstr(w->words, rows[i].words)) {
+                fail_msg("row %zu: %s '%s'", i, probe_outcome_name(w->outcome), w->words);
+            }
+        }
+        peer_close(w, &peer);
     }
 }
 
