@@ -385,9 +385,8 @@ static void look_for_device(const struct pod_net *p, const char *root, struct po
     char device[PATH_MAX];
     char netdev[POD_NET_NAME_BYTES] = "";
     text_format(all, sizeof(all), "%s/sys/bus/pci/devices", root);
-    text_format(device, sizeof(device), "%s/sys/bus/pci/devices/%s", root, p->device);
+    text_format(device, sizeof(device), "%s/%s", all, p->device);
     out->evidence = POD_NET_LOST;
-    out->is_by_device = true;
     if (count_netdevs(p, root, netdev) > p->neighbours) {
         uint64_t index = 0;
         bool is_same = read_index(root, netdev, "ifindex", &index) && index == p->index;
@@ -396,11 +395,11 @@ static void look_for_device(const struct pod_net *p, const char *root, struct po
                     POD_NET_INTERFACE " is gone, and its device %s is back on the host as %s",
                     p->device, netdev);
     } else if (access(all, R_OK) == 0 && access(device, F_OK) != 0 && errno == ENOENT) {
+        out->is_by_device = true;
         text_format(out->words, sizeof(out->words),
                     POD_NET_INTERFACE " is gone, and so is its device %s", p->device);
     } else {
         out->evidence = POD_NET_AWAY;
-        out->is_by_device = false;
         text_format(out->words, sizeof(out->words),
                     POD_NET_INTERFACE " is gone, and its device %s has no netdev", p->device);
     }

@@ -236,9 +236,12 @@ static const struct kind {
     bool is_of_sysfs;
     int64_t patience_ns; /* of sysfs */
 } kinds[] = {
-    {"exec:", PROBE_EXEC, false, 0},   {"unix:", PROBE_UNIX, false, 0},
-    {"http://", PROBE_HTTP, false, 0}, {"https://", PROBE_HTTP, false, 0},
-    {"pci:", PROBE_PCI, true, 0},      {"netdev:", PROBE_NETDEV, true, NETDEV_PATIENCE_NS},
+    {"exec:", .kind = PROBE_EXEC},
+    {"unix:", .kind = PROBE_UNIX},
+    {"http://", .kind = PROBE_HTTP},
+    {"https://", .kind = PROBE_HTTP},
+    {"pci:", .kind = PROBE_PCI, .is_of_sysfs = true},
+    {"netdev:", .kind = PROBE_NETDEV, .is_of_sysfs = true, .patience_ns = NETDEV_PATIENCE_NS},
 };
 
 /* Stands for all services. */

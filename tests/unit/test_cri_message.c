@@ -69,6 +69,28 @@ TEST(what_cannot_be_named_or_is_not_ready_is_left_out)
     struct list list = {.count = 0};
     assert_int_equal(cri_read_list(message, sizeof(message), on_sandbox, &list, NULL), 0);
     assert_int_equal(list.count, 0);
+    for (uint8_t len = CRI_UID_BYTES - 1; len <= CRI_UID_BYTES; len++) { /* the longest uid */
+        uint8_t longer[14 + CRI_UID_BYTES] = {0x0a,
+                                              (uint8_t)(13 + len),
+                                              0x0a,
+                                              1,
+                                              'i',
+                                              0x12,
+                                              (uint8_t)(8 + len),
+                                              0x0a,
+                                              1,
+                                              'p',
+                                              0x1a,
+                                              1,
+                                              'n',
+                                              0x12};
+        uint8_t bytes[sizeof(longer) + 1];
+        memcpy(bytes, longer, 14);
+        bytes[14] = len;
+        memset(bytes + 15, 'u', len);
+        assert_int_equal(cri_read_list(bytes, 15U + len, on_sandbox, &list, NULL), 0);
+        assert_int_equal(list.count, 1);
+    }
 }
 
 TEST(more_sandboxes_than_a_node_has_are_refused)
@@ -113,6 +135,7 @@ TEST(process_and_namespace_are_taken_from_the_info_of_both_runtimes)
         {"{\"pid\":4711,\"processStatus\":\"running\",\"runtimeSpec\":{\"pid\":1}}", 4711, ""},
         {"{\"image\":\"pause\",\"pid\":12,\"runtimeSpec\":{}}", 12, ""},
         {"{\"runtimeSpec\":{\"pid\":1}}", 0, ""},
+        {"{\"pid\":2147483647}", INT32_MAX, ""},
         {"{\"pid\":0}", 0, ""},
         {"{\"pid\":-5}", 0, ""},
         {"{\"pid\":4294967296}", 0, ""},

@@ -191,6 +191,14 @@ TEST_IN(stream_brings_messages_until_its_end)
     assert_int_equal(w->messages, ARRAY_LEN(reports));
 }
 
+TEST(a_status_has_its_name)
+{
+    assert_string_equal(grpc_status_name(GRPC_OK), "OK");
+    assert_string_equal(grpc_status_name(GRPC_UNAVAILABLE), "UNAVAILABLE");
+    assert_string_equal(grpc_status_name(GRPC_UNAVAILABLE + 1), "CODE");
+    assert_string_equal(grpc_status_name(-1), "CODE");
+}
+
 /* A socket of another kind of server, with nobody who accepts. */
 static int listen_instead(struct world *w, int backlog)
 {

@@ -176,6 +176,13 @@ TEST_IN(others_that_cni_gave_and_the_kernels_own_are_not_it)
     assert_int_equal(look(w), POD_NET_WHOLE);
     put_dev(w, "  net1: 0 0\n tunl0: 0 0\n  sit0:0\n");
     assert_int_equal(look(w), POD_NET_LOST);
+    for (int i = 0; i <= POD_NET_NAMES_MAX; i++) {
+        char name[64];
+        text_format(name, sizeof(name), "var/lib/cni/results/net-cid-more%d", i);
+        put(w, name, "{\"containerId\":\"cid\",\"ifName\":\"net1\"}");
+    }
+    open_it(w);
+    assert_int_equal(w->net.others.count, POD_NET_NAMES_MAX);
 }
 
 /* ---- with a device --------------------------------------------------------------------------- */
@@ -184,6 +191,9 @@ TEST_IN(device_is_found_wherever_cni_was_told_it)
 {
     static const char *const rows[] = {
         CACHE("cid", "\"config\":\"" CONFIG "\""),
+        /* {"plugins":[{"runtimeConfig":{"deviceID":"0000:03:00.2"}}]} */
+        CACHE("cid", "\"config\":\"eyJwbHVnaW5zIjpbeyJydW50aW1lQ29uZmlnIjp7ImRldmljZUlEIjoiMDAwMDow"
+                     "MzowMC4yIn19XX0=\""),
         CACHE("cid", "\"capabilityArgs\":{\"deviceID\":\"" VF "\"}"),
         CACHE("cid", "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"/n\","
                      "\"pciID\":\"" VF "\"}]}"),
@@ -194,7 +204,7 @@ TEST_IN(device_is_found_wherever_cni_was_told_it)
             i == 1 ? "var/lib/cni/multus/results/ovn-cid-eth0" : "var/lib/cni/results/ovn-cid-eth0",
             rows[i]);
         open_it(w);
-        assert_string_equal(w->net.device, i < 3 ? VF : "");
+        assert_string_equal(w->net.device, i < 4 ? VF : "");
         remove_path(w, "var");
     }
 }
@@ -283,9 +293,11 @@ TEST_IN(three_ways_of_a_reset_are_told_apart)
                         "eth0 is gone, and its device " VF " is back on the host as enp3s0f0v0");
     remove_path(w, "sys/bus/pci/devices/" VF);
     assert_int_equal(look(w), POD_NET_LOST); /* C */
+    assert_true(w->found.is_by_device);
     assert_string_equal(w->found.words, "eth0 is gone, and so is its device " VF);
     remove_path(w, "sys");
     assert_int_equal(look(w), POD_NET_AWAY); /* a sysfs that is not there says nothing */
+    assert_false(w->found.is_by_device);
 }
 
 TEST_IN(device_whose_netdev_is_in_use_elsewhere_is_not_lost)
@@ -327,7 +339,7 @@ TEST_IN(place_that_nobody_names_is_told)
     };
     put(w, "run/netns/plain", "");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        (void)pod_net_open(w->root, "cid", 0, rows[i].netns, &w->net);
+        assert_int_equal(pod_net_open(w->root, "cid", 0, rows[i].netns, &w->net), i == 3);
         assert_int_equal(look(w), POD_NET_UNSEEN);
         assert_non_null(strstr(w->found.words, rows[i].words));
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/probe_spec.h"
 
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/time.h"
 #include "tests/support/case.h"
 
@@ -16,6 +18,11 @@ static struct probe_spec spec_of(const char *text)
         fail_msg("%s", e.msg);
     }
     return spec;
+}
+
+static int seconds(int64_t ns)
+{
+    return (int)(ns / NS_PER_SEC);
 }
 
 TEST(probe_without_settings_takes_the_defaults)
@@ -49,6 +56,8 @@ TEST(settings_go_before_the_probe)
     assert_int_equal(spec.timeout_ns, NS_PER_SEC);
     assert_int_equal(spec.thresholds.failures, 2);
     assert_int_equal(spec.thresholds.successes, 4);
+    assert_int_equal(spec_of("failures=100,timeout=600;exec:a").thresholds.failures, 100);
+    assert_int_equal(spec_of("failures=1,interval=3600;exec:a").interval_ns, 3600 * NS_PER_SEC);
 }
 
 TEST(a_service_has_defaults_of_its_own)
@@ -72,6 +81,33 @@ TEST(a_service_has_defaults_of_its_own)
     spec = spec_of("wrong=9s;ovnkube");
     assert_int_equal(spec.beat_limit_ns, 9 * NS_PER_SEC);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 0); /* not twice */
+}
+
+/* The table of docs/reasons.md. */
+TEST(the_docs_tell_the_patience_with_each_service)
+{
+    CLEANUP(buf) struct buf page = {.max_bytes = 1 << 20};
+    assert_int_equal(file_read(DOCS "/reasons.md", &page, NULL), 0);
+    const char *table = strstr(buf_text(&page), "| probe, interval |");
+    assert_non_null(table);
+    for (size_t i = 0; i < SERVICE_COUNT; i++) {
+        const int64_t *ns = services[i].patience_ns;
+        char name[32];
+        char row[512];
+        char interval[32];
+        char patience[64];
+        (void)snprintf(name, sizeof(name), "`%s`", services[i].name);
+        const char *at = strstr(table, name);
+        assert_non_null(at);
+        (void)snprintf(row, sizeof(row), "%.*s", (int)strcspn(at, "\n"), at);
+        (void)snprintf(interval, sizeof(interval), ", %d s |", seconds(services[i].interval_ns));
+        (void)snprintf(patience, sizeof(patience), "| %d/%d/%d/%d |", seconds(ns[PROBE_REFUSED]),
+                       seconds(ns[PROBE_SILENT]), seconds(ns[PROBE_MISSING]),
+                       seconds(ns[PROBE_WRONG]));
+        assert_non_null(strstr(row, interval));
+        assert_non_null(strstr(row, patience));
+        assert_int_equal(services[i].is_of_ovs, i < 2);
+    }
 }
 
 TEST(what_is_looked_at_in_sysfs_has_defaults_of_its_own)
