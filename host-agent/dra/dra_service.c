@@ -450,10 +450,7 @@ void dra_service_free(struct dra_service *s)
 
 struct dra_stats dra_service_stats(const struct dra_service *s)
 {
-    struct slice_stats slice = slice_publisher_stats(s->publisher);
     struct dra_stats stats = s->plugin.stats;
-    stats.is_slice_published = slice.is_published;
-    stats.slice_writes = slice.writes;
-    stats.slice_failures = slice.failures;
+    slice_publisher_count(s->publisher, &stats);
     return stats;
 }

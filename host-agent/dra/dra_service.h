@@ -119,8 +119,8 @@ struct dra_config {
 struct dra_stats {
     const char *driver;
     bool is_registered;
-    const char *refusal; /* why not, in the kubelet's words; "": it said nothing */
-    bool is_slice_published;
+    const char *refusal;     /* why not, in the kubelet's words; "": it said nothing */
+    bool is_slice_published; /* the server has what we want */
     uint64_t registrations;
     uint64_t rejections;
     uint64_t health_streams;

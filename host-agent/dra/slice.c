@@ -432,11 +432,11 @@ void slice_publisher_publish(struct slice_publisher *p, const char *taint)
     kube_sync_changed(p->sync);
 }
 
-struct slice_stats slice_publisher_stats(const struct slice_publisher *p)
+void slice_publisher_count(const struct slice_publisher *p, struct dra_stats *out)
 {
-    const struct kube_sync_stats *sync = kube_sync_stats(p->sync);
-    return (struct slice_stats){
-        .writes = sync->written, .failures = sync->failed, .is_published = p->is_published};
+    out->is_slice_published = p->is_published;
+    out->slice_writes = kube_sync_stats(p->sync)->written;
+    out->slice_failures = kube_sync_stats(p->sync)->failed;
 }
 
 /* ---- the devices of another driver ----------------------------------------------------------- */

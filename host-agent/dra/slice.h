@@ -25,7 +25,6 @@
 #include "host-agent/dra/dra_service.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #define SLICE_RETRY_MIN_NS  (400 * NS_PER_MS)
 #define SLICE_RETRY_MAX_NS  (30 * NS_PER_SEC)
@@ -80,12 +79,6 @@ struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer
 
 /* ---- keeping it ------------------------------------------------------------------------------ */
 
-struct slice_stats {
-    uint64_t writes;
-    uint64_t failures;
-    bool is_published; /* the server has what we want */
-};
-
 struct slice_publisher;
 
 /* Borrows both. Verdicts go to the slice once per renewal interval, within SLICE_FLIP's bounds. */
@@ -97,7 +90,8 @@ void slice_publisher_free(struct slice_publisher *p);
 /* The taint that the device should have (constant); the first call starts the work. */
 void slice_publisher_publish(struct slice_publisher *p, const char *taint);
 
-struct slice_stats slice_publisher_stats(const struct slice_publisher *p);
+/* Fills in what is the slice's. */
+void slice_publisher_count(const struct slice_publisher *p, struct dra_stats *out);
 
 /* ---- the devices of another driver -----------------------------------------------------------
  *
