@@ -273,8 +273,9 @@ struct claim_events {
     struct stored_claim claim; /* that is looked up; a round goes through all, in their order */
     struct kube_call *call;    /* NULL: no look-up is under way */
     bool is_round;
-    bool is_anew;                                 /* a round starts at the first claim (again) */
-    bool is_again;                                /* for its condition alone, after a conflict */
+    bool is_anew;  /* a round starts at the first claim (again) */
+    bool is_again; /* for its condition alone, after a conflict */
+
     struct stored_claim checks[CLAIM_CHECKS_MAX]; /* to be looked up after the round */
     size_t check_count;
     struct log_repeat trouble;
