@@ -15,8 +15,8 @@ enum { CLOCK_BOOT_ID_BYTES = 37 }; /* UUID text and its terminator */
 /* CLOCK_BOOTTIME of the initial time namespace. Cannot fail on Linux. */
 struct mono clock_mono_now(void);
 
-/* What our time namespace adds to boot time: system calls that take a CLOCK_BOOTTIME of the caller
- * (timerfd) get mono + this. 0 in the initial time namespace. */
+/* The offset that our time namespace adds to boot time: system calls that take a CLOCK_BOOTTIME of
+ * the caller (timerfd) get mono + this. 0 in the initial time namespace. */
 int64_t clock_boottime_offset_ns(void);
 
 /* CLOCK_REALTIME. */

@@ -147,7 +147,7 @@ static bool take_closing(struct checker *c)
     return true;
 }
 
-/* What stands before a member's value. */
+/* The name and the colon before a member's value. */
 static bool take_key(struct checker *c)
 {
     if (c->closing[c->depth - 1] == ']') {

@@ -21,7 +21,7 @@ struct json_t; /* jansson's */
 
 /* ---- what we read of it ---------------------------------------------------------------------- */
 
-/* What the DPU says of itself on the lease (annotation dpu.k8s.ovn.org/health). */
+/* The DPU's report on the lease (annotation dpu.k8s.ovn.org/health). */
 enum lease_health {
     LEASE_HEALTH_NONE, /* absent or any other word: nothing is said */
     LEASE_HEALTH_UNHEALTHY,
@@ -76,7 +76,7 @@ void lease_set_renewal(struct json_t *lease, struct wall now, const char *holder
 void lease_set_health(struct json_t *lease, enum lease_health health, const char *message,
                       struct wall now);
 
-/* Which dpu-agent writes it, and in which boot of the DPU; "" leaves what is there. */
+/* The dpu-agent that writes it, and the boot of its DPU; "" leaves the annotation as it is. */
 struct lease_agent {
     const char *boot_id;
     const char *version;
@@ -100,7 +100,7 @@ struct lease_owner {
 struct json_t *lease_new(const char *ns, const char *name, const char *holder, uint32_t duration_s,
                          struct lease_owner owner);
 
-/* What the keeper found wrong with a lease. */
+/* The faults that the keeper finds in a lease. */
 struct lease_drift {
     bool duration; /* leaseDurationSeconds differs */
     bool owner; /* our Node's is missing, blocks deletion or is in the way, or another's is there */

@@ -20,9 +20,9 @@
 #define NAMES_ANNOTATION_HEALTH_MESSAGE "dpu.k8s.ovn.org/health-message"
 /* A report is a lease of its own: this stamp changes once an interval while the report stands. */
 #define NAMES_ANNOTATION_HEALTH_RENEW "dpu.k8s.ovn.org/health-renew-time"
-/* Which boot of the DPU's kernel writes the lease. */
+/* The boot of the DPU's kernel that writes the lease. */
 #define NAMES_ANNOTATION_BOOT_ID "dpu.k8s.ovn.org/boot-id"
-/* Which dpu-agent writes it. */
+/* The version of the dpu-agent that writes it. */
 #define NAMES_ANNOTATION_VERSION "dpu.k8s.ovn.org/agent-version"
 /* The host's: the text of its last mark (host-agent/chain.h). */
 #define NAMES_ANNOTATION_HOST_CHECKED "dpu.k8s.ovn.org/host-checked"

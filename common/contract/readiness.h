@@ -44,7 +44,7 @@ enum readiness_reason {
     REASON_COUNT
 };
 
-/* What follows from a reason, wherever it is shown. */
+/* The consequences of a reason, the same in all outputs. */
 struct reason_traits {
     const char *name;           /* "LeaseRenewed" */
     enum readiness_state state; /* of the DPU, as far as the reason tells */
@@ -61,7 +61,7 @@ struct readiness_lease {
     uint32_t duration_s; /* as on the lease; 0 if absent */
 };
 
-/* What a host probe, one of the host's own, has said in this boot of the host. */
+/* The result of a host probe, one of the host's own, in this boot of the host. */
 enum host_probe_state {
     HOST_PROBE_NEVER_WELL, /* never that all is well: whatever else it says proves nothing */
     HOST_PROBE_WELL,
@@ -103,7 +103,7 @@ struct readiness {
 /* "Ready", "NotReady", "Unknown". */
 const char *readiness_state_name(enum readiness_state state);
 const struct reason_traits *readiness_reason_traits(enum readiness_reason reason);
-/* What to do about it; for a name that is none of ours, too (a newer agent's). */
+/* The next step; also for a name that is none of ours (a newer agent's). */
 const char *readiness_reason_fix(const char *name);
 /* "LeaseRenewed" ... */
 const char *readiness_reason_name(enum readiness_reason reason);

@@ -24,8 +24,8 @@
 enum {
     ADDRESS_BYTES = 256,
     MEMORY_BYTES = 16384, /* of one connection: a request's headers with a large token */
-    /* Who finds no room here is dropped, and asks again after a second: too late for a probe. The
-     * kernel makes it less where net.core.somaxconn is. */
+    /* A client that finds no room here is dropped, and asks again after a second: too late for a
+     * probe. The kernel makes it less where net.core.somaxconn is. */
     BACKLOG = 4096,
 };
 

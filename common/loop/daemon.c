@@ -139,8 +139,8 @@ static void on_before_sleep(struct ev_loop *loop, ev_prepare *w, int revents)
     log_tell_dropped(); /* a reader that came back must not wait for the next event */
 }
 
-/* Whoever started us may have ignored or blocked what we need: the end of a child whose SIGCHLD is
- * ignored leaves no status. */
+/* The process that started us may have ignored or blocked what we need: the end of a child whose
+ * SIGCHLD is ignored leaves no status. */
 static void reset_signals(void)
 {
     const struct sigaction ignored = {.sa_handler = SIG_IGN};

@@ -33,7 +33,7 @@ struct option_origins {
     char from[OPTION_MAX_ROWS][OPTION_ORIGIN_BYTES];
 };
 
-/* What a source says of an option. */
+/* The value that a source gives an option. */
 struct given {
     enum option_source source;
     char from[OPTION_ORIGIN_BYTES]; /* "flag --x" */

@@ -48,7 +48,7 @@ struct option_row {
     const char *help;         /* one or two sentences */
 };
 
-/* What a row begins with; `member` is that of the program's config struct `owner`. */
+/* The beginning of a row; `member` is that of the program's config struct `owner`. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
 #define OPTION_ROW(option, kind, owner, member)                                                    \
     .name = (option), .type = (kind), .offset = offsetof(owner, member)
@@ -112,7 +112,7 @@ NODISCARD int option_apply_yaml(const struct option_program *program, void *conf
 
 void option_print_help(const struct option_program *program, FILE *out);
 
-/* What a row allows: "0s to 10m", "one of text|json" ...; "" if anything goes. */
+/* The values that a row allows: "0s to 10m", "one of text|json" ...; "" if anything goes. */
 void option_range(const struct option_row *row, char out[static OPTION_RANGE_BYTES]);
 
 #endif
