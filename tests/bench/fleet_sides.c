@@ -16,7 +16,6 @@
 #include "loop/daemon.h"
 
 #include <ev.h>
-#include <limits.h>
 #include <stdlib.h>
 
 #define LOOK_S 0.02 /* how often the hosts are looked at: a verdict is sampled where it is new */
@@ -30,6 +29,7 @@ struct side {
     struct kube_client *client;
     struct monitor *monitor;     /* of a host */
     struct events *events;       /* of a host */
+    char *record;                /* of a host: its path */
     struct lease_writer *writer; /* of a DPU */
     struct mono renewed_at;
     uint64_t renewals;
@@ -102,7 +102,7 @@ static uint64_t count_failures(const struct side *s)
 static int start_host(struct side *s, const char *node, struct err *e)
 {
     const struct fleet_config *c = &s->fleet->config;
-    char record[PATH_MAX];
+    s->record = mem_format("%s/%s/readiness.json", c->dir, node); /* looks after its directory */
     s->events = events_new(daemon_loop(c->daemon), s->client, node);
     struct monitor_config monitor = {
         .daemon = c->daemon,
@@ -113,11 +113,10 @@ static int start_host(struct side *s, const char *node, struct err *e)
                     .duration_ns = c->duration_ns,
                     .api_outage_hold_ns = VERDICT_HOLD_UNLIMITED},
         .node = node,
-        .readiness_file = record,
+        .readiness_file = s->record,
         .stale_hold_ns = 300 * NS_PER_SEC,
         .events = s->events,
     };
-    text_format(record, sizeof(record), "%s/%s.json", c->dir, node);
     text_format(monitor.verdict.lease_name, sizeof(monitor.verdict.lease_name),
                 NAMES_LEASE_PREFIX "%s", node);
     int rc = monitor_new(&monitor, NULL, &s->monitor, e);
@@ -166,10 +165,12 @@ static void stop_side(struct side *s)
     events_free(s->events);
     lease_writer_free(s->writer);
     kube_client_free(s->client);
+    free(s->record);
     s->monitor = NULL;
     s->events = NULL;
     s->writer = NULL;
     s->client = NULL;
+    s->record = NULL;
 }
 
 /* How many may start now. Hosts connect until their watch is open. */

@@ -3,7 +3,7 @@
 // Fleet measures what N DPUs and their N hosts cost one API server, ours beside
 // the scheme of upstream's own health check, in turn, on the same machine.
 //
-//	fleet [-sizes 10,100,1000] [-intervals 3] [-storm N] [-alive=false] [-write DIR]
+//	fleet [-schemes ours,upstream] [-sizes 10,100,1000] [-intervals 3] [-storm N] [-runs N] [-alive=false] [-write DIR]
 //
 // DPU_E2E_PARTS is the folder with kube-apiserver and etcd, DPU_BIN_DIR the one
 // with our agents, DPU_FLEET the program tests/bench/fleet.
@@ -33,9 +33,11 @@ func run() error {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "upstream-") {
 		return playUpstream(os.Args[1:])
 	}
+	only := flag.String("schemes", strings.Join(schemes, ","), "which to measure")
 	sizes := flag.String("sizes", "10,100,1000", "numbers of DPUs")
 	intervals := flag.Int("intervals", 3, "how many to measure, of each")
 	storm := flag.Int("storm", 1000, "number of DPUs in the storms; 0: none")
+	runs := flag.Int("runs", 1, "how many storms of each; several are shown as median (least to most)")
 	alive := flag.Bool("alive", true, "measure one pair of agents")
 	write := flag.String("write", "", "folder with performance/measured.md, into which the figures go, too")
 	agents := flag.String("agents", "", "file with what tests/bench/bench.py said, for that page")
@@ -50,7 +52,8 @@ func run() error {
 		return err
 	}
 	defer m.stop()
-	failed := m.all(*sizes, *storm, *alive) // what there is by then is shown all the same
+	m.schemes = strings.Split(*only, ",")
+	failed := m.all(*sizes, *storm, *runs, *alive) // what there is by then is shown all the same
 	m.out.print(os.Stdout)
 	if *write == "" || failed != nil {
 		return failed
@@ -75,7 +78,7 @@ func allowInotify() (func(), error) {
 	return restore, os.WriteFile(file, []byte("65536"), 0o644)
 }
 
-func (m *measure) all(sizes string, storm int, alive bool) error {
+func (m *measure) all(sizes string, storm, runs int, alive bool) error {
 	if err := m.measureIdle(); err != nil {
 		return err
 	}
@@ -89,18 +92,17 @@ func (m *measure) all(sizes string, storm int, alive bool) error {
 		if err != nil {
 			return err
 		}
-		for _, scheme := range schemes {
+		for _, scheme := range m.schemes {
 			if err := m.steady(scheme, n); err != nil {
 				return err
 			}
 		}
 	}
-	for _, scheme := range schemes {
-		if storm == 0 {
-			break
-		}
-		if err := m.storm(scheme, storm); err != nil {
-			return err
+	for range runs {
+		for _, scheme := range m.schemes {
+			if err := m.storm(scheme, storm); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -33,6 +33,7 @@ var schemes = []string{"ours", "upstream"}
 
 // steadyResult is a fleet at its daily work.
 type steadyResult struct {
+	Scheme     string
 	N          int
 	Rates      rates   // without what the API server does for itself
 	APIMemory  float64 // MiB
@@ -49,6 +50,7 @@ type measure struct {
 	kubeconfig string
 	dir        string
 	log        *os.File // of all sides
+	schemes    []string // that are measured
 	intervals  int
 	nodes      int // that exist
 	meter      *meter
@@ -285,7 +287,7 @@ func (m *measure) steady(scheme string, n int) error {
 	if err := m.start(f); err != nil {
 		return err
 	}
-	r := &steadyResult{N: n, StartReady: time.Since(f.began).Seconds()}
+	r := &steadyResult{Scheme: scheme, N: n, StartReady: time.Since(f.began).Seconds()}
 	time.Sleep(interval) // whatever belongs to the start
 	if _, _, err := f.reports(); err != nil {
 		return err

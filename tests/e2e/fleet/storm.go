@@ -22,6 +22,7 @@ const (
 
 // stormResult is what a fleet went through, phase by phase.
 type stormResult struct {
+	Scheme string
 	N      int
 	Steady float64 // requests per second
 	Phases []phaseResult
@@ -31,19 +32,24 @@ type phaseResult struct {
 	Name             string
 	Peak, Average    float64 // requests per second: of one second, and of all
 	APICPU, SidesCPU float64 // seconds, all of the phase
-	Fell, Failures   int64   // hosts that turned NotReady, renewals that failed
+	Fell, Failures   int64   // hosts that turned NotReady, requests of DPUs that failed
+	Connections      int64   // that were opened to the balancer
 	ReadyAfter       float64 // seconds after what happened was over; 0: all always were
 	Left             int     // not ready in the end
 }
 
 // stormy is a fleet in a storm: its sides reach the API servers by a balancer.
 type stormy struct {
-	m   *measure
-	f   *fleet
-	out *stormResult
+	m        *measure
+	f        *fleet
+	balancer *harness.Relay
+	out      *stormResult
 }
 
 func (m *measure) storm(scheme string, n int) error {
+	if n == 0 {
+		return nil
+	}
 	f, err := m.newFleet(scheme, n)
 	if err != nil {
 		return err
@@ -70,7 +76,7 @@ func (m *measure) storm(scheme string, n int) error {
 		return err
 	}
 	time.Sleep(interval) // whatever belongs to the start
-	s := &stormy{m: m, f: f, out: &stormResult{N: n}}
+	s := &stormy{m: m, f: f, balancer: balancer, out: &stormResult{Scheme: scheme, N: n}}
 	if err := s.weather(kubeconfig, peer); err != nil {
 		return err
 	}
@@ -159,6 +165,7 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 		return err
 	}
 	var over atomic.Int64 // when it was, in ns since the phase began
+	connections := s.balancer.Accepted.Load()
 	began, done := time.Now(), make(chan error, 1)
 	go func() {
 		err := happen()
@@ -190,11 +197,12 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 			r.ReadyAfter = (time.Since(began) - time.Duration(ended)).Seconds()
 		}
 	}
+	r.Connections = s.balancer.Accepted.Load() - connections
 	r.Average = last.since(first).requests()
 	r.APICPU, r.SidesCPU = last.sum[apiCPU]-first.sum[apiCPU], last.sum[sidesCPU]-first.sum[sidesCPU]
 	s.out.Phases = append(s.out.Phases, r)
-	fmt.Fprintf(os.Stderr, "%s, %d, %s: %d turned NotReady, %d are not ready in the end, all were after %.0f s, peak %.0f requests/s\n",
-		s.f.scheme, s.f.n, name, r.Fell, r.Left, r.ReadyAfter, r.Peak)
+	fmt.Fprintf(os.Stderr, "%s, %d, %s: %d turned NotReady, %d are not ready in the end, all were after %.0f s, peak %.0f requests/s, %d connections, %d requests of DPUs failed\n",
+		s.f.scheme, s.f.n, name, r.Fell, r.Left, r.ReadyAfter, r.Peak, r.Connections, r.Failures)
 	return <-done
 }
 

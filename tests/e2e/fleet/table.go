@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -16,8 +17,31 @@ import (
 // results is all that a run found.
 type results struct {
 	Alive  []*agent
-	Steady []*steadyResult // ours and upstream's of a size, in turn
+	Steady []*steadyResult
 	Storms []*stormResult
+}
+
+// column is what a scheme's runs found.
+type column[T any] struct {
+	scheme string
+	runs   []T
+}
+
+// inColumns keeps the order of the schemes; what was not measured has no column.
+func inColumns[T any](all []T, schemeOf func(T) string) []column[T] {
+	var out []column[T]
+	for _, scheme := range schemes {
+		c := column[T]{scheme: scheme}
+		for _, one := range all {
+			if schemeOf(one) == scheme {
+				c.runs = append(c.runs, one)
+			}
+		}
+		if len(c.runs) > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // row is a line of a table that has a column for each scheme.
@@ -27,19 +51,43 @@ type row[T any] struct {
 	of     func(T) float64
 }
 
-func printRows[T any](w io.Writer, title string, rows []row[T], ours, theirs T) {
-	fmt.Fprintf(w, "\n| %s | ours | upstream's scheme | ratio |\n|---|---|---|---|\n", title)
+func printRows[T any](w io.Writer, title string, rows []row[T], columns []column[T]) {
+	names := map[string]string{"ours": "ours", "upstream": "upstream's scheme"}
+	fmt.Fprintf(w, "\n| %s |", title)
+	for _, c := range columns {
+		fmt.Fprintf(w, " %s |", names[c.scheme])
+	}
+	fmt.Fprintf(w, " ratio |\n|---|%s---|\n", strings.Repeat("---|", len(columns)))
 	for _, row := range rows {
-		a, b := row.of(ours), row.of(theirs)
-		fmt.Fprintf(w, "| %s | "+row.format+" | "+row.format+" | %s |\n", row.name, a, b, ratio(a, b))
+		fmt.Fprintf(w, "| %s |", row.name)
+		var medians []float64
+		for _, c := range columns {
+			values := make([]float64, 0, len(c.runs))
+			for _, run := range c.runs {
+				values = append(values, row.of(run))
+			}
+			slices.Sort(values)
+			medians = append(medians, values[len(values)/2])
+			fmt.Fprintf(w, " %s |", cell(row.format, values))
+		}
+		fmt.Fprintf(w, " %s |\n", ratio(medians))
 	}
 }
 
-func ratio(a, b float64) string {
-	if b <= 0 {
+// cell is the median of sorted values, with the least and the most of several.
+func cell(format string, values []float64) string {
+	median := fmt.Sprintf(format, values[len(values)/2])
+	if len(values) == 1 {
+		return median
+	}
+	return fmt.Sprintf("%s ("+format+" to "+format+")", median, values[0], values[len(values)-1])
+}
+
+func ratio(values []float64) string {
+	if len(values) < 2 || values[1] <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.2f", max(0, a)/b)
+	return fmt.Sprintf("%.2f", max(0, values[0])/values[1])
 }
 
 var aliveRows = []row[*agent]{
@@ -63,7 +111,7 @@ var steadyRows = []row[*steadyResult]{
 	{"renewal to verdict, p50 ms", "%.1f", func(r *steadyResult) float64 { return r.Host.P50 }},
 	{"renewal to verdict, p99 ms", "%.1f", func(r *steadyResult) float64 { return r.Host.P99 }},
 	{"renewals late by half an interval", "%.0f", func(r *steadyResult) float64 { return float64(r.DPU.Late) }},
-	{"renewals that failed", "%.0f", func(r *steadyResult) float64 { return float64(r.DPU.Failures) }},
+	{"requests of DPUs that failed", "%.0f", func(r *steadyResult) float64 { return float64(r.DPU.Failures) }},
 	{"hosts that turned NotReady", "%.0f", func(r *steadyResult) float64 { return float64(r.Host.Fell) }},
 	{"all ready after the first start, s", "%.1f", func(r *steadyResult) float64 { return r.StartReady }},
 }
@@ -76,25 +124,48 @@ var phaseRows = []row[*phaseResult]{
 	{"requests per second", "%.0f", func(p *phaseResult) float64 { return p.Average }},
 	{"CPU time of the API server, s", "%.1f", func(p *phaseResult) float64 { return p.APICPU }},
 	{"CPU time of all sides, s", "%.1f", func(p *phaseResult) float64 { return p.SidesCPU }},
-	{"renewals that failed", "%.0f", func(p *phaseResult) float64 { return float64(p.Failures) }},
+	{"connections opened", "%.0f", func(p *phaseResult) float64 { return float64(p.Connections) }},
+	{"requests of DPUs that failed", "%.0f", func(p *phaseResult) float64 { return float64(p.Failures) }},
 }
 
 func (out *results) print(w io.Writer) {
-	if len(out.Alive) == 4 {
-		printRows(w, "One host side", aliveRows, out.Alive[0], out.Alive[2])
-		printRows(w, "One DPU side", aliveRows, out.Alive[1], out.Alive[3])
+	for _, kind := range []struct{ name, title string }{{"host", "One host side"}, {"dpu", "One DPU side"}} {
+		agents := slices.DeleteFunc(slices.Clone(out.Alive), func(a *agent) bool { return a.name != kind.name })
+		if len(agents) > 0 {
+			printRows(w, kind.title, aliveRows, inColumns(agents, func(a *agent) string { return a.scheme }))
+		}
 	}
-	for i := 0; i+1 < len(out.Steady); i += 2 {
-		title := fmt.Sprintf("%d DPUs and their hosts", out.Steady[i].N)
-		printRows(w, title, steadyRows, out.Steady[i], out.Steady[i+1])
+	for len(out.Steady) > 0 {
+		n := out.Steady[0].N
+		ofSize := func(r *steadyResult) bool { return r.N == n }
+		size := slices.DeleteFunc(slices.Clone(out.Steady), func(r *steadyResult) bool { return !ofSize(r) })
+		out.Steady = slices.DeleteFunc(out.Steady, ofSize)
+		printRows(w, fmt.Sprintf("%d DPUs and their hosts", n), steadyRows,
+			inColumns(size, func(r *steadyResult) string { return r.Scheme }))
 	}
-	if len(out.Storms) < 2 {
+	out.printStorms(w)
+}
+
+func (out *results) printStorms(w io.Writer) {
+	if len(out.Storms) == 0 {
 		return
 	}
-	ours, theirs := out.Storms[0], out.Storms[1]
-	for i := range ours.Phases {
-		title := fmt.Sprintf("%d DPUs (steady: %.0f and %.0f requests/s): %s", ours.N, ours.Steady, theirs.Steady, ours.Phases[i].Name)
-		printRows(w, title, phaseRows, &ours.Phases[i], &theirs.Phases[i])
+	storms := inColumns(out.Storms, func(s *stormResult) string { return s.Scheme })
+	var steady []string
+	for _, c := range storms {
+		steady = append(steady, fmt.Sprintf("%.0f", c.runs[0].Steady))
+	}
+	for i, phase := range out.Storms[0].Phases {
+		var phases []column[*phaseResult]
+		for _, c := range storms {
+			of := column[*phaseResult]{scheme: c.scheme}
+			for _, run := range c.runs {
+				of.runs = append(of.runs, &run.Phases[i])
+			}
+			phases = append(phases, of)
+		}
+		title := fmt.Sprintf("%d DPUs (steady: %s requests/s): %s", out.Storms[0].N, strings.Join(steady, " and "), phase.Name)
+		printRows(w, title, phaseRows, phases)
 	}
 }
 

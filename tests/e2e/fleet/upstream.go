@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -108,6 +109,10 @@ func (u *upstream) roll(duration time.Duration) {
 
 // play is one side until ctx ends.
 func (u *upstream) play(ctx context.Context, config *rest.Config, node string, isHost bool) error {
+	if !isHost {
+		config = rest.CopyConfig(config)
+		config.Wrap(u.countFailures)
+	}
 	client, err := played.Client(config, fmt.Sprintf("%s-%t", node, isHost))
 	if err != nil {
 		return err
@@ -133,6 +138,25 @@ func (u *upstream) play(ctx context.Context, config *rest.Config, node string, i
 	return nil
 }
 
+// failing counts requests that got no answer, or none of success: client-go tries a read that got none up to ten times
+// within one renewal.
+type failing struct {
+	http.RoundTripper
+	count *atomic.Int64
+}
+
+func (u *upstream) countFailures(next http.RoundTripper) http.RoundTripper {
+	return failing{next, &u.failures}
+}
+
+func (f failing) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := f.RoundTripper.RoundTrip(request)
+	if request.Context().Err() == nil && (err != nil || response.StatusCode >= http.StatusBadRequest) {
+		f.count.Add(1)
+	}
+	return response, err
+}
+
 // unlessOver: what a side does while it ends is not counted.
 func (c *counted) unlessOver(ctx context.Context, seen func(*coordination.Lease, error)) func(*coordination.Lease, error) {
 	return func(lease *coordination.Lease, err error) {
@@ -155,7 +179,6 @@ func (c *counted) set(ready bool) {
 func (c *counted) renewal(_ *coordination.Lease, err error) {
 	u := c.all
 	if err != nil {
-		u.failures.Add(1)
 		return
 	}
 	now := time.Now()

@@ -18,6 +18,7 @@ import (
 // place to cut one off.
 type Relay struct {
 	Up, Down atomic.Int64 // bytes: requests, answers
+	Accepted atomic.Int64 // connections
 
 	listener net.Listener
 	targets  []string
@@ -111,6 +112,7 @@ func (r *Relay) accept() {
 		if err != nil {
 			return
 		}
+		r.Accepted.Add(1)
 		go r.carry(c)
 	}
 }
