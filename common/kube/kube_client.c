@@ -25,7 +25,7 @@ enum {
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
     UNACKED_TIMEOUT_MS = 15000,
-    JUST_LEFT_S = 1, /* an idle connection that is older may be half open */
+    JUST_LEFT_S = 1, /* an idle connection that is older may be half open: it is closed */
     TRIES_MAX = 3,
     WAIT_SHARE = 4,         /* of the time that an answer is waited for: when the next try begins */
     TRIM_BYTES = 256 << 10, /* an answer above this is rare enough to tidy up after it */
@@ -41,6 +41,7 @@ struct kube_client {
     struct ev_loop *loop;
     struct kube_conf conf;
     struct curl_loop *curl;    /* NULL until open */
+    CURLSH *sessions;          /* of TLS: what each further connection resumes */
     struct kube_bucket bucket; /* every request passes it */
     uint32_t patience_ms[PATIENCE_KINDS];
     LIST_HEAD(kube_calls, kube_call) calls; /* the newest first */
@@ -297,6 +298,7 @@ static void set_tls(const struct kube_client *client, CURL *easy)
     }
     set_blob(easy, CURLOPT_SSLCERT_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_CERT));
     set_blob(easy, CURLOPT_SSLKEY_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_KEY));
+    (void)curl_easy_setopt(easy, CURLOPT_SHARE, client->sessions);
     /* Without one an encrypted key crashes libcurl 7.88; with this it is a TLS failure. */
     (void)curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "");
     (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, verify);
@@ -312,9 +314,7 @@ static void set_connection(struct try *t)
     CURL *easy = t->easy;
     const struct kube_request *request = &t->call->request;
     enum kube_channel channel = request->channel;
-    bool is_fresh = channel == KUBE_FRESH || channel == KUBE_LIST || t != t->call->tries ||
-                    t->call->client->draining;
-    bool is_last = channel == KUBE_FRESH || channel == KUBE_STREAM;
+    bool is_new = t != t->call->tries || t->call->client->draining;
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
@@ -328,9 +328,9 @@ static void set_connection(struct try *t)
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_IDLE_S);
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
     (void)curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket_open);
-    (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, is_fresh ? 1L : 0L);
-    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, is_last ? 1L : 0L);
-    if (channel == KUBE_STREAM) {
+    (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, is_new ? 1L : 0L);
+    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, channel == KUBE_STREAM ? 1L : 0L);
+    if (channel != KUBE_CONTROL) {
         (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)JUST_LEFT_S);
     }
     if (channel == KUBE_CONTROL) {
@@ -900,6 +900,8 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
         return rc;
     }
     client->curl = curl_loop_new(loop, &config);
+    client->sessions = curl_share_init();
+    (void)curl_share_setopt(client->sessions, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
     kube_bucket_init(&client->bucket, now);
     for (int i = 0; i < PATIENCE_KINDS; i++) {
         client->patience_ms[i] = KUBE_PATIENCE_MS;
@@ -927,6 +929,7 @@ void kube_client_free(struct kube_client *client)
         kube_call_cancel(LIST_FIRST(&client->calls));
     }
     curl_loop_free(client->curl);
+    (void)curl_share_cleanup(client->sessions); /* also of none */
     forget_server(client);
     kube_conf_fini(&client->conf);
     free(client);

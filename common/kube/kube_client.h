@@ -44,10 +44,11 @@ enum kube_method {
 };
 
 enum kube_channel {
-    KUBE_CONTROL, /* one kept-alive connection for ordinary requests */
-    KUBE_FRESH,   /* a connection of its own, closed afterwards: for evidence and after a failure */
-    KUBE_LIST,    /* a connection of its own, left to the watch that follows */
-    KUBE_STREAM,  /* one that a request has just left, or one of its own; closed afterwards */
+    KUBE_CONTROL, /* the kept-alive connection */
+    KUBE_FRESH,   /* one that a request has just left, or a new one, which is kept in place of the
+                     old: for evidence and after a failure */
+    KUBE_LIST,    /* the same; left to the watch that follows */
+    KUBE_STREAM,  /* the same; closed afterwards */
 };
 
 /* What an answer is worth as evidence about the object that was asked for. */
