@@ -676,13 +676,26 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
     }
 }
 
+/* What has failed is soon tried again. After RENEWER_TRIES failures the next renewal is the next
+ * try, or sooner if the lease would not last for as many: thousands of DPUs that an API server's
+ * return finds waiting ask it for no more than their renewals. Not so after an answer that waits
+ * for others: a conflict, and a lease that is missing. */
+static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
+{
+    bool is_conflict = event->code == ERR_CONFLICT;
+    uint32_t count = is_conflict ? r->conflicts - 1 : r->failures;
+    int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
+    if (is_conflict || event->http_status == HTTP_NOT_FOUND || count < RENEWER_TRIES) {
+        return wait_ns;
+    }
+    return mono_ns_min(mono_since(next_slot(r, event->now), event->now),
+                       mono_ns_max(wait_ns, renewer_budget_ns(r) / RENEWER_TRIES));
+}
+
 static void set_backoff(struct renewer *r, const struct renewer_event *event)
 {
     int64_t longest_ns = r->config.interval_ns;
-    /* A conflict is an answer: it waits for other writers, not for the API server. */
-    bool conflict = event->code == ERR_CONFLICT;
-    uint32_t count = conflict ? r->conflicts - 1 : r->failures;
-    int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
+    int64_t wait_ns = pause_ns(r, event);
     if (event->retry_after_ms > 0) {
         int64_t asked_ns = mono_ns_mul(event->retry_after_ms, NS_PER_MS);
         wait_ns = mono_ns_min(mono_ns_add(asked_ns, wait_ns), longest_ns);
