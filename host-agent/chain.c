@@ -81,8 +81,8 @@ enum chain_action chain_step(struct chain *c, enum chain_answer answer,
     if (answer == CHAIN_LEASE) {
         return end(c, CHAIN_TAKEN, sent_at);
     }
-    if (answer == CHAIN_GARBLED) {
-        return end(c, CHAIN_NONSENSE, sent_at);
+    if (answer == CHAIN_GARBLED || answer == CHAIN_UNSENT) {
+        return end(c, answer == CHAIN_UNSENT ? CHAIN_LOST : CHAIN_NONSENSE, sent_at);
     }
     c->action = CHAIN_GET;
     return CHAIN_GET;

@@ -4,7 +4,8 @@
  *
  * A mark is a merge PATCH of one annotation, with the resourceVersion of the state that is judged.
  * If the API server takes it, the server was reachable, took writes, and nobody had renewed: a fact
- * in etcd. Any other answer is followed by one GET, and both together give the outcome:
+ * in etcd. Any other answer is followed by one GET, and both together give the outcome. A PATCH
+ * that found no way to the server is LOST at once: a GET would find none either.
  *
  *   PATCH                 GET                      outcome
  *   our lease             -                        TAKEN
@@ -31,6 +32,7 @@
 
 /* What one request was answered with. */
 enum chain_answer {
+    CHAIN_UNSENT,    /* no connection: it cannot have taken effect */
     CHAIN_NO_ANSWER, /* none, or to a GET one that is not about the lease: 401, 403, 5xx ... */
     CHAIN_GARBLED,   /* an answer that is not our lease, and no error either */
     CHAIN_LEASE,     /* our lease */

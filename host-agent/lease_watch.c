@@ -345,6 +345,10 @@ static enum chain_answer answer_to_read(const struct kube_response *r)
 static enum chain_answer answer_to_patch(const struct kube_response *r)
 {
     int status = r->http_status;
+    enum kube_transport_error lost = r->transport_error;
+    if (lost == KUBE_TRANSPORT_CONNECT || lost == KUBE_TRANSPORT_TLS) {
+        return CHAIN_UNSENT;
+    }
     if (status < 400 && status != 0) {
         return r->code == 0 ? CHAIN_LEASE : CHAIN_GARBLED;
     }

@@ -338,9 +338,9 @@ void kube_watch_restart(struct kube_watch *watch)
 
 void kube_watch_hope(struct kube_watch *watch)
 {
-    if (watch->denied.failures > 0 && !watch->call) {
+    if (!watch->call && watch->denied.failures + watch->backoff.failures > 0) {
         backoff_reset(&watch->denied);
-        arm_watch(watch, backoff_next_ns(&watch->denied, 0));
+        arm_watch(watch, 0);
     }
 }
 

@@ -41,8 +41,8 @@ struct kube_watch *kube_watch_start(struct kube_client *client,
 /* Drops a stream that was accepted and starts over with a LIST at once: the owner has reason to
  * mistrust it. Where there is none, one is already tried for, at the watch's own pace. */
 void kube_watch_restart(struct kube_watch *watch);
-/* There is a sign of another API server, or of other rights: where the watch is denied, it is tried
- * for again soon. */
+/* The API server has answered: a watch that failed or is denied is tried for at once, over the
+ * connection that the answer has just left. */
 void kube_watch_hope(struct kube_watch *watch);
 void kube_watch_stop(struct kube_watch *watch); /* frees it; accepts NULL; not within a callback */
 
