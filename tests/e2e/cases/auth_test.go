@@ -144,23 +144,6 @@ func TestGivenClientCertificatesThatExpireWhenTheyRotateThenNothingIsNoticed(t *
 	}
 }
 
-func TestGivenADPUWhoseRightsAreTakenWhenTheyComeBackThenItRenewsAgain(t *testing.T) {
-	p := newSharedPair(t)
-	account := p.dpuAccount()
-	p.token(harness.TokenRequest{Namespace: harness.Namespace, Name: account.Name, UID: string(account.UID), Lifetime: 10 * time.Minute})
-	p.useTokenFile()
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
-	start := time.Now()
-	p.unbind("dpu-agent")
-	p.Expect(duration+soon, "NotReady", "LeaseExpired")
-	p.sees("system:serviceaccount:"+harness.Namespace+":"+account.Name, "a 403", start,
-		func(e harness.AuditEvent) bool { return e.Verb == "update" && e.Response.Code == 403 })
-	p.bind("dpu-agent", rbac.Subject{Kind: "ServiceAccount", Namespace: harness.Namespace, Name: account.Name})
-	p.Expect(soon, "Ready", "LeaseRenewed")
-}
-
 // A watch that is open stays open when the right to it is taken: it is the
 // confirming read that is refused, and a refusal proves nothing against the DPU.
 func TestGivenAHostWhoseRightsAreTakenWhenTheDPUDiesThenItDoesNotKnowUntilTheyComeBack(t *testing.T) {

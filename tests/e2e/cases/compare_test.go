@@ -436,6 +436,11 @@ func compareRights(t *testing.T) {
 	}
 }
 
+func (p *pair) deleteLease() {
+	p.t.Helper()
+	must(p.t, in(p.admin).Delete(p.t.Context(), p.LeaseName(), meta.DeleteOptions{}))
+}
+
 // How soon a DPU side makes a lease anew that somebody has deleted; upstream's host does so at its start only.
 func compareDeletedLease(t *testing.T) {
 	p := newSharedPair(t)
@@ -454,9 +459,17 @@ func compareDeletedLease(t *testing.T) {
 	other.WaitRenewals(soon, 2)
 	other.deleteLease()
 	start = time.Now()
-	other.WaitLease(duration+soon, "our new lease", nil)
+	made := other.WaitLease(duration+soon, "our new lease", nil)
 	t.Logf("made anew by upstream's DPU side after %s, by ours after %s", theirs, time.Since(start))
 	if theirs > time.Since(start) || time.Since(start) < duration/2 {
 		t.Errorf("made anew by upstream's DPU side after %s, by ours after %s", theirs, time.Since(start))
+	}
+	want := leaseOf(other).OwnerReferences[0]
+	if owner := made.OwnerReferences; len(owner) != 1 || owner[0].UID != want.UID || *made.Spec.LeaseDurationSeconds != int32(duration.Seconds()) {
+		t.Errorf("made anew: %+v", made)
+	}
+	other.WaitRenewals(soon, 5) // the collector has had time
+	if now := other.Lease(); now.UID != made.UID {
+		t.Errorf("the lease was made again: %s, then %s", made.UID, now.UID)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -221,49 +220,4 @@ func (p *pair) overBudget(start, end time.Time, intervals int) []string {
 	}
 	p.t.Logf("%d updates by the DPU and %d requests by the host in %d intervals", updates, len(host), intervals)
 	return faults
-}
-
-// ---- beside upstream's host ---------------------------------------------------
-
-func TestGivenALeaseThatAnUpstreamHostMadeWhenOurDPURenewsThenItChangesTheTimesAlone(t *testing.T) {
-	p := newSharedPair(t)
-	p.startTheirs("host")
-	made := p.Lease()
-	p.StartDPU()
-	p.WaitRenewals(soon, 2)
-	lease := p.Lease()
-	if lease.UID != made.UID || *lease.Spec.HolderIdentity != *made.Spec.HolderIdentity ||
-		*lease.Spec.LeaseDurationSeconds != *made.Spec.LeaseDurationSeconds ||
-		!reflect.DeepEqual(lease.OwnerReferences, made.OwnerReferences) {
-		t.Errorf("the DPU changed more than the times: %+v", lease)
-	}
-}
-
-func (p *pair) deleteLease() {
-	p.t.Helper()
-	must(p.t, in(p.admin).Delete(p.t.Context(), p.LeaseName(), meta.DeleteOptions{}))
-}
-
-// Upstream's host makes the lease at its start only.
-func TestGivenAnUpstreamHostWhenTheLeaseIsDeletedThenADPUThatMayMakesItAnew(t *testing.T) {
-	p := newSharedPair(t)
-	p.mayCreate()
-	p.startTheirs("host")
-	p.StartDPU()
-	p.WaitRenewals(soon, 2)
-	p.deleteLease()
-	lease := p.WaitLease(duration+soon, "a lease made by the DPU", nil)
-	want := leaseOf(p).OwnerReferences
-	no := false
-	want[0].Controller = &no // upstream's own reference may come beside it
-	if !reflect.DeepEqual(lease.OwnerReferences, want) {
-		t.Errorf("owner references: %+v", lease.OwnerReferences)
-	}
-	if *lease.Spec.LeaseDurationSeconds != int32(duration.Seconds()) || lease.Spec.AcquireTime == nil || lease.Spec.RenewTime == nil {
-		t.Errorf("spec: %+v", lease.Spec)
-	}
-	p.WaitRenewals(soon, 5) // the collector has had time
-	if now := p.Lease(); now.UID != lease.UID {
-		t.Errorf("the lease was made again: %s, then %s", lease.UID, now.UID)
-	}
 }

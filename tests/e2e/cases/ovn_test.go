@@ -66,7 +66,7 @@ func (s *services) do(verb, name string) {
 	s.answer()
 }
 
-// A DPU whose agent lives and renews, and whose services die one after the other.
+// A DPU whose agent lives and renews, and whose services die one after the other. tests/integration has them all.
 func TestGivenARealNodeWhenItsDPULosesAServiceThenTheNodeNamesItUntilItIsBack(t *testing.T) {
 	ovn := startServices(t)
 	p := realPair(t)
@@ -75,7 +75,7 @@ func TestGivenARealNodeWhenItsDPULosesAServiceThenTheNodeNamesItUntilItIsBack(t 
 	p.StartDPUEvery(interval, nodeDuration, "--ovs-rundir="+ovn.RunDir,
 		"--probe=interval=200ms,timeout=1s,refused=250ms,silent=3s,missing=3s,wrong=3s;ovn-kubernetes")
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	for _, name := range []string{"ovsdb", "vswitchd", "ovn-nb", "ovn-sb", "ovn-northd", "ovn-controller", "ovnkube"} {
+	for _, name := range []string{"vswitchd", "ovn-sb", "ovn-controller", "ovnkube"} {
 		lost := time.Now()
 		ovn.do("kill", name)
 		p.nodeReady(2*kubeletSync+soon, core.ConditionFalse, "probe '"+name+"'")
