@@ -89,11 +89,19 @@ func (m behindMultus) refuses(when string, cni *libcni.CNIConfig, list *libcni.N
 	m.refusesAdd(when, cni, list, pod)
 }
 
+// refusesAdd asks again where Multus gave up before: it waits 2.5 s for the Pod's object, which a busy server may need.
 func (m behindMultus) refusesAdd(when string, cni *libcni.CNIConfig, list *libcni.NetworkConfigList, pod *libcni.RuntimeConf) {
 	m.t.Helper()
-	if _, err := cni.AddNetworkList(m.t.Context(), list, pod); err == nil || !strings.Contains(err.Error(), notReady) {
-		m.t.Errorf("ADD %s: %v", when, err)
-	}
+	poll(m.t, soon, "ADD is refused "+when, func() error {
+		_, err := cni.AddNetworkList(m.t.Context(), list, pod)
+		if err == nil {
+			return harness.Final(fmt.Errorf("it was not"))
+		}
+		if strings.Contains(err.Error(), notReady) {
+			return nil
+		}
+		return err
+	})
 }
 
 // The thin plugin as it is released, between a runtime's library and what
