@@ -495,7 +495,7 @@ static bool is_foreign(const json_t *lease)
 static void renew(void *user)
 {
     struct world *w = world_get();
-    const json_t *stored = api_find(ovnkube.api, API_LEASE);
+    const json_t *stored = api_lease(ovnkube.api);
     if (stored && can_write() && !is_foreign(stored)) {
         int64_t wall_ns = machine_wall_ns(w, agents_dpu()->machine);
         time_t seconds = (time_t)(wall_ns / SEC);
@@ -511,7 +511,7 @@ static void renew(void *user)
         }
         json_object_set_new(spec, "holderIdentity", json_string("ovnkube-dpu-node"));
         json_object_set_new(spec, "renewTime", json_string(stamp));
-        (void)api_store(ovnkube.api, OVNKUBE, API_LEASE, lease);
+        api_put_lease(ovnkube.api, OVNKUBE, lease);
     }
     world_at(w, w->now + ovnkube.interval_ns + world_between(w, 0, ovnkube.interval_ns / 20), renew,
              NULL);

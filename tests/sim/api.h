@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model of the Kubernetes API server, and of the network to it: objects with versions and a
- * history, list and watch, and whatever may be wrong with either (faults.h). It knows nothing of
- * the agents but their names.
+ * The API server, which is the stand-in's (standin/store.h, standin/api.h), and a model of the
+ * network to it, with whatever may be wrong with either (faults.h). It knows nothing of the agents
+ * but their names.
  */
 #ifndef TESTS_SIM_API_H
 #define TESTS_SIM_API_H
 
+#include "standin/api.h"
 #include "tests/sim/world.h"
-
-#include <jansson.h>
 
 /*
  * One HTTP exchange between an agent and the model API server: the client's half is seam_curl.c,
  * the server's api.c. Each half lets go of it when it is done; it lives until both have, and until
  * no task points to it.
  */
-enum { EXCHANGE_PATH_BYTES = 1024 };
+enum { EXCHANGE_PATH_BYTES = 1024, EXCHANGE_FIELDS_BYTES = 256 };
 
 /* How it ends for the client; in seam_curl.c as curl's codes. */
 enum exchange_end { EXCHANGE_OPEN, EXCHANGE_WHOLE, EXCHANGE_REFUSED, EXCHANGE_RESET };
@@ -30,6 +29,10 @@ struct exchange {
     bool is_fresh;
     int fd;
     bool is_connected; /* it has reached the server */
+
+    /* What the server makes of it. */
+    struct api_target target;
+    char fields[EXCHANGE_FIELDS_BYTES]; /* the field selector */
 
     /* What has come back and was not taken yet. */
     int status; /* 0: no head yet */
@@ -54,62 +57,28 @@ void exchange_leave(struct exchange *x); /* the client wants no more of it */
 /* The world ends: nothing that waits will happen. The clients are gone. */
 void exchange_drop_tasks(struct world *w);
 
-enum {
-    API_OBJECTS_MAX = 256,
-    API_HISTORY_MAX = 1024,
-    API_STREAMS_MAX = 32,
-    API_KEY_BYTES = 400,
-};
-
-#define API_LEASE "/apis/coordination.k8s.io/v1/namespaces/ovn-kubernetes/leases/ovn-dpu-w1"
-#define API_NODE  "/api/v1/nodes/w1"
-
-/* Trees are never edited once they are stored. */
-struct api_object {
-    char key[API_KEY_BYTES];
-    json_t *tree;
-};
-
-struct api_change {
-    int64_t at;
-    uint64_t version;
-    const char *type; /* "ADDED", "MODIFIED", "DELETED" */
-    char key[API_KEY_BYTES];
-    json_t *tree;
-};
+enum { API_STREAMS_MAX = 32 };
 
 struct api_stream {
     struct exchange *exchange; /* NULL: free */
-    char prefix[API_KEY_BYTES];
-    char name[256];  /* of the one object; "": all */
-    uint64_t sent;   /* changes up to this number have been sent */
-    uint64_t from;   /* only versions above it count */
-    bool is_stuck;   /* nothing comes through, and nobody says so */
-    bool is_pumping; /* a task will send what is new */
+    uint64_t seen;             /* changes up to this version have been sent */
+    bool is_stuck;             /* nothing comes through, and nobody says so */
+    bool is_pumping;           /* a task will send what is new */
     int64_t ends_at;
     int64_t bookmark_at;
 };
 
-struct api;
-
-/* A change of an object as it happens. `before` and `after` are NULL where there is none. */
-typedef void api_log_fn(void *user, const char *who, const char *key, const json_t *before,
-                        const json_t *after);
+/* A change of the lease as it happens. `before` and `after` are NULL where there is none. */
+typedef void api_log_fn(void *user, const char *who, const json_t *before, const json_t *after);
 /* A request that has arrived. */
 typedef void api_request_fn(void *user, const char *who, const char *method, const char *path);
 
 struct api {
     struct world *world;
-    struct api_object objects[API_OBJECTS_MAX];
-    size_t object_count;
-    uint64_t version;
-    uint64_t compacted; /* versions below it are gone from the history */
-    uint64_t base;      /* the change that the history begins with */
-    uint64_t next_uid;
-    struct api_change history[API_HISTORY_MAX]; /* a ring */
-    uint64_t changes;                           /* ever */
-    json_t *shown;                              /* the tree last asked for as text, */
-    char *shown_text;                           /* and that */
+    struct store store;
+    json_t *lease;    /* as the log knows it; NULL: there is none */
+    json_t *shown;    /* the tree last asked for as text, */
+    char *shown_text; /* and that */
     struct api_stream streams[API_STREAMS_MAX];
     api_log_fn *log;
     api_request_fn *log_request;
@@ -125,35 +94,32 @@ void api_fini(struct api *api);
 
 /* ---- the store (api.c) ---- */
 
-/* Borrowed; NULL: there is none. */
-const json_t *api_find(const struct api *api, const char *key);
+/* Borrowed until the next change; NULL: there is none. */
+json_t *api_lease(const struct api *api);
+/* Whether it was another one `lag_ns` ago, or none. */
+bool api_lease_was_other(const struct api *api, int64_t lag_ns);
+/* Stores `lease` (taken) in place of the one that is there, whatever a real server would say to
+ * it. */
+void api_put_lease(struct api *api, const char *who, json_t *lease);
+void api_delete_lease(struct api *api, const char *who);
+/* Everything as it was `lag_ns` ago, versions too: a backup of etcd is restored. */
+void api_restore(struct api *api, int64_t lag_ns);
+/* A Node of this name with a new UID. */
+void api_make_node(struct api *api);
+/* What the Node of before owned goes. */
+void api_collect(struct api *api);
+
+/* What becomes of a request of `who`, at a server that lags behind by that. */
+void api_perform(struct api *api, const struct exchange *x, int64_t lag_ns, struct api_result *out);
+/* Fills in what the server makes of the exchange. */
+void api_take(struct exchange *x);
+/* The number after `name`, "limit=", in the query; 0: there is none. */
+uint64_t api_number(const struct exchange *x, const char *name);
 /* The tree as JSON, borrowed until the next call. What is written is asked for more than once: by
  * its writer, and by those who watch. */
 const char *api_text(struct api *api, json_t *tree);
-/* As it was `lag_ns` ago. Borrowed. */
-const json_t *api_find_old(const struct api *api, const char *key, int64_t lag_ns);
-/* Stores `tree` (taken) with a new version; returns what is stored, borrowed. `who` is for the
- * log. */
-const json_t *api_store(struct api *api, const char *who, const char *key, json_t *tree);
-void api_remove(struct api *api, const char *who, const char *key);
-/* Everything as it was `lag_ns` ago, versions too: a backup of etcd is restored. */
-void api_restore(struct api *api, int64_t lag_ns);
-/* The history is gone: a watch can begin at the present version only. */
-void api_compact(struct api *api);
-/* A Node of this name with a new UID, and no leases that the old one owned. */
-void api_make_node(struct api *api);
 
-/* What becomes of a request. */
-struct api_answer {
-    int status;
-    json_t *body; /* owned */
-};
-void api_perform(struct api *api, const char *who, const struct exchange *x, int64_t lag_ns,
-                 struct api_answer *out);
-json_t *api_status(int code, const char *reason, const char *message);
-bool api_is_collection(const char *path, size_t len);
-
-/* ---- watches (api_watch.c) ---- */
+/* ---- watches (api_net.c) ---- */
 
 void api_watch_changed(struct api *api); /* something is to be sent */
 /* What a fault does to the streams of `who` (NULL: all). */
@@ -161,7 +127,7 @@ enum api_cut { API_CUT_STUCK, API_CUT_RESET, API_CUT_END, API_CUT_GONE };
 void api_watch_cut(struct api *api, const char *who, enum api_cut how);
 /* Those that are stuck go on, with all they have missed. */
 void api_watch_unstick(struct api *api);
-/* Whether `who` has a watch on that object that works. */
-bool api_watch_works(const struct api *api, const char *who, const char *key);
+/* Whether `who` has a watch on the lease that works. */
+bool api_watch_works(const struct api *api, const char *who);
 
 #endif

@@ -118,7 +118,8 @@ static void send_event(struct exchange *x, const char *type, json_t *object)
 
 static void send_gone(struct exchange *x)
 {
-    json_t *status = api_status(410, "Expired", "too old resource version");
+    const struct store *store = &api_get()->store;
+    json_t *status = api_expired_status(store->version, store->compacted);
     send_event(x, "ERROR", status);
     json_decref(status);
 }
@@ -128,6 +129,11 @@ static void close_stream(struct api_stream *s, enum exchange_end end)
     struct exchange *x = s->exchange;
     s->exchange = NULL;
     exchange_finish(x, end);
+}
+
+static bool is_of_lease(const struct exchange *x)
+{
+    return strcmp(x->target.kind->plural, "leases") == 0;
 }
 
 static struct api_stream *stream_of(struct api *api, const struct exchange *x)
@@ -148,22 +154,12 @@ static void api_watch_left(struct api *api, const struct exchange *x)
     }
 }
 
-static bool is_wanted(const struct api_stream *s, const struct api_change *change)
-{
-    size_t len = strlen(s->prefix);
-    return change->version > s->from && strncmp(change->key, s->prefix, len) == 0 &&
-           change->key[len] == '/' &&
-           (s->name[0] == '\0' || strcmp(change->key + len + 1, s->name) == 0);
-}
-
 static void send_news(struct api *api, struct api_stream *s)
 {
-    uint64_t oldest = api->changes > API_HISTORY_MAX ? api->changes - API_HISTORY_MAX : 0;
-    for (s->sent = s->sent < oldest ? oldest : s->sent; s->sent < api->changes; s->sent++) {
-        const struct api_change *change = &api->history[s->sent % API_HISTORY_MAX];
-        if (is_wanted(s, change)) {
-            send_event(s->exchange, change->type, change->tree);
-        }
+    struct exchange *x = s->exchange;
+    const struct store_event *event;
+    while ((event = select_next(&api->store, &x->target, x->fields, NULL, &s->seen))) {
+        send_event(x, store_change_name(event->change), event->json);
     }
 }
 
@@ -201,7 +197,6 @@ static void tick(struct exchange *x)
 {
     struct api *api = api_get();
     struct api_stream *s = stream_of(api, x);
-    char version[24];
     if (!s) {
         return;
     }
@@ -209,10 +204,8 @@ static void tick(struct exchange *x)
         close_stream(s, EXCHANGE_WHOLE);
         return;
     }
-    if (!s->is_stuck && api->world->now >= s->bookmark_at && s->sent == api->changes) {
-        (void)snprintf(version, sizeof(version), "%llu", (unsigned long long)api->version);
-        json_t *bookmark =
-            json_pack("{s:s,s:{s:s}}", "kind", "Lease", "metadata", "resourceVersion", version);
+    if (!s->is_stuck && api->world->now >= s->bookmark_at && s->seen == api->store.version) {
+        json_t *bookmark = api_bookmark(&x->target, s->seen);
         send_event(x, "BOOKMARK", bookmark);
         json_decref(bookmark);
     }
@@ -221,21 +214,10 @@ static void tick(struct exchange *x)
     exchange_later(x, ends_first ? s->ends_at : s->bookmark_at, tick);
 }
 
-static uint64_t number_of(const char *query, const char *name)
-{
-    const char *at = strstr(query, name);
-    return at ? strtoull(at + strlen(name), NULL, 10) : 0;
-}
-
 static void accept_watch(struct api *api, struct api_stream *s, struct exchange *x, uint64_t from)
 {
-    const char *query = strchr(x->path, '?');
-    const char *name = strstr(query, "metadata.name%3D");
-    name = name ? name + strlen("metadata.name%3D") : "";
-    *s = (struct api_stream){.exchange = x, .from = from, .sent = api->base};
-    (void)snprintf(s->prefix, sizeof(s->prefix), "%.*s", (int)(query - x->path), x->path);
-    (void)snprintf(s->name, sizeof(s->name), "%.*s", (int)strcspn(name, "&%"), name);
-    s->ends_at = api->world->now + (int64_t)number_of(query, "timeoutSeconds=") * SEC;
+    *s = (struct api_stream){.exchange = x, .seen = from};
+    s->ends_at = api->world->now + (int64_t)api_number(x, "timeoutSeconds=") * SEC;
     s->bookmark_at = api->world->now + BOOKMARK_NS;
     exchange_head(x, 200, "application/json", -1);
     exchange_later(x, s->bookmark_at, tick);
@@ -244,23 +226,23 @@ static void accept_watch(struct api *api, struct api_stream *s, struct exchange 
 
 static void refuse_watch(struct exchange *x, int code, const char *reason)
 {
-    json_t *status = api_status(code, reason, "the watch is refused");
-    char *text = json_dumps(status, JSON_COMPACT);
+    struct api_result result = API_RESULT_INIT;
+    (void)api_fail(&result, code, reason, "the watch is refused");
+    const char *text = api_text(api_get(), result.body);
     exchange_head(x, code, "application/json", -1);
     exchange_write(x, text, strlen(text));
     exchange_finish(x, EXCHANGE_WHOLE);
-    free(text);
-    json_decref(status);
+    api_result_fini(&result);
 }
 
 static void api_watch_open(struct api *api, struct exchange *x)
 {
     struct world *w = api->world;
-    uint64_t from = number_of(x->path, "resourceVersion=");
+    uint64_t from = api_number(x, "resourceVersion=");
     struct api_stream *s = stream_of(api, NULL);
     if (x->is_client_gone) {
         exchange_finish(x, EXCHANGE_WHOLE);
-    } else if (from < api->compacted || faults_on(FAULT_GONE)) {
+    } else if (from < api->store.compacted || faults_on(FAULT_GONE)) {
         if (faults_on(FAULT_GONE)) {
             faults_struck(FAULT_GONE);
         }
@@ -271,7 +253,7 @@ static void api_watch_open(struct api *api, struct exchange *x)
         exchange_head(x, 200, "application/json", -1);
         send_gone(x);
         exchange_finish(x, EXCHANGE_WHOLE);
-    } else if (from > api->version && world_one_in(w, 2)) {
+    } else if (from > api->store.version && world_one_in(w, 2)) {
         refuse_watch(x, 504, "Timeout"); /* too large a version; the other half is silent */
     } else if (!s) {
         refuse_watch(x, 429, "TooManyRequests");
@@ -315,15 +297,13 @@ void api_watch_unstick(struct api *api)
     }
 }
 
-bool api_watch_works(const struct api *api, const char *who, const char *key)
+bool api_watch_works(const struct api *api, const char *who)
 {
     for (size_t i = 0; i < API_STREAMS_MAX; i++) {
         const struct api_stream *s = &api->streams[i];
-        size_t len = strlen(s->prefix);
-        if (s->exchange && !s->is_stuck && !s->exchange->is_client_gone &&
-            s->from <= api->version && strcmp(s->exchange->proc->name, who) == 0 &&
-            strncmp(key, s->prefix, len) == 0 && key[len] == '/' &&
-            strcmp(key + len + 1, s->name) == 0) {
+        const struct exchange *x = s->exchange;
+        if (x && !s->is_stuck && !x->is_client_gone && s->seen <= api->store.version &&
+            strcmp(x->proc->name, who) == 0 && is_of_lease(x)) {
             return true;
         }
     }
@@ -352,19 +332,14 @@ static bool is_cut_off(const struct exchange *x)
            strikes(x->proc == agents_dpu() ? FAULT_DPU_CUT : FAULT_HOST_CUT);
 }
 
-static bool is_watch(const struct exchange *x)
-{
-    return strstr(x->path, "watch=true") != NULL;
-}
-
 static bool is_list_or_watch(const struct exchange *x)
 {
-    return strcmp(x->method, "GET") == 0 && api_is_collection(x->path, strcspn(x->path, "?"));
+    return x->target.verb == API_LIST || x->target.verb == API_WATCH;
 }
 
 static bool is_write(const struct exchange *x)
 {
-    return strcmp(x->method, "GET") != 0;
+    return x->target.verb > API_WATCH;
 }
 
 static void give_up(struct exchange *x)
@@ -460,9 +435,10 @@ static void answer(struct exchange *x, int status, json_t *body)
 
 static void refuse(struct exchange *x, int code, const char *reason)
 {
-    json_t *status = api_status(code, reason, "the simulation refuses");
-    answer(x, code, status);
-    json_decref(status);
+    struct api_result result = API_RESULT_INIT;
+    (void)api_fail(&result, code, reason, "the simulation refuses");
+    answer(x, code, result.body);
+    api_result_fini(&result);
 }
 
 /* ---- at the server --------------------------------------------------------------------------- */
@@ -473,7 +449,7 @@ static void run_webhook(struct exchange *x)
     static const char *const drop[] = {"leaseDurationSeconds", "ownerReferences", "annotations"};
     int64_t what = faults_param(FAULT_WEBHOOK) % 4;
     json_t *tree = x->body ? json_loads(x->body, 0, NULL) : NULL;
-    if (!tree || !strstr(x->path, "/leases")) {
+    if (!tree || !is_of_lease(x)) {
         json_decref(tree);
         return;
     }
@@ -492,8 +468,7 @@ static void run_webhook(struct exchange *x)
 
 static bool is_denied(const struct exchange *x, bool is_host)
 {
-    return is_write(x) && strstr(x->path, "/leases") &&
-           (is_host || faults_param(FAULT_WRITE_DENIED) % 2 == 0);
+    return is_write(x) && is_of_lease(x) && (is_host || faults_param(FAULT_WRITE_DENIED) % 2 == 0);
 }
 
 static bool is_refused(struct exchange *x)
@@ -524,7 +499,7 @@ static bool is_refused(struct exchange *x)
 static void arrive(struct exchange *x)
 {
     struct api *api = api_get();
-    struct api_answer result = {0};
+    struct api_result result = API_RESULT_INIT;
     if (is_cut_off(x)) {
         lose(x);
         return;
@@ -534,11 +509,12 @@ static void arrive(struct exchange *x)
         return;
     }
     x->is_connected = true;
-    api->log_request(api->log_user, x->proc->name, is_watch(x) ? "WATCH" : x->method, x->path);
+    bool is_watch = x->target.verb == API_WATCH;
+    api->log_request(api->log_user, x->proc->name, is_watch ? "WATCH" : x->method, x->path);
     if (is_refused(x)) {
         return;
     }
-    if (is_watch(x)) {
+    if (is_watch) {
         api_watch_open(api, x);
         return;
     }
@@ -549,22 +525,20 @@ static void arrive(struct exchange *x)
     if (lags) {
         faults_struck(FAULT_STALE);
     }
-    api_perform(api, x->proc->name, x, lags ? faults_param(FAULT_STALE) % 20 * SEC : 0, &result);
-    if (faults_on(FAULT_UNSURE) && is_write(x) && result.status < 300 &&
+    api_perform(api, x, lags ? faults_param(FAULT_STALE) % 20 * SEC : 0, &result);
+    if (faults_on(FAULT_UNSURE) && is_write(x) && result.code < 300 &&
         world_one_in(api->world, 2)) {
         faults_struck(FAULT_UNSURE);
-        json_decref(result.body);
-        result.status = 504;
-        result.body = api_status(504, "Timeout", "the request did not complete in time");
+        (void)api_fail(&result, 504, "Timeout", "the request did not complete in time");
     }
-    if (faults_on(FAULT_LOST_ANSWERS) && is_write(x) && result.status < 300 &&
+    if (faults_on(FAULT_LOST_ANSWERS) && is_write(x) && result.code < 300 &&
         world_one_in(api->world, 2)) {
         faults_struck(FAULT_LOST_ANSWERS);
         lose(x);
     } else {
-        answer(x, result.status, result.body);
+        answer(x, result.code, result.body);
     }
-    json_decref(result.body);
+    api_result_fini(&result);
 }
 
 struct exchange *exchange_start(struct proc *proc, const char *method, const char *path,
@@ -580,6 +554,7 @@ struct exchange *exchange_start(struct proc *proc, const char *method, const cha
     (void)snprintf(x->method, sizeof(x->method), "%s", method);
     (void)snprintf(x->path, sizeof(x->path), "%s", path);
     (void)snprintf(x->content_type, sizeof(x->content_type), "%s", content_type);
+    api_take(x);
     exchange_later(x, world_get()->now + world_between(world_get(), MS, 30 * MS), arrive);
     return x;
 }

@@ -228,13 +228,8 @@ static bool can_write(void)
 /* NULL where there is none, or nobody can write it. */
 static json_t *edit_lease(void)
 {
-    const json_t *lease = can_write() ? api_find(api_get(), API_LEASE) : NULL;
+    const json_t *lease = can_write() ? api_lease(api_get()) : NULL;
     return lease ? json_deep_copy(lease) : NULL;
-}
-
-static void put_lease(const char *who, json_t *lease)
-{
-    (void)api_store(api_get(), who, API_LEASE, lease);
 }
 
 static void touch(void *user)
@@ -249,7 +244,7 @@ static void touch(void *user)
             json_object_set_new(metadata, "labels", json_object());
         }
         json_object_set_new(json_object_get(metadata, "labels"), "touched", json_string(text));
-        put_lease("admin", lease);
+        api_put_lease(api_get(), "admin", lease);
     }
     if (faults_on(FAULT_TOUCHES)) {
         int64_t most = (faults_param(FAULT_TOUCHES) + 1) * 20 * MS;
@@ -271,7 +266,7 @@ static void renew_foreign(void *user)
         json_object_set_new(spec, "holderIdentity",
                             json_string(faults_on(FAULT_FOREIGN) ? "somebody-else" : ""));
         json_object_set_new(spec, "renewTime", json_string(stamp));
-        put_lease("foreigner", lease);
+        api_put_lease(api_get(), "foreigner", lease);
     }
     if (faults_on(FAULT_FOREIGN) || !can_write()) {
         world_at(w, w->now + 10 * SEC, renew_foreign, NULL);
@@ -281,7 +276,7 @@ static void renew_foreign(void *user)
 /* What a backup brought back of a foreigner who is gone. */
 static void give_back(void *user)
 {
-    const json_t *lease = api_find(api_get(), API_LEASE);
+    const json_t *lease = api_lease(api_get());
     const char *holder =
         json_string_value(json_object_get(json_object_get(lease, "spec"), "holderIdentity"));
     if (holder && strcmp(holder, "somebody-else") == 0 && !faults_on(FAULT_FOREIGN)) {
@@ -334,15 +329,15 @@ static void write_nonsense(int64_t what)
         json_object_set_new(spec, "holderIdentity", json_string(""));
         break;
     }
-    put_lease("vandal", lease);
+    api_put_lease(api_get(), "vandal", lease);
 }
 
 static void collect_garbage(void *user)
 {
-    if (api_find(api_get(), API_LEASE)) {
+    if (api_lease(api_get())) {
         faults_struck(FAULT_NEW_NODE);
     }
-    api_remove(api_get(), "gc", API_LEASE);
+    api_collect(api_get());
 }
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -405,7 +400,7 @@ static void starve(void *user)
 static bool meets_something(const struct fault *f)
 {
     const struct api *api = api_get();
-    const json_t *lease = api_find(api, API_LEASE);
+    const json_t *lease = api_lease(api);
     switch ((int)f->kind) {
     case FAULT_DPU_DEAD:
     case FAULT_DPU_STOPPED:
@@ -427,9 +422,9 @@ static bool meets_something(const struct fault *f)
         return access(agents_record_path(), F_OK) == 0;
     case FAULT_WATCH_STUCK:
     case FAULT_COMPACTION:
-        return api_watch_works(api, AGENTS_HOST, API_LEASE);
+        return api_watch_works(api, AGENTS_HOST);
     case FAULT_RESTORE:
-        return lease && api_find_old(api, API_LEASE, (f->param % 60 + 1) * SEC) != lease;
+        return lease && api_lease_was_other(api, (f->param % 60 + 1) * SEC);
     case FAULT_DELETE:
         return lease != NULL;
     case FAULT_TOUCHES:
@@ -461,7 +456,7 @@ static void begin_at_server(const struct fault *f)
         break;
     case FAULT_COMPACTION:
     case FAULT_GONE:
-        api_compact(api);
+        store_compact(&api->store);
         api_watch_cut(api, NULL, f->param % 2 == 0 ? API_CUT_GONE : API_CUT_END);
         break;
     case FAULT_RESTORE:
@@ -470,7 +465,7 @@ static void begin_at_server(const struct fault *f)
         api_watch_cut(api, NULL, f->param % 2 == 0 ? API_CUT_RESET : API_CUT_STUCK);
         break;
     case FAULT_DELETE:
-        api_remove(api, "admin", API_LEASE);
+        api_delete_lease(api, "admin");
         break;
     case FAULT_NEW_NODE:
         api_make_node(api);

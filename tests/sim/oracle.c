@@ -331,6 +331,9 @@ void oracle_check_boot(struct oracle *o, const struct oracle_truth *t,
     bool is_known = before->dpu_boot_id[0] != '\0' && now->dpu_boot_id[0] != '\0';
     bool is_other = is_known && strcmp(before->dpu_boot_id, now->dpu_boot_id) != 0;
     size_t boot = find_boot(o, now->dpu_boot_id);
+    if (is_known && strcmp(now->dpu_boot_id, o->renewed_boot) == 0) {
+        return; /* as far as anybody can know */
+    }
     if (is_told && !is_other && (is_known || boot == 0)) { /* the record does not show each boot */
         fail(o, t, now, "reboot", "a reboot is told that was none");
     } else if (is_other && (boot == o->boot_count || boot <= find_boot(o, before->dpu_boot_id))) {
@@ -415,12 +418,17 @@ static const char *text_at(const json_t *lease, const char *outer, const char *i
     return text ? text : "";
 }
 
+static const char *annotation(const json_t *lease, const char *name)
+{
+    const json_t *all = json_object_get(json_object_get(lease, "metadata"), "annotations");
+    const char *text = json_string_value(json_object_get(all, name));
+    return text ? text : "";
+}
+
 static bool says_unwell(const json_t *lease)
 {
-    const char *health = json_string_value(
-        json_object_get(json_object_get(json_object_get(lease, "metadata"), "annotations"),
-                        "dpu.k8s.ovn.org/health"));
-    return health && (strcmp(health, "unhealthy") == 0 || strcmp(health, "shutdown") == 0);
+    const char *health = annotation(lease, "dpu.k8s.ovn.org/health");
+    return (strcmp(health, "unhealthy") == 0 || strcmp(health, "shutdown") == 0);
 }
 
 /* A renewal counts for whoever has seen the one before it on the same lease, unless its stamp went
@@ -446,6 +454,18 @@ static void note_renewal(struct oracle *o, int64_t now, const json_t *lease)
     (void)snprintf(o->stamp, sizeof(o->stamp), "%s", stamp);
 }
 
+/* ovnkube renews an old state's boot with the rest of it. Whoever has not seen that state before
+ * has to take it for the DPU's. */
+static void note_renewed_boot(struct oracle *o, int64_t now, const json_t *lease)
+{
+    const char *boot = annotation(lease, "dpu.k8s.ovn.org/boot-id");
+    bool is_old = find_boot(o, boot) + 1 < o->boot_count;
+    bool is_unseen = now - o->gone_at < LATENCY_NS || o->blind_at >= o->gone_at;
+    if (is_old && is_unseen) {
+        (void)snprintf(o->renewed_boot, sizeof(o->renewed_boot), "%s", boot);
+    }
+}
+
 static void note_duration(struct oracle *o, const json_t *lease)
 {
     int64_t duration_ns = json_integer_value(json_object_get(json_object_get(lease, "spec"),
@@ -460,10 +480,8 @@ static void note_duration(struct oracle *o, const json_t *lease)
 /* A report is a lease of its own: it counts while the DPU's agent renews it. */
 static void note_report(struct oracle *o, int64_t now, const json_t *lease)
 {
-    const char *stamp = json_string_value(
-        json_object_get(json_object_get(json_object_get(lease, "metadata"), "annotations"),
-                        "dpu.k8s.ovn.org/health-renew-time"));
-    if (stamp && strcmp(stamp, o->report_stamp) != 0) {
+    const char *stamp = annotation(lease, "dpu.k8s.ovn.org/health-renew-time");
+    if (stamp[0] != '\0' && strcmp(stamp, o->report_stamp) != 0) {
         (void)snprintf(o->report_stamp, sizeof(o->report_stamp), "%s", stamp);
         if (now - o->report_renewed_at >= o->shortest_ns) { /* it had ended, and begins anew */
             o->reported_since = now;
@@ -510,6 +528,7 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
     }
     if (is_renewal && is_dpu && strcmp(text_at(after, "spec", "holderIdentity"), holder) == 0) {
         note_renewal(o, now, after);
+        note_renewed_boot(o, now, after);
     }
     note_duration(o, after);
     bool is_unwell =

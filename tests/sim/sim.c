@@ -88,20 +88,17 @@ static void sim_draw(struct sim_case *c)
 
 /* ---- what the oracle sees -------------------------------------------------------------------- */
 
-static void log_change(void *user, const char *who, const char *key, const json_t *before,
-                       const json_t *after)
+static void log_change(void *user, const char *who, const json_t *before, const json_t *after)
 {
     struct run *run = user;
-    if (strcmp(key, API_LEASE) == 0) {
-        const char *stamp =
-            json_string_value(json_object_get(json_object_get(after, "spec"), "renewTime"));
-        world_tell(&run->world, "api: %s %s the lease, %s", who,
-                   !after    ? "deletes"
-                   : !before ? "creates"
-                             : "writes",
-                   stamp ? stamp : "-");
-        oracle_lease(run->oracle, run->world.now, who, before, after);
-    }
+    const char *stamp =
+        json_string_value(json_object_get(json_object_get(after, "spec"), "renewTime"));
+    world_tell(&run->world, "api: %s %s the lease, %s", who,
+               !after    ? "deletes"
+               : !before ? "creates"
+                         : "writes",
+               stamp ? stamp : "-");
+    oracle_lease(run->oracle, run->world.now, who, before, after);
 }
 
 /* "leases", "nodes/status"; those of the kubelet apart. */
@@ -149,7 +146,7 @@ static struct oracle_truth truth_of(struct run *run)
         .host_runs = world_runs(agents_host()),
         .host_writes = can_write_record(),
         .host_link = !faults_on(FAULT_HOST_CUT) && !faults_on(FAULT_UNAUTHORIZED),
-        .host_watches = api_watch_works(&run->api, AGENTS_HOST, API_LEASE),
+        .host_watches = api_watch_works(&run->api, AGENTS_HOST),
         .api_up = !faults_on(FAULT_API_DOWN),
         .api_writes = !faults_on(FAULT_NO_WRITES),
         .api_forbids = faults_on(FAULT_WRITE_DENIED),
@@ -249,7 +246,6 @@ static void set_up(struct run *run, const struct sim_case *c, const char *direct
                                                      .duration_ns = run->agents.duration_ns,
                                                      .stale_hold_ns = run->agents.stale_hold_ns,
                                                      .is_companion = run->agents.is_companion});
-    api_make_node(&run->api);
     agents_init(w, &run->agents);
     faults_plan(&c->faults);
     agents_start_host();

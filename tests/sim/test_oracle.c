@@ -327,6 +327,31 @@ TEST_IN(a_reboot_may_have_the_stamp_of_the_last_where_the_clock_was_set)
     expect(w, "");
 }
 
+/* Where nobody can have seen that it is old. */
+static void renew_old_state(struct world *w, int64_t after_ns)
+{
+    const struct record_read before = {.dpu_boot_id = "second", .dpu_reboot_time = "11:00"};
+    const struct record_read now = {.dpu_boot_id = "first", .dpu_reboot_time = "12:00"};
+    json_t *lease = make_lease(500, NULL);
+    oracle_look(w->oracle, &w->truth);
+    w->truth.dpu_boot_id = "second";
+    oracle_look(w->oracle, &w->truth);
+    json_object_set_new(json_object_get(json_object_get(lease, "metadata"), "annotations"),
+                        "dpu.k8s.ovn.org/boot-id", json_string("first"));
+    w->oracle->gone_at = w->truth.now;
+    w->truth.now += after_ns;
+    write_lease(w, "ovnkube", lease);
+    oracle_check_boot(w->oracle, &w->truth, &before, &now);
+}
+
+TEST_IN(an_old_boot_that_ovnkube_renews_is_told_by_whoever_could_not_see_it)
+{
+    renew_old_state(w, SEC / 10);
+    expect(w, "");
+    renew_old_state(w, SEC);
+    expect(w, "reboot");
+}
+
 TEST_IN(a_reboot_does_not_go_unnoticed)
 {
     w->truth.dpu_boot_id = "second";

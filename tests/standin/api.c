@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "standin/api.h"
 
-#include "base/clock.h"
 #include "base/text.h"
 #include "base/time.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { MESSAGE_BYTES = 1024 };
 
@@ -83,6 +81,17 @@ json_t *api_expired_status(uint64_t asked, uint64_t oldest)
     (void)snprintf(message, sizeof(message), "too old resource version: %" PRIu64 " (%" PRIu64 ")",
                    asked, oldest);
     return new_status(410, "Expired", message);
+}
+
+json_t *api_bookmark(const struct api_target *target, uint64_t version)
+{
+    char text[24];
+    char api_version[API_NAME_BYTES];
+    (void)snprintf(text, sizeof(text), "%" PRIu64, version);
+    api_kind_version(target->kind, target->version, api_version);
+    return need(json_pack("{s:s, s:s, s:{s:s, s:n}, s:{}}", "kind", target->kind->kind,
+                          "apiVersion", api_version, "metadata", "resourceVersion", text,
+                          "creationTimestamp", "spec"));
 }
 
 /* ---- patches --------------------------------------------------------------------------------- */
@@ -250,6 +259,24 @@ bool select_matches(const struct api_target *target, const json_t *object, const
     return true;
 }
 
+const struct store_event *select_next(const struct store *s, const struct api_target *target,
+                                      const char *fields, const char *labels, uint64_t *seen)
+{
+    size_t i = s->event_count;
+    while (i > 0 && s->events[i - 1].version > *seen) {
+        i--;
+    }
+    for (; i < s->event_count; i++) {
+        const struct store_event *event = &s->events[i];
+        if (event->kind == target->kind && select_matches(target, event->json, fields, labels)) {
+            *seen = event->version;
+            return event;
+        }
+    }
+    *seen = *seen > s->version ? *seen : s->version;
+    return NULL;
+}
+
 void select_name(const char *fields, char out[static API_NAME_BYTES])
 {
     struct term term;
@@ -298,24 +325,6 @@ static bool check_body(const struct api_target *target, const json_t *body, stru
     return true;
 }
 
-static void random_bytes(uint8_t *out, size_t count)
-{
-    if (getrandom(out, count, 0) != (ssize_t)count) {
-        abort(); /* never for so few bytes */
-    }
-}
-
-static void new_uid(char out[static 37])
-{
-    uint8_t b[16];
-    random_bytes(b, sizeof(b));
-    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40); /* RFC 4122, version 4 */
-    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-    (void)snprintf(out, 37, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-                   b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12],
-                   b[13], b[14], b[15]);
-}
-
 static json_t *metadata_of(json_t *object)
 {
     json_t *metadata = json_object_get(object, "metadata");
@@ -331,13 +340,15 @@ static void set_text(json_t *metadata, const char *key, const char *text)
     (void)json_object_set_new(metadata, key, need(json_string(text)));
 }
 
-static void stamp_new(json_t *object, const char *ns)
+static void stamp_new(struct store *s, json_t *object, const char *ns)
 {
     json_t *metadata = metadata_of(object);
     char text[API_NAME_BYTES];
-    new_uid(text);
+    uint64_t uid = ++s->last_uid;
+    (void)snprintf(text, sizeof(text), "%08" PRIx64 "-0000-4000-8000-%012" PRIx64, uid >> 32,
+                   uid & UINT32_MAX);
     set_text(metadata, "uid", text);
-    rfc3339_format(clock_wall_now(), false, text);
+    rfc3339_format(s->now, false, text);
     set_text(metadata, "creationTimestamp", text);
     if (ns) {
         set_text(metadata, "namespace", ns);
@@ -408,8 +419,7 @@ static void limit_to_subresource(const char *subresource, const json_t *existing
 static const char MODIFIED[] = "the object has been modified; please apply your changes to the "
                                "latest version and try again";
 
-static void answer(const struct api_call *call, int code, const json_t *stored,
-                   struct api_result *r)
+static void answer(const struct api_call *call, int code, json_t *stored, struct api_result *r)
 {
     api_result_ok(r, code, api_kind_served(call->target.kind, call->target.version, stored));
 }
@@ -438,7 +448,7 @@ static uint64_t list_page(const struct store *s, const struct api_call *call, js
             continue;
         }
         if (seen >= call->skip && seen < end) {
-            json_t *item = api_kind_served(t->kind, t->version, object->json);
+            json_t *item = need(json_copy(object->json));
             (void)json_object_del(item, "kind"); /* list items carry neither */
             (void)json_object_del(item, "apiVersion");
             (void)json_array_append_new(items, item);
@@ -475,13 +485,15 @@ static void run_list(struct store *s, const struct api_call *call, struct api_re
 
 /* Decodes the body of a POST or PUT into an object. Returns owned, or NULL with the
  * refusal in `r`. */
-static json_t *decode_body(const struct api_call *call, const json_t *body, struct api_result *r)
+static json_t *decode_body(const struct api_call *call, json_t *body, struct api_result *r)
 {
     const struct api_target *t = &call->target;
     if (!check_body(t, body, r)) {
         return NULL;
     }
-    json_t *object = api_kind_served(t->kind, t->version, body);
+    json_t *served = api_kind_served(t->kind, t->version, body);
+    json_t *object = need(json_deep_copy(served));
+    json_decref(served);
     drop_nulls(json_object_get(object, "metadata"));
     drop_nulls(json_object_get(object, "spec"));
     return object;
@@ -498,7 +510,7 @@ static void create_object(struct store *s, const struct api_call *call, json_t *
         (void)fail_not_found(r, namespaces, t->ns);
         return;
     }
-    stamp_new(object, t->kind->namespaced ? t->ns : NULL);
+    stamp_new(s, object, t->kind->namespaced ? t->ns : NULL);
     const char *name = store_meta(object, "name");
     if (!text_is_dns1123_subdomain(name)) {
         (void)fail_invalid(r, t->kind, name, "metadata.name: no lowercase RFC 1123 subdomain");
@@ -620,8 +632,10 @@ static void run_patch(struct store *s, const struct api_call *call, struct api_r
         return;
     }
     json_t *served = api_kind_served(t->kind, t->version, existing->json);
-    merge_patch(served, call->body, call->is_strategic);
-    json_t *wanted = decode_body(call, served, r);
+    json_t *merged = need(json_deep_copy(served));
+    merge_patch(merged, call->body, call->is_strategic);
+    json_t *wanted = decode_body(call, merged, r);
+    json_decref(merged);
     json_decref(served);
     if (!wanted) {
         return;

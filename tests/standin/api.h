@@ -31,6 +31,9 @@ void api_result_ok(struct api_result *r, int code, json_t *body);
 bool api_fail(struct api_result *r, int code, const char *reason, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
+/* The object of a bookmark. Returns owned. */
+json_t *api_bookmark(const struct api_target *target, uint64_t version);
+
 /* The Status of "too old resource version" (410). Returns owned. */
 json_t *api_expired_status(uint64_t asked, uint64_t oldest);
 
@@ -41,6 +44,11 @@ bool select_check(const struct api_kind *kind, const char *fields, const char *l
 /* Whether an object of the target's kind and namespace meets the checked selectors (NULL: any). */
 bool select_matches(const struct api_target *target, const json_t *object, const char *fields,
                     const char *labels);
+
+/* The next change after *seen that matches; *seen is its version then. NULL: there is none, and
+ * *seen is that of the store. Borrowed until the next change. */
+const struct store_event *select_next(const struct store *s, const struct api_target *target,
+                                      const char *fields, const char *labels, uint64_t *seen);
 
 /* Copies the value of metadata.name in a field selector: authorisation by name uses it. */
 void select_name(const char *fields, char out[static API_NAME_BYTES]);
@@ -54,7 +62,7 @@ struct api_call {
     const char *labels; /* labelSelector or NULL; checked */
     uint64_t limit;     /* of a LIST's page; 0: all */
     uint64_t skip;      /* objects that its pages before had */
-    const json_t *body; /* NULL if there was none */
+    json_t *body;       /* borrowed; NULL if there was none */
     bool is_strategic;  /* the patch is a strategic merge patch */
     bool may_create;    /* for a PUT to a missing name */
 };

@@ -135,16 +135,17 @@ static void compact(const struct command *c, struct api_result *r)
 
 static void snapshot(const struct command *c, struct api_result *r)
 {
-    store_snapshot(&c->s->store);
+    c->s->snapshot = c->s->store.version;
     done(r);
 }
 
 static void restore(const struct command *c, struct api_result *r)
 {
-    if (!store_restore(&c->s->store)) {
+    if (c->s->snapshot == 0) {
         (void)api_fail(r, 409, "Conflict", "no snapshot was taken");
         return;
     }
+    store_restore(&c->s->store, c->s->snapshot);
     done(r);
 }
 

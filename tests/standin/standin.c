@@ -312,6 +312,7 @@ void standin_init(struct standin *s, uint64_t first_version)
     (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&s->lock, NULL);
     store_init(&s->store, first_version);
+    s->store.last_uid = (uint64_t)clock_wall_now().ns; /* no other server's */
 }
 
 void standin_fini(struct standin *s)
@@ -331,6 +332,7 @@ void standin_fini(struct standin *s)
 void standin_lock(struct standin *s)
 {
     (void)pthread_mutex_lock(&s->lock);
+    s->store.now = clock_wall_now();
 }
 
 void standin_unlock(struct standin *s)
@@ -384,6 +386,7 @@ bool standin_wait(struct standin *s, const struct standin_conn *conn, int64_t wa
     int64_t until_ms = standin_now_ms() + wait_ms;
     struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = (until_ms % 1000) * 1000000};
     (void)pthread_cond_timedwait(&s->changed, &s->lock, &until);
+    s->store.now = clock_wall_now();
     return !s->stopping && conn->id > s->dropped_upto && !client_is_gone(conn);
 }
 

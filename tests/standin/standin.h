@@ -134,6 +134,7 @@ struct standin {
     uint64_t frozen_upto;  /* ... are half-open: nothing is sent on them any more */
     json_t *disabled;      /* array of "group/version" that are not served; owned */
     int64_t date_offset_s; /* added to the Date header */
+    uint64_t snapshot;     /* a version to go back to; 0: none was taken */
     bool stopping;
 };
 

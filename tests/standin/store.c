@@ -209,17 +209,28 @@ void api_kind_version(const struct api_kind *kind, const char *version,
     (void)snprintf(out, API_NAME_BYTES, "%s%s%s", kind->group, kind->group[0] ? "/" : "", version);
 }
 
-json_t *api_kind_served(const struct api_kind *kind, const char *version, const json_t *object)
+json_t *api_kind_served(const struct api_kind *kind, const char *version, json_t *object)
 {
-    json_t *copy = need(json_deep_copy(object));
     char text[API_NAME_BYTES];
     api_kind_version(kind, version, text);
+    if (text_equal(json_string_value(json_object_get(object, "kind")), kind->kind) &&
+        text_equal(json_string_value(json_object_get(object, "apiVersion")), text)) {
+        return json_incref(object);
+    }
+    json_t *copy = need(json_copy(object));
     (void)json_object_set_new(copy, "kind", json_string(kind->kind));
     (void)json_object_set_new(copy, "apiVersion", json_string(text));
     return copy;
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
+
+const char *store_change_name(enum store_change change)
+{
+    static const char *const NAMES[] = {
+        [STORE_ADDED] = "ADDED", [STORE_MODIFIED] = "MODIFIED", [STORE_DELETED] = "DELETED"};
+    return NAMES[change];
+}
 
 void store_init(struct store *s, uint64_t first_version)
 {
@@ -252,7 +263,6 @@ void store_fini(struct store *s)
     drop_events(s, s->event_count);
     free(s->objects);
     free(s->events);
-    json_decref(s->snapshot);
     *s = (struct store){0};
 }
 
@@ -295,8 +305,11 @@ static void log_change(struct store *s, enum store_change change, const struct a
         s->event_capacity = s->event_capacity ? s->event_capacity * 2 : 256;
         s->events = need(reallocarray(s->events, s->event_capacity, sizeof(*s->events)));
     }
-    s->events[s->event_count++] = (struct store_event){
-        .version = s->version, .change = change, .kind = kind, .json = json_incref(json)};
+    s->events[s->event_count++] = (struct store_event){.version = s->version,
+                                                       .at = s->now,
+                                                       .change = change,
+                                                       .kind = kind,
+                                                       .json = json_incref(json)};
 }
 
 /* Takes `json`. */
@@ -341,44 +354,65 @@ void store_compact(struct store *s)
     s->compacted = s->version; /* running watches still get what they have not been sent */
 }
 
-void store_snapshot(struct store *s)
+static bool is_of(const struct store_event *event, const struct store_event *other)
 {
-    json_t *objects = need(json_array());
-    for (size_t i = 0; i < s->object_count; i++) {
-        json_t *entry =
-            need(json_pack("{s:s, s:s, s:O}", "group", s->objects[i].kind->group, "plural",
-                           s->objects[i].kind->plural, "json", s->objects[i].json));
-        (void)json_array_append_new(objects, entry);
-    }
-    json_decref(s->snapshot);
-    s->snapshot =
-        need(json_pack("{s:I, s:o}", "version", (json_int_t)s->version, "objects", objects));
+    return event->kind == other->kind &&
+           strcmp(store_meta(event->json, "name"), store_meta(other->json, "name")) == 0 &&
+           strcmp(store_meta(event->json, "namespace"), store_meta(other->json, "namespace")) == 0;
 }
 
-bool store_restore(struct store *s)
+/* Undoes the last change. */
+static void undo(struct store *s)
 {
-    if (!s->snapshot) {
-        return false;
+    const struct store_event last = s->events[--s->event_count];
+    const struct store_event *before = NULL;
+    for (size_t i = s->event_count; i > 0 && !before; i--) {
+        before = is_of(&s->events[i - 1], &last) ? &s->events[i - 1] : NULL;
     }
-    size_t count = 0;
-    uint64_t version = (uint64_t)json_integer_value(json_object_get(s->snapshot, "version"));
-    while (count < s->event_count && s->events[s->event_count - count - 1].version > version) {
-        json_decref(s->events[s->event_count - count - 1].json);
-        count++;
+    struct store_object *object =
+        store_find(s, last.kind, store_meta(last.json, "namespace"), store_meta(last.json, "name"));
+    bool was_there = before && before->change != STORE_DELETED;
+    if (object) {
+        json_decref(object->json);
+        *object = s->objects[--s->object_count];
     }
-    s->event_count -= count;
+    if (was_there) {
+        keep_object(s, last.kind, json_incref(before->json));
+    }
+    json_decref(last.json);
+}
+
+void store_restore(struct store *s, uint64_t version)
+{
+    while (s->event_count > 0 && s->events[s->event_count - 1].version > version) {
+        undo(s);
+    }
     s->version = version;
     if (s->compacted > version) {
         s->compacted = version;
     }
-    drop_objects(s);
-    size_t i;
-    json_t *entry;
-    json_array_foreach(json_object_get(s->snapshot, "objects"), i, entry)
-    {
-        const char *group = json_string_value(json_object_get(entry, "group"));
-        const char *plural = json_string_value(json_object_get(entry, "plural"));
-        keep_object(s, api_kind_find(group, plural), json_incref(json_object_get(entry, "json")));
+}
+
+uint64_t store_version_at(const struct store *s, struct wall at)
+{
+    size_t count = s->event_count;
+    while (count > 0 && s->events[count - 1].at.ns > at.ns) {
+        count--;
     }
-    return true;
+    return count > 0 ? s->events[count - 1].version : 0;
+}
+
+void store_copy(const struct store *s, struct store *out)
+{
+    *out = *s;
+    out->objects = need(reallocarray(NULL, s->object_capacity, sizeof(*s->objects)));
+    out->events = need(reallocarray(NULL, s->event_capacity, sizeof(*s->events)));
+    for (size_t i = 0; i < s->object_count; i++) {
+        out->objects[i] = s->objects[i];
+        json_incref(out->objects[i].json);
+    }
+    for (size_t i = 0; i < s->event_count; i++) {
+        out->events[i] = s->events[i];
+        json_incref(out->events[i].json);
+    }
 }

@@ -2,13 +2,15 @@
 /*
  * The kinds of object that the stand-in serves, how a request line names them, and the objects with
  * their history: one resourceVersion counter, a log of changes to resume watches from, compaction,
- * and a snapshot to go back to. No lock of its own: the caller holds struct standin's. Stored trees
- * are never changed in place, only replaced, and served under each version's name.
+ * and the way back. No lock and no clock of its own: the caller has both. Stored trees are never
+ * changed in place, only replaced, and served under each version's name. The simulator has the
+ * same.
  */
 #ifndef STANDIN_STORE_H
 #define STANDIN_STORE_H
 
 #include "base/attr.h"
+#include "base/clock.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -82,12 +84,16 @@ void api_kind_version(const struct api_kind *kind, const char *version,
 /* The kind of that plural in a group, or NULL. */
 const struct api_kind *api_kind_find(const char *group, const char *plural);
 
-/* A deep copy of an object under the name of that version. Returns owned (json_decref). */
-json_t *api_kind_served(const struct api_kind *kind, const char *version, const json_t *object);
+/* An object under the name of that version; it shares its members with `object`, or is it. Returns
+ * owned (json_decref), not to be changed. */
+json_t *api_kind_served(const struct api_kind *kind, const char *version, json_t *object);
 
 enum { STORE_MAX_EVENTS = 100000 }; /* older ones are compacted away */
 
 enum store_change { STORE_ADDED, STORE_MODIFIED, STORE_DELETED };
+
+/* "ADDED" ... as a watch says it. */
+const char *store_change_name(enum store_change change);
 
 struct store_object {
     const struct api_kind *kind;
@@ -96,12 +102,15 @@ struct store_object {
 
 struct store_event {
     uint64_t version;
+    struct wall at;
     enum store_change change;
     const struct api_kind *kind;
     json_t *json; /* owned; as it was after the change */
 };
 
 struct store {
+    struct wall now;    /* set by the caller before he writes */
+    uint64_t last_uid;  /* given; never goes back */
     uint64_t version;   /* of the last change */
     uint64_t compacted; /* history up to here is gone */
     struct store_object *objects;
@@ -110,7 +119,6 @@ struct store {
     struct store_event *events;
     size_t event_count;
     size_t event_capacity;
-    json_t *snapshot; /* [version, [object...]] or NULL */
 };
 
 void store_init(struct store *s, uint64_t first_version);
@@ -130,10 +138,15 @@ json_t *store_remove(struct store *s, struct store_object *object);
 /* New watches can no longer start from before now. */
 void store_compact(struct store *s);
 
-/* Keeps a copy of all objects and the counter / goes back to it (false if there is none), as an
- * etcd restored from a backup does. */
-void store_snapshot(struct store *s);
-bool store_restore(struct store *s);
+/* Goes back to what was at that version, as an etcd restored from a backup does. What is older than
+ * the log stays. */
+void store_restore(struct store *s, uint64_t version);
+
+/* The version at a moment; 0: the log does not go that far back. */
+uint64_t store_version_at(const struct store *s, struct wall at);
+
+/* A second store with the same in it. */
+void store_copy(const struct store *s, struct store *out);
 
 /* metadata.namespace, metadata.name, metadata.uid; "" if absent. */
 const char *store_meta(const json_t *object, const char *key);

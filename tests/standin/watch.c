@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-#include <inttypes.h>
 #include <microhttpd.h>
 #include <string.h>
 
@@ -54,15 +53,8 @@ static void push_event(struct watch *w, const char *type, json_t *object)
 
 static void push_bookmark(struct watch *w)
 {
-    char version[24];
-    char api_version[API_NAME_BYTES];
     uint64_t current = w->standin->store.version;
-    (void)snprintf(version, sizeof(version), "%" PRIu64, current > w->seen ? current : w->seen);
-    api_kind_version(w->target.kind, w->target.version, api_version);
-    push_event(w, "BOOKMARK",
-               need(json_pack("{s:s, s:s, s:{s:s, s:n}, s:{}}", "kind", w->target.kind->kind,
-                              "apiVersion", api_version, "metadata", "resourceVersion", version,
-                              "creationTimestamp", "spec")));
+    push_event(w, "BOOKMARK", api_bookmark(&w->target, current > w->seen ? current : w->seen));
 }
 
 static void push_expired(struct watch *w, uint64_t asked)
@@ -71,22 +63,9 @@ static void push_expired(struct watch *w, uint64_t asked)
     w->ended = true;
 }
 
-static void push_object(struct watch *w, const char *type, const json_t *stored)
+static void push_object(struct watch *w, const char *type, json_t *stored)
 {
     push_event(w, type, api_kind_served(w->target.kind, w->target.version, stored));
-}
-
-static const char *change_name(enum store_change change)
-{
-    switch (change) {
-    case STORE_ADDED:
-        return "ADDED";
-    case STORE_MODIFIED:
-        return "MODIFIED";
-    case STORE_DELETED:
-        break;
-    }
-    return "DELETED";
 }
 
 static void push_state(struct watch *w)
@@ -104,20 +83,9 @@ static void push_state(struct watch *w)
 
 static void push_changes(struct watch *w)
 {
-    const struct store *store = &w->standin->store;
-    size_t first = store->event_count;
-    while (first > 0 && store->events[first - 1].version > w->seen) {
-        first--;
-    }
-    for (size_t i = first; i < store->event_count; i++) {
-        const struct store_event *event = &store->events[i];
-        if (event->kind == w->target.kind &&
-            select_matches(&w->target, event->json, w->fields, w->labels)) {
-            push_object(w, change_name(event->change), event->json);
-        }
-    }
-    if (store->version > w->seen) {
-        w->seen = store->version;
+    const struct store_event *event;
+    while ((event = select_next(&w->standin->store, &w->target, w->fields, w->labels, &w->seen))) {
+        push_object(w, store_change_name(event->change), event->json);
     }
 }
 
