@@ -42,13 +42,13 @@ static const struct option_row node_rows[] = {
     COLOR_ROW,
     TIMEOUT_ROW("3s", "The time limit for all answers of API server and container runtime together."),
     CONTEXT_ROW,
-    {ROW("readiness-file", OPTION_TEXT, readiness_file), .default_text = NAMES_READINESS_FILE,
+    {ROW("readiness-file", OPTION_TEXT, readiness_file), .min = 1, .default_text = NAMES_READINESS_FILE,
      .placeholder = "FILE", .help = "The readiness record of dpu-host-agent."},
-    {ROW("cni-conf-dir", OPTION_TEXT, cni_conf_dir), .default_text = "/etc/cni/net.d",
+    {ROW("cni-conf-dir", OPTION_TEXT, cni_conf_dir), .min = 1, .default_text = "/etc/cni/net.d",
      .placeholder = "DIR", .help = "The container runtime's directory of CNI configuration."},
-    {ROW("cni-bin-dir", OPTION_TEXT, cni_bin_dir), .default_text = "/opt/cni/bin",
+    {ROW("cni-bin-dir", OPTION_TEXT, cni_bin_dir), .min = 1, .default_text = "/opt/cni/bin",
      .placeholder = "DIR", .help = "The container runtime's directory of CNI plugins."},
-    {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet",
+    {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .min = 1, .default_text = "/var/lib/kubelet",
      .placeholder = "DIR", .help = "The kubelet's --root-dir."},
     DRIVER_ROW("The DRA driver."),
     {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "",
@@ -99,9 +99,9 @@ static const struct option_row cluster_rows[] = {
 static const struct option_row dra_rows[] = {
     {ROW("driver", OPTION_TEXT, driver), .default_text = "dpu.k8s.ovn.org", .placeholder = "NAME",
      .help = "The DRA driver."},
-    {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .default_text = "/var/lib/kubelet",
+    {ROW("kubelet-root-dir", OPTION_TEXT, kubelet_root), .min = 1, .default_text = "/var/lib/kubelet",
      .placeholder = "DIR", .help = "The kubelet's --root-dir, with the registration sockets."},
-    {ROW("socket", OPTION_TEXT, dra_socket), .max = OPTION_MAX_SOCKET_BYTES, .placeholder = "FILE",
+    {ROW("socket", OPTION_TEXT, dra_socket), .min = 1, .max = OPTION_MAX_SOCKET_BYTES, .placeholder = "FILE",
      .help = "The driver's own socket. Skips registration."},
     {ROW("register", OPTION_BOOL, registers), .default_text = "false",
      .help = "Tell the driver that it is registered, as a kubelet does."},
@@ -154,44 +154,6 @@ static void forget_kubeconfig(struct admin_config *admin, const struct option_or
     }
 }
 
-static bool is_driver(const char *name)
-{
-    return text_is_dns1123_subdomain(name) && strlen(name) <= ADMIN_DRIVER_MAX;
-}
-
-static bool is_path(const char *path)
-{
-    return path[0] != '\0';
-}
-
-static bool is_namespace(const char *name) /* it goes into a path */
-{
-    return text_is_dns1123_subdomain(name) && !strchr(name, '.');
-}
-
-#define DRIVER         "a DNS name of at most 63 bytes"
-#define MEMBER(member) offsetof(struct admin_config, member)
-
-/* What texts have to be, where they are given. */
-static const struct {
-    enum admin_scope scope;
-    const char *option;
-    size_t offset;
-    bool (*fits)(const char *text);
-    const char *allowed;
-} texts[] = {
-    {ADMIN_THIS_NODE, "dra-driver-name", MEMBER(driver), is_driver, DRIVER},
-    {ADMIN_THIS_NODE, "readiness-file", MEMBER(readiness_file), is_path, "a path"},
-    {ADMIN_THIS_NODE, "cni-conf-dir", MEMBER(cni_conf_dir), is_path, "a path"},
-    {ADMIN_THIS_NODE, "cni-bin-dir", MEMBER(cni_bin_dir), is_path, "a path"},
-    {ADMIN_THIS_NODE, "kubelet-root-dir", MEMBER(kubelet_root), is_path, "a path"},
-    {ADMIN_CLUSTER, "namespace", MEMBER(agent.lease_namespace), is_namespace, "a namespace's name"},
-    {ADMIN_CLUSTER, "dra-driver-name", MEMBER(driver), is_driver, DRIVER},
-    {ADMIN_DRA, "driver", MEMBER(driver), is_driver, DRIVER},
-    {ADMIN_DRA, "kubelet-root-dir", MEMBER(kubelet_root), is_path, "a path"},
-    {ADMIN_DRA, "socket", MEMBER(dra_socket), is_path, "a path"},
-};
-
 static int wrong_usage(const char *name, const char *what)
 {
     (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", name, what, name);
@@ -214,12 +176,15 @@ static int check_socket(const struct admin_config *admin, const struct option_or
 static int check_options(void *config, const struct option_origins *origins, struct err *e)
 {
     struct admin_config *admin = config;
+    const char *ns = admin->agent.lease_namespace;
     char shown[64];
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        const char *text = *(char **)((char *)config + texts[i].offset);
-        if (texts[i].scope == admin->scope && text && !texts[i].fits(text)) {
-            return option_refuse(origins, texts[i].option, text, texts[i].allowed, e);
-        }
+    if (!text_is_dns1123_subdomain(admin->driver) || strlen(admin->driver) > ADMIN_DRIVER_MAX) {
+        return option_refuse(origins, admin->scope == ADMIN_DRA ? "driver" : "dra-driver-name",
+                             admin->driver, "a DNS name of at most 63 bytes", e);
+    }
+    /* It goes into a path. */
+    if (admin->scope == ADMIN_CLUSTER && (!text_is_dns1123_subdomain(ns) || strchr(ns, '.'))) {
+        return option_refuse(origins, "namespace", ns, "a namespace's name", e);
     }
     if (admin->scope == ADMIN_CLUSTER && admin->node && !text_is_dns1123_subdomain(admin->node)) {
         text_sanitize(shown, sizeof(shown), admin->node, strlen(admin->node));

@@ -179,6 +179,9 @@ static int set_field(void *field, const struct option_row *row, const char *text
     }
     switch (row->type) {
     case OPTION_TEXT:
+        if (text[0] == '\0' && row->min > 0) {
+            return err_set(e, ERR_LIMIT, "is empty");
+        }
         free(*(char **)field);
         *(char **)field = mem_strdup(text);
         break;

@@ -41,8 +41,8 @@ struct option_row {
     size_t offset;            /* of the field in the program's config struct */
     const char *env[3];       /* tried in this order after the prefixed name; NULL: no more */
     const char *default_text; /* parsed like any other source; NULL: none */
-    int64_t min;              /* OPTION_INT, OPTION_DURATION (ns) */
-    int64_t max;              /* of the same; OPTION_TEXT: bytes, 0: OPTION_MAX_VALUE_BYTES */
+    int64_t min;              /* OPTION_INT, OPTION_DURATION (ns), OPTION_TEXT: bytes, 0 or 1 */
+    int64_t max;              /* of the same; 0 of a text: OPTION_MAX_VALUE_BYTES */
     const char *choices;      /* OPTION_CHOICE: "text|json"; OPTION_DURATION: see there */
     const char *placeholder;  /* "FILE" in --help; NULL: from the type */
     const char *help;         /* one or two sentences */
