@@ -338,14 +338,8 @@ static void tell(struct world *w, const struct readiness *verdict)
 
 static void respond(struct world *w, int status, const char *reason, json_t *body)
 {
-    struct kube_response r = {.code = status < 300    ? 0
-                                      : status == 404 ? ERR_NOTFOUND
-                                                      : ERR_RETRY,
-                              .http_status = status,
-                              .message = "as the test says",
-                              .body = body,
-                              .received_at = clock_mono_now()};
-    (void)snprintf(r.reason, sizeof(r.reason), "%s", reason);
+    struct kube_response r = loop_world_response(status, body);
+    (void)text_copy(r.reason, sizeof(r.reason), reason);
     client_answer(&w->client, &r);
 }
 
