@@ -74,11 +74,6 @@ static const char *id_of(const struct podnet_loss *loss)
     return ((const struct sandbox *)loss)->id;
 }
 
-static enum podnet_state state_of(struct world *w, const char *id)
-{
-    return find(w, id)->state;
-}
-
 static void expect_nobody(const struct world *w)
 {
     for (size_t i = 0; i < w->count; i++) {
@@ -182,15 +177,6 @@ TEST_IN(loss_counts_at_the_debounce_exactly)
     assert_false(w->out.count_changed);
 }
 
-TEST_IN(short_absence_raises_no_alarm_and_starts_anew)
-{
-    see(w, 1, "s1", POD_NET_LOST);
-    see(w, 9, "s1", POD_NET_WHOLE);
-    assert_int_equal(w->out.turn, PODNET_NO_TURN);
-    see(w, 12, "s1", POD_NET_LOST);
-    assert_int_equal(w->x.lost, 0);
-}
-
 TEST_IN(interface_moved_back_ends_it_by_itself)
 {
     see(w, 1, "s1", POD_NET_LOST);
@@ -198,7 +184,7 @@ TEST_IN(interface_moved_back_ends_it_by_itself)
     see(w, 25, "s1", POD_NET_WHOLE);
     assert_int_equal(w->out.turn, PODNET_TURN_BACK);
     assert_int_equal(w->x.lost, 0);
-    assert_int_equal(state_of(w, "s1"), PODNET_UNSUSPECTED);
+    assert_int_equal(find(w, "s1")->state, PODNET_UNSUSPECTED);
 }
 
 TEST_IN(what_cannot_be_seen_stays_what_it_was)
@@ -211,24 +197,6 @@ TEST_IN(what_cannot_be_seen_stays_what_it_was)
     see(w, 25, "s1", POD_NET_AWAY);
     end_scan(w, 25);
     assert_int_equal(w->x.lost, 1);
-}
-
-TEST_IN(sandbox_that_is_no_more_is_forgotten)
-{
-    see(w, 1, "s1", POD_NET_LOST);
-    see(w, 1, "s2", POD_NET_LOST);
-    end_scan(w, 1);
-    see(w, 20, "s1", POD_NET_LOST);
-    see(w, 20, "s2", POD_NET_LOST);
-    end_scan(w, 20);
-    assert_int_equal(w->x.lost, 2);
-    see(w, 25, "s2", POD_NET_LOST);
-    end_scan(w, 25);
-    assert_int_equal(w->x.lost, 1);
-    assert_true(w->out.count_changed);
-    assert_int_equal(state_of(w, "s1"), PODNET_UNSUSPECTED);
-    end_scan(w, 30);
-    expect_nobody(w);
 }
 
 TEST_IN(clock_that_goes_back_accuses_nobody)
@@ -260,20 +228,6 @@ TEST_IN(lost_ones_are_stopped_oldest_first_and_one_at_a_time)
         }
     }
     assert_true(mono_is_never(w->out.wake_at));
-}
-
-/* Or else a look at all costs the square of their number. */
-TEST_IN(whom_to_stop_is_decided_at_the_end_of_a_scan)
-{
-    lose(w, ids, 2);
-    may_go(w, 95, "s1");
-    tell_done(w, 95, "s1", true);
-    assert_false(mono_is_never(w->out.wake_at));
-    see(w, 95, "s2", POD_NET_LOST);
-    assert_null(w->out.ask);
-    assert_true(mono_is_never(w->out.wake_at));
-    end_scan(w, 95);
-    assert_false(mono_is_never(w->out.wake_at));
 }
 
 TEST_IN(nothing_is_stopped_before_the_dpu_has_settled)
@@ -389,17 +343,6 @@ TEST_IN(interface_that_returns_while_the_dpu_settles_stops_nothing)
     assert_true(mono_is_never(w->out.wake_at));
 }
 
-TEST_IN(old_evidence_stops_nothing)
-{
-    tell_dpu(w, 0, true);
-    scan_gone(w, 30, ids, 1);
-    scan_gone(w, 70, ids, 1);
-    step(w, (struct podnet_event){.kind = PODNET_TICK, .now = AT(100)}); /* the runtime is silent */
-    assert_null(w->out.ask);
-    scan_gone(w, 101, ids, 1);
-    may_go(w, 101, "s1");
-}
-
 TEST_IN(report_alone_stops_nothing)
 {
     struct podnet_plan_config config = stopping;
@@ -443,21 +386,6 @@ TEST_IN(stopped_sandbox_is_not_stopped_twice)
     assert_int_equal(w->x.lost, 0);
 }
 
-TEST_IN(word_about_a_sandbox_that_came_back_is_no_matter)
-{
-    lose(w, ids, 1);
-    may_go(w, 95, "s1");
-    see(w, 96, "s1", POD_NET_WHOLE);
-    end_scan(w, 96);
-    end_scan(w, 97); /* not even listed */
-    tell_done(w, 98, "s1", true);
-    end_scan(w, 99);
-    expect_nobody(w);
-    tell_done(w, 100, "s1", true); /* told twice */
-    step(w, (struct podnet_event){.kind = PODNET_ANSWER, .now = AT(100), .about = find(w, "s1")});
-    expect_nobody(w);
-}
-
 /* Else nothing is ever stopped again. */
 TEST_IN(a_scan_forgets_no_stop_under_way)
 {
@@ -476,18 +404,4 @@ TEST_IN(a_scan_forgets_no_stop_under_way)
         scan_gone(w, 100, &ids[1], 1);
         may_go(w, 100, "s2");
     }
-}
-
-TEST_IN(sandbox_that_ends_while_it_is_asked_about_blocks_nobody)
-{
-    lose(w, ids, 2);
-    scan_gone(w, 95.1, ids + 1, 1);
-    scan_gone(w, 95.2, ids + 1, 1);
-    step(w, (struct podnet_event){.kind = PODNET_ANSWER,
-                                  .now = AT(96),
-                                  .about = find(w, "s1"),
-                                  .evidence = POD_NET_AWAY});
-    scan_gone(w, 98, ids + 1, 1);
-    may_go(w, 98, "s2");
-    assert_int_equal(state_of(w, "s1"), PODNET_UNSUSPECTED);
 }
