@@ -14,21 +14,17 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
 sys.path.insert(0, HERE)
 
-import screen  # noqa: E402
 from dpu_testing.binaries import Binaries  # noqa: E402
 from dpu_testing.kube import ApiError  # noqa: E402
 from dpu_testing.ovn import is_installed  # noqa: E402
 from setting import RealApi, Setting, StandinApi  # noqa: E402
 from story import Story  # noqa: E402
-
-REFRESH_S = 0.1
 
 
 def parse_args():
@@ -53,63 +49,48 @@ def _interrupt(number, frame):
 
 
 class Show:
-    """Plays the scenes on the screen."""
+    """Plays the scenes, and tells of each in lines."""
 
-    def __init__(self, setting, view, fast):
-        self.view, self.fast = view, fast
-        self.story = Story(setting, view.note, self.pause)
-        self.steps = []
+    def __init__(self, fast):
+        self.fast = fast
+        self.started = time.monotonic()
+        self.story = None
+        self.steps = []  # (ok, title, what came of it)
+
+    def tell(self, text):
+        print(f"[{time.monotonic() - self.started:5.1f} s] {text}", flush=True)
+
+    def note(self, text):
+        self.tell(f"    {text}")
 
     def pause(self):
         """Leaves the viewer time to read."""
         time.sleep(0 if self.fast else 1.5)
 
-    def play(self):
+    def play(self, setting):
+        self.story = Story(setting, self.note, self.pause)
         scenes = self.story.scenes()
         for number, (title, caption, scene) in enumerate(scenes, 1):
-            step = screen.Step(number, len(scenes), title, caption)
-            self.steps.append(step)
-            self.view.begin(step)
+            self.tell(f"{number}/{len(scenes)} {title}: {caption}")
             try:
-                step.result = scene()
-                step.outcome = True
+                said, is_kept = scene(), True
             except Exception as error:  # whatever it is, the promise was not kept
-                step.result = f"{type(error).__name__}: {error}"
-                step.outcome = False
-            self.view.finish(step)
-            if not step.outcome:
+                said, is_kept = f"{type(error).__name__}: {error}", False
+            self.note(f"{'ok' if is_kept else 'FAILED'}: {said}")
+            self.steps.append((is_kept, title, said))
+            if not is_kept:
                 return False
-        self.pause()
         return True
-
-
-class Painter:
-    """Refreshes the screen while a scene is busy."""
-
-    def __init__(self, view, setting):
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._paint, args=(view, setting), daemon=True)
-        self._thread.start()
-
-    def _paint(self, view, setting):
-        while not self._ended.wait(REFRESH_S):
-            view.refresh(setting.view())
-
-    def stop(self):
-        self._ended.set()
-        self._thread.join(2)
 
 
 def summarize(show, title):
     print(f"\ndpu-heartbeat demo, {title}\n")
-    for step in show.steps:
-        mark = {True: "ok    ", False: "FAILED", None: "ended "}[step.outcome]
-        print(f"  {mark}  {step.title}{': ' + step.result if step.result else ''}")
-    if show.story.measured:
-        width = max(len(what) for what, _ in show.story.measured)
+    for is_kept, step, said in show.steps:
+        print(f"  {'ok    ' if is_kept else 'FAILED'}  {step}: {said}")
+    if show.story:
         print()
         for what, value in show.story.measured:
-            print(f"  {what:<{width}}  {value}")
+            print(f"  {what:<45}  {value}")
     print()
 
 
@@ -123,24 +104,14 @@ def run(args, directory):
         api = RealApi(args.kubeconfig, args.node_name, directory)
     else:
         api = StandinApi(binaries, directory)
-    setting = Setting(api, binaries, directory, interval_ms=500, duration_s=3)
-    header = f"dpu-heartbeat demo ({api.title}): a renewal every 0.5 s, a lease of 3 s"
-    view = painter = show = None
-    behaved = False
+    show = Show(args.fast)
+    show.tell(f"dpu-heartbeat demo ({api.title}): a renewal every 0.5 s, a lease of 3 s")
+    setting = Setting(api, binaries, directory, show.note)
     try:
-        view = screen.choose(header)
-        painter = Painter(view, setting)
-        show = Show(setting, view, args.fast)
-        behaved = show.play()
+        return show.play(setting)
     finally:
-        if painter:
-            painter.stop()
-        if view:
-            view.close()
         setting.cleanup()
-        if show:
-            summarize(show, api.title)
-    return behaved
+        summarize(show, api.title)
 
 
 def main():

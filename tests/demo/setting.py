@@ -12,7 +12,7 @@ from datetime import datetime
 
 from dpu_testing import kubeconfig, record
 from dpu_testing.gate import Gate
-from dpu_testing.kube import LEASES, Kube
+from dpu_testing.kube import Kube
 from dpu_testing.ovn import Ovn, Ovnkube
 from dpu_testing.process import Process, clean_env
 from dpu_testing.standin import Standin
@@ -87,40 +87,18 @@ def _private(path, flags):
     return os.open(path, flags, 0o600)
 
 
-class View:
-    """One look at everything, for the screen."""
-
-    state = ""
-    verdict = "no record yet"
-    message = ""
-    age_text = "-"
-    left_s = 0.0
-    status_ok = add_ok = False
-    status_text = add_text = "-"
-    dpu_state = service_state = host_state = "not started"
-    api_state = "running"
-
-    def __init__(self, lease_name, duration_s):
-        self.lease_name, self.duration_s = lease_name, duration_s
-
-
 class Setting:
     """Everything the story acts on."""
 
-    def __init__(self, api, binaries, directory, interval_ms, duration_s):
+    def __init__(self, api, binaries, directory, tell):
         self.api = api
         self.binaries = binaries
         self.directory = directory
-        self.interval_ms, self.duration_s = interval_ms, duration_s
+        self.tell = tell
+        self.interval_ms, self.duration_s = 500, 3
         self.readiness_file = os.path.join(directory, "run", "readiness.json")
-        self.lease_name = f"ovn-dpu-{api.node}"
-        self.lease_path = LEASES.format(ns=api.namespace) + "/" + self.lease_name
         self.gate = Gate(binaries.path("dpu-gate"), directory, self.readiness_file)
         self.dpu = self.host = self.services = self.ovnkube = None
-        self.api_state = "running"
-        self.verdicts = []  # (boottime_ns, verdict) at each change
-        self.status_failures = []  # (boottime_ns, Answer)
-        self._view = View(self.lease_name, duration_s)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
@@ -153,14 +131,6 @@ class Setting:
         flag = f"--readiness-file={self.readiness_file}"
         self.host = self._start("dpu-host-agent", "host", flag)
 
-    def api_down(self):
-        self.api.refuse()
-        self.api_state = "unreachable"
-
-    def api_up(self):
-        self.api.accept()
-        self.api_state = "running"
-
     # What can be seen.
 
     def record(self):
@@ -183,40 +153,16 @@ class Setting:
         stamped_ns = round(stamp.timestamp() * 1e6) * 1000 - wall_minus_boot_ns
         return (seen.observed_ns - stamped_ns) / 1e6
 
-    def view(self):
-        return self._view
-
     def _look(self):
+        """Tells each change of what the host and the gate say."""
+        told = None
         while not self._ended.wait(SAMPLE_EVERY_S):
-            view = View(self.lease_name, self.duration_s)
-            self._look_at_record(view)
-            self._look_at_gate(view)
-            view.dpu_state = _state(self.dpu)
-            if self.services:
-                view.service_state = _state(self.services.processes.get("ovn-controller"))
-            view.host_state = _state(self.host)
-            view.api_state = self.api_state
-            self._view = view
-
-    def _look_at_record(self, view):
-        seen = self.record()
-        if not seen:
-            return
-        now_ns = boottime_ns()
-        view.state, view.verdict, view.message = seen.state, seen.verdict(), seen["message"]
-        if seen.observed_ns:
-            view.age_text = f"{(now_ns - seen.observed_ns) / 1e9:.1f} s"
-            left_ns = seen.observed_ns + self.duration_s * 10**9 - now_ns
-            view.left_s = left_ns / 1e9
-        if not self.verdicts or self.verdicts[-1][1] != view.verdict:
-            self.verdicts.append((now_ns, view.verdict))
-
-    def _look_at_gate(self, view):
-        status, add = self.gate.status(), self.gate.add()
-        if not status.ok:
-            self.status_failures.append((boottime_ns(), status))
-        view.status_ok, view.status_text = status.ok, _answer_text(status)
-        view.add_ok, view.add_text = add.ok, f"({add.ms:.1f} ms) {_answer_text(add)}"
+            answer = self.gate.status()
+            status = "ok" if answer.ok else f"code {answer.code}: {answer.msg}"
+            said = f"readiness {self.verdict()}; CNI STATUS {status}"
+            if said != told:
+                self.tell(said)
+                told = said
 
     def cleanup(self):
         self._ended.set()
@@ -229,15 +175,3 @@ class Setting:
         if self.services:
             self.services.cleanup()
         self.api.cleanup()
-
-
-def _answer_text(answer):
-    return "ok" if answer.ok else f"code {answer.code}: {answer.msg}"
-
-
-def _state(process):
-    if process is None:
-        return "not started"
-    if not process.is_running():
-        return "dead"
-    return "stopped" if process.is_paused() else "running"

@@ -203,13 +203,13 @@ class Story:
         return f"named {dead_s:.1f} s after its death; ready {back_s:.1f} s after its return"
 
     def outage(self):
-        self.on.api_down()
+        self.on.api.refuse()
         down_s = self.on.duration_s * 1.6
         calls = self.stays_admitted(down_s)
         verdict = self.on.verdict()
         require(verdict == "Unknown/ApiServerUnreachable", f"the record says {verdict}")
         self.tell("the API server comes back")
-        self.on.api_up()
+        self.on.api.accept()
         started = time.monotonic()
         self.wait_verdict("Ready/LeaseRenewed", SOON_S + self.on.duration_s)
         back_ms = (time.monotonic() - started) * 1000
