@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "contract/lease.h"
-#include "kube/kube_sync.h"
+#include "kube/kube_answer.h"
 #include "loop/daemon.h"
 
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 #define HOST_AGENT_CONDITION_H
 
 #include "contract/readiness.h"
-#include "kube/kube_sync.h"
+#include "host-agent/outputs/kube_sync.h"
 
 #define CONDITION_SETTLE_NS (3 * NS_PER_SEC) /* at start only the outcome counts */
 #define CONDITION_GAP_NS    (5 * NS_PER_SEC)

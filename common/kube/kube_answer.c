@@ -12,6 +12,12 @@ bool kube_is_not_found(const struct kube_response *response)
     return response->http_status == 404 && text_equal(response->reason, "NotFound");
 }
 
+const char *kube_object_uid(const json_t *object)
+{
+    const char *uid = json_text_get(json_object_get(object, "metadata"), "uid");
+    return text_is_empty(uid) || strlen(uid) >= KUBE_UID_BYTES ? NULL : uid;
+}
+
 json_t *kube_list_find(const json_t *list, const char *name)
 {
     size_t i;

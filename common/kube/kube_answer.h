@@ -19,6 +19,11 @@ enum kube_transport_error kube_status_transport_error(int curl_code);
 /* curl's words for a failure, without what may be a secret; borrowed from `said`, or static. */
 const char *kube_status_failure(const char *said, int curl_code);
 
+enum { KUBE_UID_BYTES = 64 }; /* a UUID with room to spare */
+
+/* The UID of an object; NULL: it shows none that is usable. Borrowed. */
+const char *kube_object_uid(const json_t *object);
+
 /* ---- for the metrics page --------------------------------------------------------------------
  *
  * The series are bounded: verbs and status codes of fixed sets, "other" for a code that is in none,

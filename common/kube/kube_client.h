@@ -35,6 +35,8 @@ enum {
     KUBE_MESSAGE_BYTES = 200,
 };
 
+#define KUBE_NODES "/api/v1/nodes"
+
 enum kube_method {
     KUBE_GET,
     KUBE_POST,

@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "host-agent/outputs/kube_sync.h"
 #include "kube/kube_client.h"
-#include "kube/kube_sync.h"
 #include "kube/kube_watch.h"
 
 #include <inttypes.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/kube_sync.h"
+#include "host-agent/outputs/kube_sync.h"
 
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "kube/kube_answer.h"
 #include "loop/daemon.h"
 
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #define LASTING_LOG_NS (3600 * NS_PER_SEC)
 
 enum {
-    UID_BYTES = 64,   /* a UUID with room to spare */
     UNDONE_MOST = 32, /* doubled so often, any pause is at its most */
     UNSERVED = 10,    /* what is not served at all is asked for so much more rarely */
 };
@@ -43,10 +43,10 @@ struct kube_sync {
     bool is_telling; /* within on_written */
 
     bool has_owner;
-    char owner_uid[UID_BYTES]; /* "": unknown */
-    bool is_known;             /* else it is read before the next write */
-    json_t *existing;          /* owned; as last read, answered or shown; NULL: absent */
-    bool look_again;           /* it changed while we were at work */
+    char owner_uid[KUBE_UID_BYTES]; /* "": unknown */
+    bool is_known;                  /* else it is read before the next write */
+    json_t *existing;               /* owned; as last read, answered or shown; NULL: absent */
+    bool look_again;                /* it changed while we were at work */
 
     enum sync_progress progress;
     bool is_change; /* what is to be written is no repetition */
@@ -60,7 +60,7 @@ struct kube_sync {
 
     struct sync_track repaired;
     struct sync_track created;
-    char wrote_uid[UID_BYTES]; /* of the object that was last written */
+    char wrote_uid[KUBE_UID_BYTES]; /* of the object that was last written */
 
     struct log_repeat trouble;
     struct log_repeat undone[2]; /* changes, absences */
@@ -496,10 +496,4 @@ void kube_sync_set_check(struct kube_sync *s, int64_t check_ns)
 const struct kube_sync_stats *kube_sync_stats(const struct kube_sync *s)
 {
     return &s->stats;
-}
-
-const char *kube_object_uid(const json_t *object)
-{
-    const char *uid = json_text_get(json_object_get(object, "metadata"), "uid");
-    return text_is_empty(uid) || strlen(uid) >= UID_BYTES ? NULL : uid;
 }

@@ -9,15 +9,13 @@
  * slowly, so that two writers cannot loop. When the API server stores something else than it wrote,
  * it uses the slowest pace from the start. Loop thread only.
  */
-#ifndef KUBE_KUBE_SYNC_H
-#define KUBE_KUBE_SYNC_H
+#ifndef OUTPUTS_KUBE_SYNC_H
+#define OUTPUTS_KUBE_SYNC_H
 
 #include "kube/kube_client.h"
 
 struct ev_loop;
 struct kube_sync;
-
-#define KUBE_NODES "/api/v1/nodes"
 
 /* Between two writes of the same: `base_ns`, doubled each time it is taken back. */
 struct kube_sync_pace {
@@ -89,8 +87,5 @@ void kube_sync_saw(struct kube_sync *s, const json_t *object);
 void kube_sync_set_check(struct kube_sync *s, int64_t check_ns);
 
 const struct kube_sync_stats *kube_sync_stats(const struct kube_sync *s);
-
-/* The UID of an object; NULL: it shows none that is usable. Borrowed. */
-const char *kube_object_uid(const json_t *object);
 
 #endif
