@@ -43,7 +43,7 @@ FAULTS = {
         {"action": "answer", "body": LEASE_HTML, "contentType": "text/html"},
         {"action": "answer", "body": ""},
         {"action": "answer", "body": "[" * 100000},
-        {"action": "answer", "body": '{"kind":"', "fill": 3 << 20},
+        {"action": "answer", "body": '{"kind":"' + "x" * (3 << 20)},
         {"action": "answer", "body": '{"kind":"Table","apiVersion":"meta.k8s.io/v1"}'},
         {"action": "answer", "body": json.dumps(ANOTHER_LEASE)},
     ],

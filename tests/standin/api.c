@@ -88,7 +88,7 @@ json_t *api_bookmark(const struct api_target *target, uint64_t version)
     char text[24];
     char api_version[API_NAME_BYTES];
     (void)snprintf(text, sizeof(text), "%" PRIu64, version);
-    api_kind_version(target->kind, target->version, api_version);
+    api_kind_version(target->kind, api_version);
     return need(json_pack("{s:s, s:s, s:{s:s, s:n}, s:{}}", "kind", target->kind->kind,
                           "apiVersion", api_version, "metadata", "resourceVersion", text,
                           "creationTimestamp", "spec"));
@@ -96,42 +96,24 @@ json_t *api_bookmark(const struct api_target *target, uint64_t version)
 
 /* ---- patches --------------------------------------------------------------------------------- */
 
-/* The one list that a strategic merge patch of ours has: its items are merged by their "type", and
- * {"$patch": "delete"} takes one away. Returns owned. */
+/* The one list that a strategic merge patch of ours has: its items are merged by their "type".
+ * Returns owned. */
 static json_t *merge_by_type(const json_t *own, const json_t *patch)
 {
-    json_t *merged = need(json_array());
+    json_t *merged = own ? need(json_deep_copy(own)) : need(json_array());
     size_t i;
-    size_t j;
-    json_t *item;
     json_t *change;
-    json_array_foreach(own, i, item)
+    json_array_foreach(patch, i, change)
     {
-        json_t *copy = need(json_deep_copy(item));
-        json_array_foreach(patch, j, change)
-        {
-            if (!json_equal(json_object_get(item, "type"), json_object_get(change, "type"))) {
-                continue;
-            }
-            if (json_object_get(change, "$patch")) {
-                json_decref(copy);
-                copy = NULL;
-                break;
-            }
-            (void)json_object_update(copy, change);
+        json_t *item = NULL;
+        for (size_t j = 0; j < json_array_size(own) && !item; j++) {
+            json_t *at = json_array_get(merged, j);
+            bool fits = json_equal(json_object_get(at, "type"), json_object_get(change, "type"));
+            item = fits ? at : NULL;
         }
-        if (copy) {
-            (void)json_array_append_new(merged, copy);
-        }
-    }
-    json_array_foreach(patch, j, change)
-    {
-        bool known = json_object_get(change, "$patch") != NULL;
-        json_array_foreach(own, i, item)
-        {
-            known |= json_equal(json_object_get(item, "type"), json_object_get(change, "type"));
-        }
-        if (!known) {
+        if (item) {
+            (void)json_object_update(item, change);
+        } else {
             (void)json_array_append(merged, change);
         }
     }
@@ -303,7 +285,7 @@ static bool check_body(const struct api_target *target, const json_t *body, stru
                         "the object provided is unrecognized (must be of type %s)",
                         target->kind->kind);
     }
-    api_kind_version(target->kind, target->version, version);
+    api_kind_version(target->kind, version);
     if ((own_version && strcmp(own_version, version) != 0) ||
         (kind && strcmp(kind, target->kind->kind) != 0)) {
         return api_fail(r, 400, "BadRequest",
@@ -419,9 +401,9 @@ static void limit_to_subresource(const char *subresource, const json_t *existing
 static const char MODIFIED[] = "the object has been modified; please apply your changes to the "
                                "latest version and try again";
 
-static void answer(const struct api_call *call, int code, json_t *stored, struct api_result *r)
+static void answer(int code, json_t *stored, struct api_result *r)
 {
-    api_result_ok(r, code, api_kind_served(call->target.kind, call->target.version, stored));
+    api_result_ok(r, code, json_incref(stored));
 }
 
 static void run_get(struct store *s, const struct api_call *call, struct api_result *r)
@@ -431,7 +413,7 @@ static void run_get(struct store *s, const struct api_call *call, struct api_res
     if (!found) {
         (void)fail_not_found(r, t->kind, t->name);
     } else {
-        answer(call, 200, found->json, r);
+        answer(200, found->json, r);
     }
 }
 
@@ -469,7 +451,7 @@ static void run_list(struct store *s, const struct api_call *call, struct api_re
     uint64_t left = list_page(s, call, items);
     (void)snprintf(version, sizeof(version), "%" PRIu64, s->version);
     (void)snprintf(list_kind, sizeof(list_kind), "%sList", t->kind->kind);
-    api_kind_version(t->kind, t->version, api_version);
+    api_kind_version(t->kind, api_version);
     json_t *meta = need(json_pack("{s:s}", "resourceVersion", version));
     if (left > 0) {
         (void)snprintf(version, sizeof(version), "%" PRIu64, call->skip + call->limit);
@@ -491,9 +473,11 @@ static json_t *decode_body(const struct api_call *call, json_t *body, struct api
     if (!check_body(t, body, r)) {
         return NULL;
     }
-    json_t *served = api_kind_served(t->kind, t->version, body);
-    json_t *object = need(json_deep_copy(served));
-    json_decref(served);
+    char version[API_NAME_BYTES];
+    json_t *object = need(json_deep_copy(body));
+    api_kind_version(t->kind, version);
+    (void)json_object_set_new(object, "kind", json_string(t->kind->kind));
+    (void)json_object_set_new(object, "apiVersion", json_string(version));
     drop_nulls(json_object_get(object, "metadata"));
     drop_nulls(json_object_get(object, "spec"));
     return object;
@@ -522,7 +506,7 @@ static void create_object(struct store *s, const struct api_call *call, json_t *
         json_decref(object);
         return;
     }
-    answer(call, 201, store_add(s, t->kind, object), r);
+    answer(201, store_add(s, t->kind, object), r);
 }
 
 static void run_create(struct store *s, const struct api_call *call, struct api_result *r)
@@ -579,10 +563,10 @@ static void replace_object(struct store *s, const struct api_call *call,
         json_object_get(json_object_get(existing->json, "metadata"), "resourceVersion"));
     if (json_equal(existing->json, wanted)) {
         json_decref(wanted); /* the real server writes nothing either */
-        answer(call, 200, existing->json, r);
+        answer(200, existing->json, r);
         return;
     }
-    answer(call, 200, store_replace(s, existing, wanted), r);
+    answer(200, store_replace(s, existing, wanted), r);
 }
 
 static void run_update(struct store *s, const struct api_call *call, struct api_result *r)
@@ -631,12 +615,10 @@ static void run_patch(struct store *s, const struct api_call *call, struct api_r
                        "map[string]interface {}");
         return;
     }
-    json_t *served = api_kind_served(t->kind, t->version, existing->json);
-    json_t *merged = need(json_deep_copy(served));
+    json_t *merged = need(json_deep_copy(existing->json));
     merge_patch(merged, call->body, call->is_strategic);
     json_t *wanted = decode_body(call, merged, r);
     json_decref(merged);
-    json_decref(served);
     if (!wanted) {
         return;
     }
@@ -700,8 +682,7 @@ void api_seed(struct store *s, const char *plural, const char *name)
     const struct api_kind *kind = api_kind_find("", plural);
     json_t *body = need(json_pack("{s:s, s:s, s:{s:s}}", "kind", kind->kind, "apiVersion", "v1",
                                   "metadata", "name", name));
-    struct api_call call = {.target = {.verb = API_CREATE, .kind = kind, .version = "v1"},
-                            .body = body};
+    struct api_call call = {.target = {.verb = API_CREATE, .kind = kind}, .body = body};
     api_run(s, &call, &r);
     api_result_fini(&r);
     json_decref(body);

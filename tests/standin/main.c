@@ -14,14 +14,11 @@
 /*
  * The control endpoint: plain HTTP and JSON on a port of its own, for tests and the demo.
  *
- *   GET  /state              resourceVersion, openWatches
  *   GET  /faults  POST /faults {rule}  DELETE /faults               see standin.h
  *   POST /watches {"action": ...}                                   see watch.h
  *   POST /watches/new {"mute": true}           watches opened from now on stay silent
  *   POST /connections {"action": "drop"|"freeze"}  those open now: closed / half-open
  *   POST /listener {"open": bool}              false: connections refused, all dropped
- *   POST /compact {"via": "event"|"http"}      history up to now is gone
- *   POST /snapshot   POST /restore             an etcd backup brought back
  *   POST /clock {"offsetSeconds": N}           of the Date header
  *   POST /rules {rules}                        see standin.h; null: everything is allowed
  */
@@ -56,13 +53,6 @@ static const char *text_at(const struct command *c, const char *key)
 {
     const char *text = json_string_value(json_object_get(c->body, key));
     return text ? text : "";
-}
-
-static void get_state(const struct command *c, struct api_result *r)
-{
-    api_result_ok(r, 200,
-                  json_pack("{s:I, s:I}", "resourceVersion", (json_int_t)c->s->store.version,
-                            "openWatches", (json_int_t)c->s->hub.open_count));
 }
 
 static void get_faults(const struct command *c, struct api_result *r)
@@ -126,29 +116,6 @@ static void set_listener(const struct command *c, struct api_result *r)
     done(r);
 }
 
-static void compact(const struct command *c, struct api_result *r)
-{
-    c->s->hub.expire_by_http = strcmp(text_at(c, "via"), "http") == 0;
-    store_compact(&c->s->store);
-    done(r);
-}
-
-static void snapshot(const struct command *c, struct api_result *r)
-{
-    c->s->snapshot = c->s->store.version;
-    done(r);
-}
-
-static void restore(const struct command *c, struct api_result *r)
-{
-    if (c->s->snapshot == 0) {
-        (void)api_fail(r, 409, "Conflict", "no snapshot was taken");
-        return;
-    }
-    store_restore(&c->s->store, c->s->snapshot);
-    done(r);
-}
-
 static void set_clock(const struct command *c, struct api_result *r)
 {
     c->s->date_offset_s = json_integer_value(json_object_get(c->body, "offsetSeconds"));
@@ -166,7 +133,6 @@ static const struct {
     const char *path;
     command_fn *run;
 } COMMANDS[] = {
-    {"GET", "/state", get_state},
     {"GET", "/faults", get_faults},
     {"POST", "/faults", add_fault},
     {"DELETE", "/faults", remove_faults},
@@ -174,9 +140,6 @@ static const struct {
     {"POST", "/watches/new", set_new_watches},
     {"POST", "/connections", touch_connections},
     {"POST", "/listener", set_listener},
-    {"POST", "/compact", compact},
-    {"POST", "/snapshot", snapshot},
-    {"POST", "/restore", restore},
     {"POST", "/clock", set_clock},
     {"POST", "/rules", set_rules},
 };
@@ -279,7 +242,6 @@ static const char HELP[] =
     "The control endpoint is described in main.c, faults and rules in standin.h.\n"
     "\n"
     "  --node=NAME                 create this Node (repeatable)\n"
-    "  --disable-api=GROUP/VERSION answer 404 for it, as an older server (repeatable)\n"
     "  --rules=FILE                users, tokens and rights (default: everything is allowed)\n"
     "  --audit-log=FILE            one JSON line per request\n"
     "  --tls-cert=FILE --tls-key=FILE  serve HTTPS\n"
@@ -292,13 +254,11 @@ struct config {
     const char *rules_file;
     const char *audit_file;
     struct server_tls tls;
-    json_t *nodes;    /* array of names; owned */
-    json_t *disabled; /* array of "group/version"; owned */
+    json_t *nodes; /* array of names; owned */
 };
 
 enum option_id {
     OPT_NODE = 256,
-    OPT_DISABLE_API,
     OPT_RULES,
     OPT_AUDIT,
     OPT_TLS_CERT,
@@ -309,7 +269,6 @@ enum option_id {
 
 static const struct option OPTIONS[] = {
     {"node", required_argument, NULL, OPT_NODE},
-    {"disable-api", required_argument, NULL, OPT_DISABLE_API},
     {"rules", required_argument, NULL, OPT_RULES},
     {"audit-log", required_argument, NULL, OPT_AUDIT},
     {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
@@ -324,8 +283,6 @@ static int set_option(struct config *config, int option, struct err *e)
     switch (option) {
     case OPT_NODE:
         return json_array_append_new(config->nodes, json_string(optarg));
-    case OPT_DISABLE_API:
-        return json_array_append_new(config->disabled, json_string(optarg));
     case OPT_RULES:
         config->rules_file = optarg;
         return 0;
@@ -386,7 +343,6 @@ static void seed(struct standin *s, const json_t *nodes)
 static int prepare(struct standin *s, const struct config *config, struct err *e)
 {
     seed(s, config->nodes);
-    (void)json_array_extend(s->disabled, config->disabled);
     if (config->rules_file) {
         json_error_t where;
         json_t *rules = json_load_file(config->rules_file, 0, &where);
@@ -465,7 +421,6 @@ int main(int argc, char **argv)
     struct standin standin;
     struct config config = {
         .nodes = need(json_array()),
-        .disabled = need(json_array()),
     };
     int rc = parse_options(argc, argv, &config, &e);
     if (rc == 0) {
@@ -474,7 +429,6 @@ int main(int argc, char **argv)
         standin_fini(&standin);
     }
     json_decref(config.nodes);
-    json_decref(config.disabled);
     if (rc < 0) {
         (void)fprintf(stderr, "dpu-standin: %s\n", e.msg);
     }

@@ -236,27 +236,6 @@ static void witness(const struct exchange *x, int code, const char *fault)
                              });
 }
 
-/* Whether a path means a resource in a version that is served. */
-static bool find_target(struct exchange *x, const char *url)
-{
-    char version[API_NAME_BYTES];
-    size_t i;
-    json_t *disabled;
-    if (!api_target_parse(url, &x->target)) {
-        return false;
-    }
-    api_kind_version(x->target.kind, x->target.version, version);
-    json_array_foreach(x->s->disabled, i, disabled)
-    {
-        if (strcmp(json_string_value(disabled), version) == 0) {
-            x->target.kind = NULL;
-            x->target.group_served = false;
-            return false;
-        }
-    }
-    return true;
-}
-
 static enum MHD_Result on_group(void *user, enum MHD_ValueKind kind, const char *key,
                                 const char *value)
 {
@@ -286,7 +265,7 @@ static bool admit(struct exchange *x, const char *url, const char *method)
 {
     char cert_name[API_NAME_BYTES];
     bool has_cert = reply_client_name(x->connection, cert_name, sizeof(cert_name));
-    bool known = find_target(x, url);
+    bool known = api_target_parse(url, &x->target);
     if (known) {
         x->fields = argument(x, "fieldSelector");
         x->labels = argument(x, "labelSelector");
@@ -422,28 +401,13 @@ static void replace_result(struct exchange *x, const json_t *fault)
     x->result.retry_after_s = (int)number_at(fault, "retryAfter", -1);
 }
 
-/* The body of an "answer" fault; owned (free). */
-static char *fault_text(const json_t *fault)
-{
-    const char *body = json_string_value(json_object_get(fault, "body"));
-    size_t len = body ? strlen(body) : 0;
-    size_t fill = (size_t)number_at(fault, "fill", 0);
-    char *text = need(malloc(len + fill + 1));
-    memcpy(text, body ? body : "", len);
-    memset(text + len, 'x', fill);
-    text[len + fill] = '\0';
-    return text;
-}
-
 /* Leaves without an answer: the connection is closed. Unlocks. */
 static enum MHD_Result abandon(struct exchange *x)
 {
-    if (x->watch) {
-        standin_unlock(x->s);
-        watch_close(x->watch);
-        return MHD_NO;
-    }
     standin_unlock(x->s);
+    if (x->watch) {
+        watch_close(x->watch);
+    }
     return MHD_NO;
 }
 
@@ -459,7 +423,8 @@ static enum MHD_Result send_outcome(struct exchange *x, const json_t *fault, con
         const char *type = json_string_value(json_object_get(fault, "contentType"));
         reply.code = (int)number_at(fault, "code", 200);
         reply.content_type = type ? type : reply.content_type;
-        text = fault_text(fault);
+        const char *body = json_string_value(json_object_get(fault, "body"));
+        text = need(strdup(body ? body : ""));
     } else if (!x->watch && x->result.code == 404 && !x->target.group_served) {
         reply.content_type = "text/plain; charset=utf-8"; /* no such group: not even a Status */
         text = need(strdup("404 page not found\n"));
@@ -507,9 +472,7 @@ static bool disturb(struct exchange *x, json_t *fault, enum MHD_Result *out)
     if (strcmp(action, "status") == 0) {
         replace_result(x, fault);
         if (x->watch) { /* an "after" fault on a watch: it never was */
-            standin_unlock(x->s);
             watch_close(x->watch);
-            standin_lock(x->s);
             x->watch = NULL;
         }
     } else if (!x->watch && !x->result.body && strcmp(action, "answer") != 0) {
@@ -554,19 +517,9 @@ static enum MHD_Result answer(struct exchange *x, const char *url, const char *m
     return send_outcome(x, NULL, "");
 }
 
-/* The few paths that are not resources. Locked; true if it was one of them. */
-static bool answer_special(struct exchange *x, const char *url, const char *method)
+/* A review is no resource. Locked; true if it was one. */
+static bool answer_review(struct exchange *x, const char *url, const char *method)
 {
-    if (strcmp(url, "/readyz") == 0 || strcmp(url, "/livez") == 0 || strcmp(url, "/healthz") == 0) {
-        api_result_ok(&x->result, 200, need(json_object()));
-        return true;
-    }
-    if (strcmp(url, "/version") == 0) {
-        api_result_ok(&x->result, 200,
-                      json_pack("{s:s, s:s, s:s, s:s}", "major", "1", "minor", "36", "gitVersion",
-                                "v1.36.0-standin", "platform", "linux/amd64"));
-        return true;
-    }
     if (strcmp(url, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews") == 0 &&
         strcmp(method, "POST") == 0) {
         if (identify(x, NULL) && read_body(x)) {
@@ -603,7 +556,7 @@ static enum MHD_Result handler_request(void *user, struct MHD_Connection *connec
     };
     standin_lock(x.s);
     enum MHD_Result result =
-        answer_special(&x, url, method) ? send_outcome(&x, NULL, "") : answer(&x, url, method);
+        answer_review(&x, url, method) ? send_outcome(&x, NULL, "") : answer(&x, url, method);
     api_result_fini(&x.result);
     json_decref(x.body);
     json_decref(x.webhook);

@@ -238,14 +238,15 @@ static bool covers(const json_t *match, const char *key, const char *word)
     return false;
 }
 
-/* Counts `key` down; true if it was above zero. */
-static bool count_down(json_t *rule, const char *key)
+/* Counts it down; true if it applies once more. */
+static bool count_down(json_t *rule)
 {
-    json_int_t left = json_integer_value(json_object_get(rule, key));
-    if (left > 0) {
-        (void)json_object_set_new(rule, key, json_integer(left - 1));
+    const json_t *count = json_object_get(rule, "count");
+    json_int_t left = json_integer_value(count);
+    if (count && left > 0) {
+        (void)json_object_set_new(rule, "count", json_integer(left - 1));
     }
-    return left > 0;
+    return !count || left > 0;
 }
 
 json_t *fault_take(struct fault_list *f, const struct api_target *target, const char *user,
@@ -259,11 +260,7 @@ json_t *fault_take(struct fault_list *f, const struct api_target *target, const 
         if (json_is_true(json_object_get(rule, "after")) != after ||
             !covers(match, "verb", api_verb_name(target->verb)) ||
             !covers(match, "resource", target->kind ? target->kind->plural : "") ||
-            !covers(match, "user", user) || !covers(match, "name", name)) {
-            continue;
-        }
-        if (count_down(rule, "skip") ||
-            (json_object_get(rule, "count") && !count_down(rule, "count"))) {
+            !covers(match, "user", user) || !covers(match, "name", name) || !count_down(rule)) {
             continue;
         }
         json_int_t hits = json_integer_value(json_object_get(rule, "hits"));
@@ -302,8 +299,7 @@ enum { LOOK_EVERY_MS = 100 }; /* how soon a client's hang-up is noticed by a wai
 
 void standin_init(struct standin *s, uint64_t first_version)
 {
-    *s = (struct standin){.disabled = need(json_array()),
-                          .faults = {.rules = need(json_array())},
+    *s = (struct standin){.faults = {.rules = need(json_array())},
                           .hub = {.injections = need(json_array())}};
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
@@ -324,7 +320,6 @@ void standin_fini(struct standin *s)
     json_decref(s->auth.rules);
     store_fini(&s->store);
     json_decref(s->hub.injections);
-    json_decref(s->disabled);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
 }

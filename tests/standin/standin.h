@@ -60,16 +60,16 @@ void auth_review(const struct auth *a, const struct auth_user *user, const json_
  * Faults on request: a list of JSON rules, the first that fits a request is applied to it.
  *
  *   {"match": {"verb": "update", "resource": "leases", "user": "...", "name": "..."},
- *    "action": "status", "code": 503, "count": 3, "skip": 1, "after": false, ...}
+ *    "action": "status", "code": 503, "count": 3, "after": false, ...}
  *
  * All members of match are optional; each may be a text or a list of texts. `count` limits how
- * often it applies (absent: for ever), `skip` lets the first ones pass, `after` applies it when the
- * request has been carried out, so that only the answer is lost. Actions and their members:
+ * often it applies (absent: for ever), `after` applies it when the request has been carried out, so
+ * that only the answer is lost. Actions and their members:
  *   status  code, reason, message, retryAfter (seconds)
  *   delay   ms, then goes on as usual
  *   hang    never answers
  *   cut     closes the connection after `bytes` of the body (0, the default: before any answer)
- *   answer  code (200), contentType (application/json), body, and `fill`: so many 'x' after it
+ *   answer  code (200), contentType (application/json), body
  *   patch   merges `patch` into what is written, as an admission webhook does
  *   slow    the usual answer, one byte every `ms`
  */
@@ -114,10 +114,8 @@ struct standin_conn {
 
 /* What all watches share. */
 struct watch_hub {
-    size_t open_count;
-    json_t *injections;  /* array of specs; each watch knows how far it has got */
-    bool mute_new;       /* watches opened from now on stay silent */
-    bool expire_by_http; /* 410 as an HTTP status instead of an ERROR event */
+    json_t *injections; /* array of specs; each watch knows how far it has got */
+    bool mute_new;      /* watches opened from now on stay silent */
 };
 
 struct standin {
@@ -132,9 +130,7 @@ struct standin {
     uint64_t last_conn;    /* id given last */
     uint64_t dropped_upto; /* connections up to this id are to be closed */
     uint64_t frozen_upto;  /* ... are half-open: nothing is sent on them any more */
-    json_t *disabled;      /* array of "group/version" that are not served; owned */
     int64_t date_offset_s; /* added to the Date header */
-    uint64_t snapshot;     /* a version to go back to; 0: none was taken */
     bool stopping;
 };
 

@@ -7,52 +7,48 @@
 #include <string.h>
 
 static const struct api_kind KINDS[] = {
+    {.group = "", .version = "v1", .plural = "nodes", .kind = "Node", .unconditional_update = true},
     {.group = "",
-     .versions = {"v1"},
-     .plural = "nodes",
-     .kind = "Node",
-     .unconditional_update = true},
-    {.group = "",
-     .versions = {"v1"},
+     .version = "v1",
      .plural = "namespaces",
      .kind = "Namespace",
      .unconditional_update = true},
     {.group = "",
-     .versions = {"v1"},
+     .version = "v1",
      .plural = "pods",
      .kind = "Pod",
      .namespaced = true,
      .unconditional_update = true},
     {.group = "events.k8s.io",
-     .versions = {"v1"},
+     .version = "v1",
      .plural = "events",
      .kind = "Event",
      .namespaced = true,
      .create_on_update = true,
      .unconditional_update = true},
     {.group = "coordination.k8s.io",
-     .versions = {"v1"},
+     .version = "v1",
      .plural = "leases",
      .kind = "Lease",
      .namespaced = true,
      .create_on_update = true},
     {.group = "rbac.authorization.k8s.io",
-     .versions = {"v1"},
+     .version = "v1",
      .plural = "rolebindings",
      .kind = "RoleBinding",
      .namespaced = true,
      .unconditional_update = true},
     {.group = "resource.k8s.io",
-     .versions = {"v1", "v1beta2", "v1beta1"},
+     .version = "v1",
      .plural = "resourceslices",
      .kind = "ResourceSlice",
      .unconditional_update = true},
     {.group = "resource.k8s.io",
-     .versions = {"v1", "v1beta2", "v1alpha3"},
+     .version = "v1",
      .plural = "devicetaintrules",
      .kind = "DeviceTaintRule"},
     {.group = "resource.k8s.io",
-     .versions = {"v1", "v1beta2", "v1beta1"},
+     .version = "v1",
      .plural = "resourceclaims",
      .kind = "ResourceClaim",
      .namespaced = true,
@@ -92,16 +88,6 @@ const struct api_kind *api_kind_find(const char *group, const char *plural)
     return NULL;
 }
 
-static bool serves_version(const struct api_kind *kind, const char *version)
-{
-    for (size_t i = 0; i < ARRAY_LEN(kind->versions) && kind->versions[i]; i++) {
-        if (strcmp(kind->versions[i], version) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Copies the next "/segment" of *path and moves on; false at the end or if it does not fit. */
 static bool next_segment(const char **path, char *out, size_t out_bytes)
 {
@@ -118,7 +104,7 @@ static bool next_segment(const char **path, char *out, size_t out_bytes)
     return true;
 }
 
-static bool parse_group(const char **path, char *group, struct api_target *out)
+static bool parse_group(const char **path, char *group, char *version)
 {
     char root[API_NAME_BYTES];
     if (!next_segment(path, root, sizeof(root))) {
@@ -129,13 +115,13 @@ static bool parse_group(const char **path, char *group, struct api_target *out)
     } else if (strcmp(root, "apis") != 0 || !next_segment(path, group, API_NAME_BYTES)) {
         return false;
     }
-    return next_segment(path, out->version, sizeof(out->version));
+    return next_segment(path, version, API_NAME_BYTES);
 }
 
 static bool group_serves(const char *group, const char *version)
 {
     for (size_t i = 0; i < ARRAY_LEN(KINDS); i++) {
-        if (strcmp(KINDS[i].group, group) == 0 && serves_version(&KINDS[i], version)) {
+        if (strcmp(KINDS[i].group, group) == 0 && strcmp(KINDS[i].version, version) == 0) {
             return true;
         }
     }
@@ -145,13 +131,14 @@ static bool group_serves(const char *group, const char *version)
 bool api_target_parse(const char *path, struct api_target *out)
 {
     char group[API_NAME_BYTES] = "";
+    char version[API_NAME_BYTES];
     char plural[API_NAME_BYTES];
 
     *out = (struct api_target){.verb = API_NONE};
-    if (!parse_group(&path, group, out)) {
+    if (!parse_group(&path, group, version)) {
         return false;
     }
-    out->group_served = group_serves(group, out->version);
+    out->group_served = group_serves(group, version);
     if (!next_segment(&path, plural, sizeof(plural))) {
         return false;
     }
@@ -168,7 +155,7 @@ bool api_target_parse(const char *path, struct api_target *out)
     }
     (void)next_segment(&path, out->subresource, sizeof(out->subresource)); /* usually absent */
     out->kind = api_kind_find(group, plural);
-    if (!out->kind || !serves_version(out->kind, out->version) || *path != '\0') {
+    if (!out->kind || !out->group_served || *path != '\0') {
         return false;
     }
     bool names_namespace = out->ns[0] != '\0';
@@ -203,24 +190,10 @@ void api_kind_resource(const struct api_kind *kind, char out[static API_NAME_BYT
                    kind->group);
 }
 
-void api_kind_version(const struct api_kind *kind, const char *version,
-                      char out[static API_NAME_BYTES])
+void api_kind_version(const struct api_kind *kind, char out[static API_NAME_BYTES])
 {
-    (void)snprintf(out, API_NAME_BYTES, "%s%s%s", kind->group, kind->group[0] ? "/" : "", version);
-}
-
-json_t *api_kind_served(const struct api_kind *kind, const char *version, json_t *object)
-{
-    char text[API_NAME_BYTES];
-    api_kind_version(kind, version, text);
-    if (text_equal(json_string_value(json_object_get(object, "kind")), kind->kind) &&
-        text_equal(json_string_value(json_object_get(object, "apiVersion")), text)) {
-        return json_incref(object);
-    }
-    json_t *copy = need(json_copy(object));
-    (void)json_object_set_new(copy, "kind", json_string(kind->kind));
-    (void)json_object_set_new(copy, "apiVersion", json_string(text));
-    return copy;
+    (void)snprintf(out, API_NAME_BYTES, "%s%s%s", kind->group, kind->group[0] ? "/" : "",
+                   kind->version);
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */

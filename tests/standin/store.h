@@ -3,8 +3,7 @@
  * The kinds of object that the stand-in serves, how a request line names them, and the objects with
  * their history: one resourceVersion counter, a log of changes to resume watches from, compaction,
  * and the way back. No lock and no clock of its own: the caller has both. Stored trees are never
- * changed in place, only replaced, and served under each version's name. The simulator has the
- * same.
+ * changed in place, only replaced. The simulator has the same.
  */
 #ifndef STANDIN_STORE_H
 #define STANDIN_STORE_H
@@ -42,8 +41,8 @@ enum api_verb {
 };
 
 struct api_kind {
-    const char *group;       /* "" for core */
-    const char *versions[4]; /* NULL-terminated */
+    const char *group; /* "" for core */
+    const char *version;
     const char *plural;
     const char *kind;
     bool namespaced;
@@ -56,7 +55,6 @@ struct api_target {
     bool group_served; /* the path's group and version exist, whatever the rest means */
     enum api_verb verb;
     const struct api_kind *kind;
-    char version[API_VERSION_BYTES];
     char ns[API_NAME_BYTES];
     char name[API_NAME_BYTES];
     char subresource[API_VERSION_BYTES];
@@ -78,15 +76,10 @@ enum api_verb api_verb_for(const char *method, const struct api_target *target, 
 void api_kind_resource(const struct api_kind *kind, char out[static API_NAME_BYTES]);
 
 /* "coordination.k8s.io/v1", or "v1". */
-void api_kind_version(const struct api_kind *kind, const char *version,
-                      char out[static API_NAME_BYTES]);
+void api_kind_version(const struct api_kind *kind, char out[static API_NAME_BYTES]);
 
 /* The kind of that plural in a group, or NULL. */
 const struct api_kind *api_kind_find(const char *group, const char *plural);
-
-/* An object under the name of that version; it shares its members with `object`, or is it. Returns
- * owned (json_decref), not to be changed. */
-json_t *api_kind_served(const struct api_kind *kind, const char *version, json_t *object);
 
 enum { STORE_MAX_EVENTS = 100000 }; /* older ones are compacted away */
 

@@ -65,7 +65,7 @@ static void push_expired(struct watch *w, uint64_t asked)
 
 static void push_object(struct watch *w, const char *type, json_t *stored)
 {
-    push_event(w, type, api_kind_served(w->target.kind, w->target.version, stored));
+    push_event(w, type, json_incref(stored));
 }
 
 static void push_state(struct watch *w)
@@ -89,46 +89,19 @@ static void push_changes(struct watch *w)
     }
 }
 
-static bool concerns(const struct watch *w, const json_t *injection)
-{
-    const char *user = json_string_value(json_object_get(injection, "user"));
-    const char *name = json_string_value(json_object_get(injection, "name"));
-    char own[API_NAME_BYTES];
-    select_name(w->fields, own);
-    return (!user || strcmp(user, w->user) == 0) && (!name || strcmp(name, own) == 0);
-}
-
-static void push_fill(struct watch *w, json_int_t count)
-{
-    static const char BLOCK[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
-    while (count > 0 && !w->cut) {
-        size_t len = count < 64 ? (size_t)count : 64;
-        push(w, BLOCK, len);
-        count -= (json_int_t)len;
-    }
-}
-
 static void inject(struct watch *w, const json_t *injection)
 {
     const char *action = json_string_value(json_object_get(injection, "action"));
-    const char *text = json_string_value(json_object_get(injection, "text"));
-    if (!action || !concerns(w, injection)) {
+    const char *user = json_string_value(json_object_get(injection, "user"));
+    if (user && strcmp(user, w->user) != 0) {
         return;
     }
-    if (strcmp(action, "end") == 0) {
+    if (text_equal(action, "end")) {
         w->ended = true;
-    } else if (strcmp(action, "cut") == 0) {
+    } else if (text_equal(action, "cut")) {
         w->cut = true;
-    } else if (strcmp(action, "mute") == 0) {
-        w->muted = true;
-    } else if (strcmp(action, "expire") == 0) {
+    } else if (text_equal(action, "expire")) {
         push_expired(w, w->seen);
-    } else if (strcmp(action, "raw") == 0 && text) {
-        push(w, text, strlen(text));
-    } else if (strcmp(action, "fill") == 0) {
-        push_fill(w, json_integer_value(json_object_get(injection, "count")));
-    } else if (strcmp(action, "bookmark") == 0) {
-        push_bookmark(w);
     }
 }
 
@@ -206,9 +179,6 @@ ssize_t watch_read(void *watch, uint64_t pos, char *out, size_t max)
 void watch_close(void *watch)
 {
     struct watch *w = watch;
-    standin_lock(w->standin);
-    w->standin->hub.open_count--;
-    standin_unlock(w->standin);
     buf_fini(&w->pending);
     free(w->fields);
     free(w->labels);
@@ -232,10 +202,6 @@ struct watch *watch_open(struct standin *s, const struct standin_conn *conn,
         return NULL;
     }
     bool expired = !from_now && version < s->store.compacted;
-    if (expired && s->hub.expire_by_http) {
-        api_result_ok(r, 410, api_expired_status(version, s->store.compacted));
-        return NULL;
-    }
     int64_t now_ms = standin_now_ms();
     int64_t timeout_s = request->timeout_s > 0 ? request->timeout_s : DEFAULT_TIMEOUT_S;
     struct watch *w = need(calloc(1, sizeof(*w)));
@@ -259,6 +225,5 @@ struct watch *watch_open(struct standin *s, const struct standin_conn *conn,
     } else if (from_now) {
         push_state(w);
     }
-    s->hub.open_count++;
     return w;
 }

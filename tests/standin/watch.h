@@ -3,12 +3,9 @@
  * One open watch: a chunked stream of events from a resourceVersion on, with bookmarks, a time
  * limit, and injected disturbances. Runs in the thread of its connection.
  *
- * Injections, through the control endpoint, reach all watches open at that time (or those whose
- * user and name match):
- *   end      an orderly end            cut       closes without the last chunk
- *   mute     stays open, says nothing  expire    an ERROR event 410, then an end
- *   raw      sends `text` as it is     fill      sends `count` times 'x', no newline
- *   bookmark sends one now
+ * Injections, through the control endpoint, reach all watches open at that time (or those of that
+ * user): "end", an orderly one; "cut", closes without the last chunk; "expire", an ERROR event 410,
+ * then an end.
  */
 #ifndef STANDIN_WATCH_H
 #define STANDIN_WATCH_H

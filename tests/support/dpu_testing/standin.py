@@ -144,9 +144,6 @@ class Standin:
     def set_rules(self, rules):
         self.control("POST", "/rules", rules)
 
-    def state(self):
-        return self.control("GET", "/state")
-
     def count_anew(self):
         self.counted_from = len(self.audit())
 
