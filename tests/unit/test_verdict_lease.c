@@ -162,36 +162,6 @@ TEST_READY(a_restored_state_that_was_seen_is_no_renewal_under_a_newer_version_ei
 
 /* ---- when it was made ------------------------------------------------------------------------ */
 
-TEST_READY(a_renewal_made_unseen_is_dated_by_the_dpus_stamps_within_what_is_known)
-{
-    static const struct {
-        double stamp, observed;
-        bool is_first; /* there is only a baseline, which dates nothing */
-    } rows[] = {{97, 97, false},   {11, 11, false},   {150, 100, false},
-                {1.5, 100, false}, /* a clock that was set back: its stamps are too close */
-                {6.5, 6.5, false}, {-20, 100, false}, {11, 100, true}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        if (rows[i].is_first) {
-            world_init(w, NULL, SEC(0));
-            world_stamp(w, 0);
-            world_list(w, SEC(0));
-        } else {
-            world_ready(w);
-        }
-        world_read(w, SEC(5), SEC(5)); /* the last look */
-        world_watch(w, SEC(6), false);
-        world_until(w, 100, CHAIN_LOST);
-        world_next_version(w);
-        world_stamp(w, rows[i].stamp);
-        world_read(w, SEC(100), SEC(100));
-        assert_true(w->out.renewed);
-        expect_observed(w, rows[i].observed);
-        world_serve(w, SEC(100), CHAIN_TAKEN);
-        world_silence_until(w, 142);
-        EXPIRED(w);
-    }
-}
-
 TEST_READY(what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a_read)
 {
     for (int how = 0; how < 5; how++) {

@@ -45,21 +45,6 @@ TEST_READY(report_first_seen_under_a_foreign_holder_counts_once_it_is_ours)
     SICK(w);
 }
 
-TEST_READY(leftover_report_under_ongoing_renewals_is_disproved)
-{
-    world_report(w, LEASE_HEALTH_SHUTDOWN, "");
-    world_seen(w, SEC(7));
-    world_renew(w, 17);
-    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
-    world_renew(w, 27);
-    world_renew(w, 37);
-    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
-    world_renew(w, 47);
-    READY(w); /* it stood still for a duration */
-    world_renew(w, 57);
-    READY(w);
-}
-
 /* ovn-kubernetes' own health check renews while our agent says that a probe fails. */
 TEST_READY(report_that_is_renewed_outlives_renewals_by_others)
 {
@@ -127,19 +112,6 @@ TEST_READY(report_taken_back_admits_with_the_next_renewal)
         world_silence_until(w, 62);
         EXPIRED(w);
     }
-}
-
-TEST_READY(recreated_lease_does_not_take_a_report_back)
-{
-    world_report(w, LEASE_HEALTH_UNHEALTHY, "x");
-    world_seen(w, SEC(7));
-    world_report(w, LEASE_HEALTH_NONE, "");
-    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-2");
-    w->lease.renew_stamp[0] = '\0';
-    world_seen(w, SEC(9));
-    SICK(w);
-    world_renew(w, 11);
-    READY(w);
 }
 
 /* On a lease that an etcd brought back as it was, before the DPU could renew it again. */
