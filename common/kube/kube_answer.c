@@ -147,21 +147,23 @@ void kube_status_fill(struct kube_response *r, enum kube_method method, const ch
 /* In the order of the counters. */
 static const char *const verbs[KUBE_METRICS_VERBS] = {"GET", "POST", "PUT", "PATCH", "WATCH"};
 
-enum { NO_ANSWER = 0, OTHER = -1 };
-
-static const int codes[KUBE_METRICS_CODES] = {NO_ANSWER, 200, 201, 202, 400, 401,  403,
-                                              404,       405, 409, 410, 413, 415,  422,
-                                              429,       500, 502, 503, 504, OTHER};
+static const char *const codes[KUBE_METRICS_CODES] = {
+    "none", "200", "201", "202", "400", "401", "403", "404", "405", "409",
+    "410",  "413", "415", "422", "429", "500", "502", "503", "504", "other"};
 
 void kube_metrics_count(struct kube_metrics *m, const char *verb,
                         const struct kube_response *response)
 {
     size_t v = 0;
     size_t c = 0;
+    char code[16] = "none";
+    if (response->http_status != 0) {
+        text_format(code, sizeof(code), "%d", response->http_status);
+    }
     while (v < KUBE_METRICS_VERBS - 1 && !text_equal(verbs[v], verb)) {
         v++;
     }
-    while (c < KUBE_METRICS_CODES - 1 && codes[c] != response->http_status) {
+    while (c < KUBE_METRICS_CODES - 1 && !text_equal(codes[c], code)) {
         c++;
     }
     m->requests[v][c]++;
@@ -180,15 +182,9 @@ static void write_requests(const struct kube_metrics *m, struct buf *page)
                    "status code (\"other\": an unusual one, \"none\": no answer).");
     for (size_t v = 0; v < KUBE_METRICS_VERBS; v++) {
         for (size_t c = 0; c < KUBE_METRICS_CODES; c++) {
-            char code[16];
-            text_format(code, sizeof(code),
-                        codes[c] == NO_ANSWER ? "none"
-                        : codes[c] == OTHER   ? "other"
-                                              : "%d",
-                        codes[c]);
             if (m->requests[v][c] > 0) {
                 metrics_sample(page, REQUESTS, (double)m->requests[v][c], "verb=\"%s\",code=\"%s\"",
-                               verbs[v], code);
+                               verbs[v], codes[c]);
             }
         }
     }

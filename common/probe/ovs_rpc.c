@@ -331,8 +331,7 @@ static void take_reply(struct service_probe *p, const json_t *reply)
         q->expected == ANSWER_BEAT
             ? service_beat_step(&p->beat, q, reply, clock_mono_now(), clock_wall_now())
             : service_judge(q, p->probe.spec.target, reply);
-    bool is_last = p->question + 1 == SERVICE_QUESTIONS_MAX || !q[1].method;
-    if (answer.outcome != PROBE_PASSED || is_last) {
+    if (answer.outcome != PROBE_PASSED || !q[1].method) { /* or it was the last one */
         probe_end(&p->probe, answer);
         return;
     }

@@ -212,26 +212,6 @@ TEST_IN(writes_keep_a_distance_and_tell_the_latest)
     assert_int_equal(world.client.requests, 5);
 }
 
-TEST_IN(a_storm_costs_one_write_in_five_seconds)
-{
-    settle_ready();
-    for (int i = 0; i < 600; i++) {
-        if (i % 2 == 0) {
-            expired();
-        } else {
-            ready();
-        }
-        if (world.client.is_busy) {
-            answer_well();
-        }
-        world_pass(100 * NS_PER_MS);
-        if (world.client.is_busy) {
-            answer_well();
-        }
-    }
-    assert_in_range(condition_stats(t->condition)->written, 8, 13);
-}
-
 TEST_IN(words_alone_are_written_once_a_minute_and_delay_no_change)
 {
     char words[32];
