@@ -177,7 +177,6 @@ static int check_options(void *config, const struct option_origins *origins, str
 {
     struct admin_config *admin = config;
     const char *ns = admin->agent.lease_namespace;
-    char shown[64];
     if (!text_is_dns1123_subdomain(admin->driver) || strlen(admin->driver) > ADMIN_DRIVER_MAX) {
         return option_refuse(origins, admin->scope == ADMIN_DRA ? "driver" : "dra-driver-name",
                              admin->driver, "a DNS name of at most 63 bytes", e);
@@ -187,8 +186,7 @@ static int check_options(void *config, const struct option_origins *origins, str
         return option_refuse(origins, "namespace", ns, "a namespace's name", e);
     }
     if (admin->scope == ADMIN_CLUSTER && admin->node && !text_is_dns1123_subdomain(admin->node)) {
-        text_sanitize(shown, sizeof(shown), admin->node, strlen(admin->node));
-        return err_set(e, ERR_PARSE, "'%s' is not a valid Node name", shown);
+        return err_set(e, ERR_PARSE, "'%.63s' is not a valid Node name", admin->node);
     }
     if (admin->scope != ADMIN_THIS_NODE) {
         return 0;

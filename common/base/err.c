@@ -11,9 +11,17 @@
 static void PRINTF_LIKE(4, 0)
     err_fill(struct err *e, int code, int sys_errno, const char *fmt, va_list ap)
 {
+    char raw[ERR_MSG_BYTES];
     e->code = code;
     e->sys_errno = sys_errno;
-    text_vformat(e->msg, sizeof(e->msg), fmt, ap);
+    text_vformat(raw, sizeof(raw), fmt, ap);
+    text_sanitize(e->msg, sizeof(e->msg), raw, strlen(raw));
+}
+
+static void err_append(struct err *e, const char *why)
+{
+    size_t used = strlen(e->msg);
+    text_format(e->msg + used, sizeof(e->msg) - used, ": %s", why);
 }
 
 int err_set(struct err *e, int code, const char *fmt, ...)
@@ -34,10 +42,8 @@ int err_set_errno(struct err *e, int code, int sys_errno, const char *fmt, ...)
         va_start(ap, fmt);
         err_fill(e, code, sys_errno, fmt, ap);
         va_end(ap);
-        size_t used = strlen(e->msg);
         const char *why = strerrordesc_np(sys_errno);
-        text_format(e->msg + used, sizeof(e->msg) - used, ": %s",
-                    why ? why : "unknown system error");
+        err_append(e, why ? why : "unknown system error");
     }
     return code;
 }
@@ -47,15 +53,13 @@ int err_wrap(struct err *e, const char *fmt, ...)
     if (!e || e->code == 0) {
         return ERR_BUG;
     }
-    char inner[ERR_MSG_BYTES];
-    memcpy(inner, e->msg, sizeof(inner));
+    const struct err inner = *e;
     va_list ap;
     va_start(ap, fmt);
-    text_vformat(e->msg, sizeof(e->msg), fmt, ap);
+    err_fill(e, inner.code, inner.sys_errno, fmt, ap);
     va_end(ap);
-    size_t used = strlen(e->msg);
-    text_format(e->msg + used, sizeof(e->msg) - used, ": %s", inner);
-    return e->code;
+    err_append(e, inner.msg);
+    return inner.code;
 }
 
 int fsm_move(const struct fsm_state *states, int count, int from, int to)

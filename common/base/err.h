@@ -34,7 +34,7 @@ enum { ERR_MSG_BYTES = 240 };
 struct err {
     int code;                /* enum err_code, or 0 */
     int sys_errno;           /* errno of the failed call, or 0 */
-    char msg[ERR_MSG_BYTES]; /* truncated to fit, always terminated */
+    char msg[ERR_MSG_BYTES]; /* truncated to fit, always terminated; text_sanitize() has seen it */
 };
 
 #define ERR_INIT                                                                                   \

@@ -20,11 +20,6 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* -1: it is none. */
 static int hex_value(char c)
 {
@@ -97,7 +92,7 @@ static bool take_text(struct json_walk *c)
 static bool take_digits(struct json_walk *c)
 {
     const char *start = c->at;
-    while (c->at < c->end && is_digit(*c->at)) {
+    while (c->at < c->end && text_is_digit(*c->at)) {
         c->at++;
     }
     return c->at > start;
@@ -230,15 +225,6 @@ enum json_kind json_scan_kind(struct json_slice value)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-static void walk_text(struct json_walk *w)
-{
-    w->at++; /* the opening quote */
-    while (w->at < w->end && *w->at != '"') {
-        w->at += *w->at == '\\' && w->end - w->at > 1 ? 2 : 1;
-    }
-    w->at += w->at < w->end;
-}
-
 /* One value, of which json_scan_check has seen that its brackets match. */
 static struct json_slice walk_value(struct json_walk *w)
 {
@@ -251,7 +237,7 @@ static struct json_slice walk_value(struct json_walk *w)
             break;
         }
         if (c == '"') {
-            walk_text(w);
+            (void)take_text(w); /* it was checked */
         } else {
             depth += c == '{' || c == '[';
             depth -= c == '}' || c == ']';

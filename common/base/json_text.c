@@ -16,9 +16,7 @@ json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct e
     }
     json_t *json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
     if (!json) {
-        char shown[120];
-        text_sanitize(shown, sizeof(shown), why.text, strlen(why.text));
-        (void)err_set(e, ERR_PARSE, "not valid JSON at byte %d: %s", why.position, shown);
+        (void)err_set(e, ERR_PARSE, "not valid JSON at byte %d: %.119s", why.position, why.text);
     }
     return json;
 }

@@ -9,35 +9,29 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ERR_QUOTE_BYTES = 48, DNS1123_MAX_BYTES = 253 };
+enum { QUOTE_MAX_BYTES = 47, DNS1123_MAX_BYTES = 253 };
 #define MAX_DURATION_NS (INT64_C(100) * 365 * 24 * 3600 * NS_PER_SEC)
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static size_t count_digits(const char *s, size_t len)
 {
     size_t n = 0;
-    while (n < len && is_digit(s[n])) {
+    while (n < len && text_is_digit(s[n])) {
         n++;
     }
     return n;
 }
 
-/* Outside data in an error message is short and printable. */
+/* Outside data in an error message is short. */
 static int refuse(int code, const char *s, size_t len, const char *what, struct err *e)
 {
-    char shown[ERR_QUOTE_BYTES];
-    text_sanitize(shown, sizeof(shown), s, len);
-    return err_set(e, code, "'%s' is %s", shown, what);
+    int shown = len < QUOTE_MAX_BYTES ? (int)len : QUOTE_MAX_BYTES;
+    return err_set(e, code, "'%.*s' is %s", shown, s, what);
 }
 
 int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *e)
 {
     uint64_t value = 0;
-    for (size_t i = 0; i < len && is_digit(s[i]); i++) {
+    for (size_t i = 0; i < len && text_is_digit(s[i]); i++) {
         if (__builtin_mul_overflow(value, UINT64_C(10), &value) ||
             __builtin_add_overflow(value, (uint64_t)(s[i] - '0'), &value)) {
             return refuse(ERR_LIMIT, s, len, "too large", e);
@@ -251,7 +245,7 @@ bool text_is_dns1123_subdomain(const char *s)
         return false;
     }
     for (size_t i = 0; i < len; i++) {
-        bool alphanumeric = is_digit(s[i]) || (s[i] >= 'a' && s[i] <= 'z');
+        bool alphanumeric = text_is_digit(s[i]) || (s[i] >= 'a' && s[i] <= 'z');
         bool at_label_end = i + 1 == len || s[i + 1] == '.';
         if (s[i] == '.' ? at_label_start
                         : !(alphanumeric || (s[i] == '-' && !at_label_start && !at_label_end))) {

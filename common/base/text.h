@@ -46,6 +46,11 @@ static inline bool text_is_empty(const char *s)
     return !s || s[0] == '\0';
 }
 
+static inline bool text_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* Bytes of the UTF-8 sequence at `s`, or 0 if there is no valid one; `len` > 0. */
 size_t text_utf8(const char *s, size_t len, uint32_t *out_point);
 

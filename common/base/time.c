@@ -109,8 +109,8 @@ static bool read_fields(const char *pattern, const char *s, size_t len, int *out
         if (i == len) {
             return false;
         }
-        if (p >= '0' && p <= '9') {
-            if (s[i] < '0' || s[i] > '9') {
+        if (text_is_digit(p)) {
+            if (!text_is_digit(s[i])) {
                 return false;
             }
             out[p - '0'] = out[p - '0'] * 10 + (s[i] - '0');
@@ -127,7 +127,7 @@ static int64_t read_fraction_ns(const char *s, size_t len, size_t *out_len)
     int64_t ns = 0;
     size_t digits = 0;
     while (len > 0 && (s[0] == '.' || s[0] == ',') && digits < 9 && digits + 1 < len &&
-           s[digits + 1] >= '0' && s[digits + 1] <= '9') {
+           text_is_digit(s[digits + 1])) {
         ns = ns * 10 + (s[++digits] - '0');
     }
     *out_len = digits > 0 ? digits + 1 : 0;
@@ -165,9 +165,8 @@ int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e)
     valid = valid && read_offset_seconds(s + at + fraction_len, len - at - fraction_len, &offset) &&
             is_date(date) && f[3] < 24 && f[4] < 60 && f[5] <= 60;
     if (!valid) {
-        char shown[48];
-        text_sanitize(shown, sizeof(shown), s, len);
-        return err_set(e, ERR_PARSE, "'%s' is not an RFC 3339 time", shown);
+        return err_set(e, ERR_PARSE, "'%.*s' is not an RFC 3339 time",
+                       (int)mono_ns_min((int64_t)len, RFC3339_BYTES - 1), s);
     }
     /* A leap second has no place in POSIX time: the one before it. */
     int64_t of_day = (int64_t)f[3] * 3600 + (int64_t)f[4] * 60 + (f[5] == 60 ? 59 : f[5]);

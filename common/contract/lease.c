@@ -51,17 +51,15 @@ static int check_form(const json_t *lease, struct err *e)
 {
     const char *kind = json_text_get(lease, "kind");
     const char *version = json_text_get(lease, "apiVersion");
-    char shown[64];
     if (!json_is_object(lease)) {
         return err_set(e, ERR_PARSE, "not a JSON object where a lease was expected");
     }
     if (kind && !text_equal(kind, "Lease")) {
-        text_sanitize(shown, sizeof(shown), kind, strlen(kind));
-        return err_set(e, ERR_PARSE, "kind '%s' where a lease was expected", shown);
+        return err_set(e, ERR_PARSE, "kind '%.63s' where a lease was expected", kind);
     }
     if (version && strncmp(version, API_GROUP, strlen(API_GROUP)) != 0) {
-        text_sanitize(shown, sizeof(shown), version, strlen(version));
-        return err_set(e, ERR_PARSE, "apiVersion '%s' where '%s' was expected", shown, API_VERSION);
+        return err_set(e, ERR_PARSE, "apiVersion '%.63s' where '%s' was expected", version,
+                       API_VERSION);
     }
     if (is_no_object(lease, "spec") ||
         is_no_object(json_object_get(lease, "metadata"), "annotations")) {
@@ -182,12 +180,10 @@ int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
                        strlen(node), NAMES_LEASE_PREFIX, sizeof(name) - sizeof(NAMES_LEASE_PREFIX));
     }
     if (!text_is_dns1123_subdomain(name)) {
-        char shown[100];
-        text_sanitize(shown, sizeof(shown), name, strlen(name));
         return err_set(
             e, ERR_LIMIT,
-            "'%s' is not a valid lease name: use only lower-case letters, digits, '-' and '.'",
-            shown);
+            "'%.99s' is not a valid lease name: use only lower-case letters, digits, '-' and '.'",
+            name);
     }
     memcpy(out, name, (size_t)len + 1);
     return 0;

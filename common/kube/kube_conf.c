@@ -174,7 +174,7 @@ static void read_secret(struct reader *r, const json_t *mapping, enum kube_secre
     const char *slash = strrchr(r->path, '/');
     const char *file = read_text(r, mapping, keys[which][0]);
     const char *data = read_text(r, mapping, keys[which][1]);
-    buf_init(&s->content, KUBE_SECRET_MAX_BYTES);
+    s->content = (struct buf){.max_bytes = KUBE_SECRET_MAX_BYTES};
     if (data) {
         bool is_well = which == KUBE_SECRET_TOKEN ? buf_append_text(&s->content, data, NULL) == 0
                                                   : decode_text(data, &s->content);
@@ -206,9 +206,7 @@ static void check_server(struct reader *r)
         refuse(r, ERR_PARSE, "'server' contains a user name: put credentials below 'users'");
     } else if (!is_known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?# ") ||
                strlen(server) > SERVER_MAX_BYTES) {
-        char shown[80];
-        text_sanitize(shown, sizeof(shown), server, strlen(server));
-        refuse(r, ERR_PARSE, "server '%s' is not a URL like https://HOST:6443", shown);
+        refuse(r, ERR_PARSE, "server '%.79s' is not a URL like https://HOST:6443", server);
     }
     for (size_t len = strlen(server); len > 0 && server[len - 1] == '/'; len--) {
         server[len - 1] = '\0';
@@ -376,7 +374,7 @@ static json_t *read_kubeconfig(const char *path, struct buf *text, struct err *e
         (void)err_set_errno(e, ERR_IO, errno, "opening kubeconfig '%s'", path);
         return NULL;
     }
-    buf_init(text, KUBE_CONF_MAX_BYTES);
+    *text = (struct buf){.max_bytes = KUBE_CONF_MAX_BYTES};
     if (file_read_fd(fd, path, text, e) != 0) {
         (void)err_wrap(e, "kubeconfig");
         return NULL;
@@ -440,7 +438,7 @@ static int load_secret(struct kube_secret_source *s, bool *out_changed, struct e
 {
     struct buf fresh;
     struct stat identity;
-    buf_init(&fresh, KUBE_SECRET_MAX_BYTES);
+    fresh = (struct buf){.max_bytes = KUBE_SECRET_MAX_BYTES};
     int rc = read_file(s->file, &fresh, &identity, e);
     if (rc == 0) {
         s->identity = identity;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HOST_NAME_BYTES = 256, SHOWN_BYTES = 64, DURATION_BYTES = 40, LABEL_MAX_BYTES = 63 };
+enum { HOST_NAME_BYTES = 256, DURATION_BYTES = 40, LABEL_MAX_BYTES = 63 };
 
 #define SUBDOMAIN "at most 253 lower-case letters, digits, '-' and '.'"
 
@@ -49,9 +49,8 @@ int agent_options_set_node(struct agent_config *config, const char *name, const 
 {
     char lease[NAMES_K8S_NAME_BYTES];
     if (!text_is_dns1123_subdomain(name)) {
-        char shown[SHOWN_BYTES];
-        text_sanitize(shown, sizeof(shown), name, strlen(name));
-        return err_set(e, ERR_LIMIT, "%s: '%s' is not usable; allowed: " SUBDOMAIN, source, shown);
+        return err_set(e, ERR_LIMIT, "%s: '%.63s' is not usable; allowed: " SUBDOMAIN, source,
+                       name);
     }
     if (!config->is_lease_given) {
         int rc = lease_name_for_node(name, lease, e);

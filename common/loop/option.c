@@ -81,10 +81,8 @@ const char *option_origin(const struct option_origins *origins, const char *name
 int option_refuse(const struct option_origins *origins, const char *name, const char *value,
                   const char *allowed, struct err *e)
 {
-    char shown[SHOWN_BYTES];
-    text_sanitize(shown, sizeof(shown), value, strlen(value));
-    return err_set(e, ERR_PARSE, "%s: '%s' is not usable; allowed: %s",
-                   option_origin(origins, name), shown, allowed);
+    return err_set(e, ERR_PARSE, "%s: '%.63s' is not usable; allowed: %s",
+                   option_origin(origins, name), value, allowed);
 }
 
 /* ---- one value ------------------------------------------------------------------------------- */
@@ -246,11 +244,9 @@ static int set_option(struct option_origins *run, const struct option_row *row,
     if (rc == 0) {
         return 0;
     }
-    char shown[SHOWN_BYTES];
     char range[OPTION_RANGE_BYTES];
-    text_sanitize(shown, sizeof(shown), given->text, strlen(given->text));
     option_range(row, range);
-    return err_set(e, rc, "%s: '%s' %s%s%s", given->from, shown, why.msg,
+    return err_set(e, rc, "%s: '%.63s' %s%s%s", given->from, given->text, why.msg,
                    range[0] ? "; allowed: " : "", range);
 }
 
@@ -327,8 +323,7 @@ int option_apply_yaml(const struct option_program *program, void *config, const 
 
 static int apply_file(struct option_origins *run, const char *path, struct err *e)
 {
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, OPTION_MAX_FILE_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = OPTION_MAX_FILE_BYTES};
     if (file_read(path, &text, e) != 0) {
         return err_wrap(e, "--config");
     }

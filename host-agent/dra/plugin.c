@@ -156,7 +156,6 @@ struct item {
     Dra__Device devices[CLAIM_RESULTS_MAX];
     Dra__Device *device_list[CLAIM_RESULTS_MAX];
     char *requests[CLAIM_RESULTS_MAX];
-    char text[ERR_MSG_BYTES];
 };
 
 /* One NodePrepareResources call. */
@@ -189,9 +188,7 @@ static Dra__PrepareResponse__ClaimsEntry *item_describe(struct item *item)
     item->entry.value = &item->prepared;
     item->prepared.devices = item->device_list;
     if (!item->is_allocated) {
-        /* Go refuses a message with invalid UTF-8, and a cut error may end within a character. */
-        text_sanitize(item->text, sizeof(item->text), item->error.msg, strlen(item->error.msg));
-        item->prepared.error = item->text;
+        item->prepared.error = item->error.msg;
         return &item->entry;
     }
     for (size_t i = 0; i < item->allocation.count; i++) {

@@ -63,26 +63,25 @@ static bool is_name(const char *name)
 
 int attribute_add(json_t *attributes, const char *text, struct err *e)
 {
-    char shown[64];
     const char *equals = strchr(text, '=');
     CLEANUP(free) char *name = mem_format("%.*s", equals ? (int)(equals - text) : 0, text);
-    text_sanitize(shown, sizeof(shown), text, strlen(text));
     if (!equals || !is_name(name)) {
         return err_set(e, ERR_PARSE,
-                       "attribute '%s': must be NAME=VALUE; NAME is an identifier of at most %d "
+                       "attribute '%.63s': must be NAME=VALUE; NAME is an identifier of at most %d "
                        "bytes, optionally after a domain and '/'",
-                       shown, IDENTIFIER_MAX);
+                       text, IDENTIFIER_MAX);
     }
     json_t *value = json_pack("{s:s}", "string", equals + 1);
     if (!value || strlen(equals + 1) > ATTRIBUTE_TEXT_MAX) {
         json_decref(value);
-        return err_set(e, ERR_PARSE, "attribute '%s': the value is not UTF-8 of at most %d bytes",
-                       shown, ATTRIBUTE_TEXT_MAX);
+        return err_set(e, ERR_PARSE,
+                       "attribute '%.63s': the value is not UTF-8 of at most %d bytes", text,
+                       ATTRIBUTE_TEXT_MAX);
     }
     (void)json_object_set_new(attributes, name, value);
     return json_object_size(attributes) <= ATTRIBUTES_MAX
                ? 0
-               : err_set(e, ERR_LIMIT, "attribute '%s': there are already %d, the limit", shown,
+               : err_set(e, ERR_LIMIT, "attribute '%.63s': there are already %d, the limit", text,
                          ATTRIBUTES_MAX);
 }
 

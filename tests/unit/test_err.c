@@ -39,6 +39,18 @@ TEST(wrap_puts_context_in_front_and_keeps_code_and_errno)
     assert_int_equal(e.sys_errno, EACCES);
 }
 
+/* It reaches Events, protobuf messages and terminals. */
+TEST(a_message_is_printable_whatever_it_quotes)
+{
+    struct err e = ERR_INIT;
+    (void)err_set(&e, ERR_PARSE, "'%.4s'", "\x1b\n\xff\xc3\xa4");
+    assert_string_equal(e.msg, "'  ?\?'");
+    (void)err_wrap(&e, "%s", "a\tb");
+    assert_string_equal(e.msg, "a b: '  ?\?'");
+    (void)err_set_errno(&e, ERR_IO, EACCES, "opening '%s'", "\a");
+    assert_string_equal(e.msg, "opening ' ': Permission denied");
+}
+
 TEST(wrapping_no_error_is_a_bug)
 {
     struct err e = ERR_INIT;
