@@ -111,42 +111,27 @@ void log_tell_dropped(void)
     }
 }
 
-static void PRINTF_LIKE(4, 0)
-    log_line(enum log_level level, const char *mod, const char *more, const char *fmt, va_list ap)
-{
-    char raw[LOG_MSG_BYTES];
-    char msg[LOG_MSG_BYTES];
-    log_tell_dropped();
-    text_vformat(raw, sizeof(raw), fmt, ap);
-    size_t used = strlen(raw);
-    text_format(raw + used, sizeof(raw) - used, "%s", more);
-    text_sanitize(msg, sizeof(msg), raw, strlen(raw));
-    if (sink.dropped > 0 || !put_line(level, mod, msg)) {
-        sink.dropped++;
-    }
-}
-
-void log_write(enum log_level level, const char *mod, const char *fmt, ...)
-{
-    va_list ap;
-    if (level <= sink.level) {
-        va_start(ap, fmt);
-        log_line(level, mod, "", fmt, ap);
-        va_end(ap);
-    }
-}
-
 bool log_limited(struct log_repeat *r, int64_t period_ns, enum log_level level, const char *mod,
                  const char *fmt, ...)
 {
+    char raw[LOG_MSG_BYTES];
+    char msg[LOG_MSG_BYTES];
     va_list ap;
-    if (!log_repeat_due(r, clock_mono_now(), period_ns)) {
+    if (r && !log_repeat_due(r, clock_mono_now(), period_ns)) {
         return false;
     }
-    if (level <= sink.level) {
-        va_start(ap, fmt);
-        log_line(level, mod, r->more, fmt, ap);
-        va_end(ap);
+    if (level > sink.level) {
+        return true;
+    }
+    va_start(ap, fmt);
+    text_vformat(raw, sizeof(raw), fmt, ap);
+    va_end(ap);
+    size_t used = strlen(raw);
+    text_format(raw + used, sizeof(raw) - used, "%s", r ? r->more : "");
+    text_sanitize(msg, sizeof(msg), raw, strlen(raw));
+    log_tell_dropped();
+    if (sink.dropped > 0 || !put_line(level, mod, msg)) {
+        sink.dropped++;
     }
     return true;
 }

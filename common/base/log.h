@@ -28,17 +28,18 @@ void log_set_fd(int fd);
 /* If lines are missing, says so now rather than with the next line. For a daemon's loop. */
 void log_tell_dropped(void);
 
-/* One line. `mod` is a short constant word. */
-void log_write(enum log_level level, const char *mod, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* A line that would repeat itself: at most one per period; without `r`, each. The next one that is
+ * written ends with " (12 more like it were not shown)". Zero-initialise one log_repeat per kind of
+ * message; reset it when the trouble is over. `mod` is a short constant word. Returns whether this
+ * one was due. */
+bool log_limited(struct log_repeat *r, int64_t period_ns, enum log_level level, const char *mod,
+                 const char *fmt, ...) PRINTF_LIKE(5, 6);
+
+/* One line: level, mod, format and its arguments. */
+#define log_write(...) (void)log_limited(NULL, 0, __VA_ARGS__)
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)
 #define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
-
-/* A line that would repeat itself: at most one per period. The next one that is written ends with
- * " (12 more like it were not shown)". Zero-initialise one log_repeat per kind of message; reset it
- * when the trouble is over. Returns whether this one was written. */
-bool log_limited(struct log_repeat *r, int64_t period_ns, enum log_level level, const char *mod,
-                 const char *fmt, ...) PRINTF_LIKE(5, 6);
 
 #endif
