@@ -262,7 +262,6 @@ struct boot_timer {
 struct boot_timers {
     struct ev_loop *loop; /* borrowed; has this as its user data */
     ev_io readable;       /* the timerfd, owned */
-    struct mono armed_for;
     struct boot_timer *first;
 };
 
@@ -280,20 +279,14 @@ static void arm_descriptor(struct boot_timers *all)
     const struct boot_timer *earliest = earliest_of(all);
     struct mono deadline = earliest ? earliest->deadline : MONO_NEVER;
     struct itimerspec when = {0}; /* zero disarms */
-    if (deadline.ns == all->armed_for.ns) {
-        return;
-    }
     if (!mono_is_never(deadline)) {
         /* timerfd counts in the caller's time namespace, mono in the initial one. */
         int64_t ns = mono_ns_add(deadline.ns, clock_boottime_offset_ns());
-        if (ns < 1) {
-            ns = 1; /* long past: at once, not never */
-        }
+        ns = mono_ns_max(ns, 1); /* long past: at once, not never */
         when.it_value = (struct timespec){.tv_sec = ns / NS_PER_SEC, .tv_nsec = ns % NS_PER_SEC};
     }
     int rc = timerfd_settime(all->readable.fd, TFD_TIMER_ABSTIME, &when, NULL);
     assert(rc == 0);
-    all->armed_for = deadline;
 }
 
 /* One at a time: whatever else is due has its turn between two. */
@@ -306,7 +299,6 @@ static void on_expired(struct ev_loop *loop, ev_io *w, int revents)
     if (read(w->fd, &expirations, sizeof(expirations)) != (ssize_t)sizeof(expirations)) {
         return;
     }
-    all->armed_for = MONO_NEVER; /* it has expired */
     bool is_due = due && mono_reached(clock_mono_now(), due->deadline);
     if (is_due) {
         due->deadline = MONO_NEVER;
@@ -330,7 +322,6 @@ static struct boot_timers *timers_of(struct ev_loop *loop)
     }
     all = MEM_NEW(struct boot_timers);
     all->loop = loop;
-    all->armed_for = MONO_NEVER;
     ev_io_init(&all->readable, on_expired, fd, EV_READ);
     all->readable.data = all;
     ev_io_start(loop, &all->readable);
