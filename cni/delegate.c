@@ -208,7 +208,7 @@ static int take_file(struct cni_call *c)
     (void)json_scan_text(json_scan_member(c->object, "delegateConf"), path,
                          sizeof(path)); /* conf_read_options has seen that it fits */
     text_format(name, sizeof(name), "delegateConf '%s'", path);
-    buf_init(&c->delegate_file, CONF_MAX_BYTES);
+    c->delegate_file = (struct buf){.max_bytes = CONF_MAX_BYTES};
     int rc = file_read(path, &c->delegate_file, &e); /* it may be a link */
     if (rc != 0) {
         /* Its owner writes it when it is ready: worth another try. */
@@ -635,7 +635,7 @@ static void cleanup_delegate(struct delegate *d)
 static int delegate_prepare(struct cni_call *c, size_t index, struct delegate *out)
 {
     char type[DELEGATE_TYPE_BYTES];
-    buf_init(&out->config, DELEGATE_CONF_MAX_BYTES);
+    out->config = (struct buf){.max_bytes = DELEGATE_CONF_MAX_BYTES};
     int code = delegate_conf_make(c, delegate_plugin(c, index), &out->config, type);
     return code != 0 ? code : delegate_find(c, type, out->file);
 }

@@ -309,7 +309,7 @@ static int check_name(struct cni_call *c)
 int conf_read(struct cni_call *c, int fd)
 {
     struct err e = ERR_INIT;
-    buf_init(&c->text, CONF_MAX_BYTES);
+    c->text = (struct buf){.max_bytes = CONF_MAX_BYTES};
     if (file_read_fd(fd, "stdin", &c->text, &e) != 0) {
         return cni_fail(c, CNI_IO_FAILURE, "error reading from stdin: %s", e.msg);
     }

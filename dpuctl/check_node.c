@@ -186,7 +186,7 @@ static void check_source(struct doctor *d, const json_t *gate)
     CLEANUP(buf) struct buf text;
     size_t before = json_array_size(d->checks);
     const char *network = json_text_get(gate, "network");
-    buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
+    text = (struct buf){.max_bytes = CNI_SCAN_FILE_MAX_BYTES};
     admin_path(&d->config, json_text_get(gate, "delegateConf"), path, sizeof(path));
     source = file_read(path, &text, &e) != 0 ? json_pack("{s:o}", "unread", print_json_text(e.msg))
                                              : cni_entry_json(buf_text(&text), text.len);
@@ -405,8 +405,7 @@ static const struct check_row of_network[] = {
 static void ask_runtime_version(struct doctor *d, const char *socket)
 {
     struct cri_version version;
-    CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
+    CLEANUP(buf) struct buf answer = {.max_bytes = GRPC_UNARY_REPLY_MAX_BYTES};
     if (pods_ask_runtime(&d->config, socket, CRI_VERSION, NULL, &answer, NULL) == 0 &&
         cri_read_version((const uint8_t *)buf_text(&answer), answer.len, &version, NULL) == 0) {
         text_format(d->runtime_version, sizeof(d->runtime_version), "%.24s://%.32s", version.name,
@@ -419,8 +418,7 @@ static json_t *network_json(struct doctor *d, const char *socket)
     struct cri_network network = {.is_ready = false};
     struct err e = ERR_INIT;
     CLEANUP(free) char *message = NULL;
-    CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
+    CLEANUP(buf) struct buf answer = {.max_bytes = GRPC_UNARY_REPLY_MAX_BYTES};
     if (pods_ask_runtime(&d->config, socket, CRI_STATUS, NULL, &answer, &e) != 0 ||
         cri_read_network((const uint8_t *)buf_text(&answer), answer.len, &network, &e) != 0) {
         return json_pack("{s:o}", "problem", print_json_text(e.msg));
@@ -551,8 +549,7 @@ static void find_setting(const struct admin_config *config, const char *main_fil
     (void)glob(path, GLOB_NOSORT | GLOB_NOCHECK, NULL, &files); /* this one first */
     (void)glob(more, GLOB_APPEND, NULL, &files); /* none of them is as good as none that sets it */
     for (size_t i = 0; i < files.gl_pathc; i++) {
-        CLEANUP(buf) struct buf text;
-        buf_init(&text, CONFIG_MAX_BYTES);
+        CLEANUP(buf) struct buf text = {.max_bytes = CONFIG_MAX_BYTES};
         if (file_read(files.gl_pathv[i], &text, NULL) == 0) { /* else what was found stays */
             (void)check_find_setting(buf_text(&text), key, out, out_bytes);
         }

@@ -218,8 +218,7 @@ static int ask_socket(struct watch *w, const char *dir, const char *name, struct
     const struct grpc_unary_plan plan = {.path = asked.socket,
                                          .method = "/pluginregistration.Registration/GetInfo",
                                          .timeout_ns = CALL_NS};
-    CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
+    CLEANUP(buf) struct buf answer = {.max_bytes = GRPC_UNARY_REPLY_MAX_BYTES};
     int rc = grpc_unary_ask(w->loop, &plan, &answer, e);
     if (rc != 0) {
         return rc;
@@ -272,8 +271,7 @@ static int accept_plugin(const struct watch *w, struct err *e)
         .method = "/pluginregistration.Registration/NotifyRegistrationStatus",
         .message = {.bytes = registered, .len = sizeof(registered)},
         .timeout_ns = CALL_NS};
-    CLEANUP(buf) struct buf answer;
-    buf_init(&answer, GRPC_UNARY_REPLY_MAX_BYTES);
+    CLEANUP(buf) struct buf answer = {.max_bytes = GRPC_UNARY_REPLY_MAX_BYTES};
     return grpc_unary_ask(w->loop, &plan, &answer, e);
 }
 

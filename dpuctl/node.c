@@ -35,8 +35,7 @@
 static bool is_host_agent(int pid)
 {
     char path[64];
-    CLEANUP(buf) struct buf name;
-    buf_init(&name, 64);
+    CLEANUP(buf) struct buf name = {.max_bytes = 64};
     text_format(path, sizeof(path), "/proc/%d/comm", pid);
     return pid > 0 && file_read(path, &name, NULL) == 0 &&
            strncmp(buf_text(&name), "dpu-host-agent", 14) == 0;
@@ -238,8 +237,7 @@ static json_t *cni_file_json(const char *dir, const char *name)
 {
     char path[PATH_MAX];
     struct err e = ERR_INIT;
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, CNI_SCAN_FILE_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = CNI_SCAN_FILE_MAX_BYTES};
     text_format(path, sizeof(path), "%s/%s", dir, name);
     int rc = file_read(path, &text, &e);
     json_t *entry = rc == 0 ? cni_entry_json(buf_text(&text), text.len)
@@ -358,8 +356,7 @@ int cni_probe_version(const char *path, struct err *e)
 {
     int ends[2];
     pid_t pid = -1;
-    CLEANUP(buf) struct buf answer;
-    buf_init(&answer, CNI_PROBE_ANSWER_MAX_BYTES);
+    CLEANUP(buf) struct buf answer = {.max_bytes = CNI_PROBE_ANSWER_MAX_BYTES};
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return err_set_errno(e, ERR_IO, errno, "making a pipe");
     }

@@ -182,7 +182,7 @@ static json_t *pods_document(const struct admin_config *config, const char *sock
                        .socket = socket,
                        .each = mem_calloc(CRI_SANDBOXES_MAX, sizeof(*all.each)),
                        .shown = json_array()};
-    buf_init(&all.answer, GRPC_UNARY_REPLY_MAX_BYTES);
+    all.answer = (struct buf){.max_bytes = GRPC_UNARY_REPLY_MAX_BYTES};
     node_snapshot_take(config, &node);
     if (node.has_record) {
         all.reboot = node.record.verdict.dpu_rebooted;

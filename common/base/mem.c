@@ -64,11 +64,6 @@ char *mem_format(const char *fmt, ...)
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-void buf_init(struct buf *b, size_t max_bytes)
-{
-    *b = (struct buf){.max_bytes = max_bytes};
-}
-
 void buf_fini(struct buf *b)
 {
     free(b->data);

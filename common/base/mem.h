@@ -96,8 +96,8 @@ static inline void cleanup_file(FILE **file)
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/* A growing byte buffer with a maximum: len <= capacity <= max_bytes. `data` is NUL-terminated
- * unless it is NULL; the terminator is not counted. */
+/* A growing byte buffer with a maximum: len <= capacity <= max_bytes. It begins as {.max_bytes =
+ * N}. `data` is NUL-terminated unless it is NULL; the terminator is not counted. */
 struct buf {
     char *data; /* owned; NULL until something was appended */
     size_t len;
@@ -105,8 +105,6 @@ struct buf {
     size_t max_bytes;
 };
 
-/* `max_bytes` bounds len for ever. Allocates nothing. */
-void buf_init(struct buf *b, size_t max_bytes);
 void buf_fini(struct buf *b); /* accepts a zeroed or finished buffer */
 
 /* Appending leaves the buffer as it was on failure. Errors: ERR_LIMIT. */

@@ -196,7 +196,7 @@ static void on_end(struct ev_loop *loop, ev_timer *timer, int events)
         (void)first_answer(u, &message); /* a stream has none left */
     }
     struct buf answer = u->answer; /* holds the message */
-    buf_init(&u->answer, 0);
+    u->answer = (struct buf){.max_bytes = 0};
     grpc_unary_cancel(u);
     plan.done(plan.user, message.bytes, message.len, rc != 0 ? &e : NULL);
     buf_fini(&answer);
@@ -238,8 +238,8 @@ struct grpc_unary *grpc_unary_start(struct ev_loop *loop, const struct grpc_unar
     struct grpc_unary *u = MEM_NEW(struct grpc_unary);
     u->plan = *plan;
     u->loop = loop;
-    buf_init(&u->request, GRPC_PREFIX_BYTES + plan->message.len);
-    buf_init(&u->answer, GRPC_PREFIX_BYTES + GRPC_UNARY_REPLY_MAX_BYTES);
+    u->request = (struct buf){.max_bytes = GRPC_PREFIX_BYTES + plan->message.len};
+    u->answer = (struct buf){.max_bytes = GRPC_PREFIX_BYTES + GRPC_UNARY_REPLY_MAX_BYTES};
     int rc = grpc_put_message(&u->request, plan->message.bytes, plan->message.len, NULL);
     assert(rc == 0); /* it fits */
     ev_timer_init(&u->end, on_end, 0., 0.);

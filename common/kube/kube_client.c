@@ -392,7 +392,7 @@ static void close_try(struct try *t)
     curl_slist_free_all(t->resolve);
     buf_fini(&t->inbox);
     *t = (struct try){.call = call, .sent_at = MONO_NEVER};
-    buf_init(&t->inbox, call->request.max_bytes);
+    t->inbox = (struct buf){.max_bytes = call->request.max_bytes};
 }
 
 /* ---- how far it has come --------------------------------------------------------------------- */
@@ -752,7 +752,7 @@ static void end_try(struct try *t)
         CLEANUP(buf) struct buf raw = {.len = 0};
         if (r.raw) { /* borrowed from it */
             raw = t->inbox;
-            buf_init(&t->inbox, 0);
+            t->inbox = (struct buf){.max_bytes = 0};
         }
         tell_end(call, &r);
     }

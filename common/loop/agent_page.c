@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -51,15 +50,14 @@ bool agent_page_answer(char words[static AGENT_PAGE_WORDS_BYTES], bool yes, cons
 {
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(words, AGENT_PAGE_WORDS_BYTES, fmt, args);
+    text_vformat(words, AGENT_PAGE_WORDS_BYTES, fmt, args);
     va_end(args);
     return yes;
 }
 
 static void serve_metrics(const struct agent_page *page, struct answer *out)
 {
-    struct buf metrics;
-    buf_init(&metrics, METRICS_PAGE_MAX_BYTES);
+    struct buf metrics = {.max_bytes = METRICS_PAGE_MAX_BYTES};
     if (page->config.write_metrics) {
         page->config.write_metrics(page->config.user, &metrics);
     }

@@ -313,9 +313,9 @@ static struct grpc_call *call_new(struct grpc_conn *conn, int32_t stream_id)
     ev_timer_init(&call->deadline, on_request_deadline, GRPC_REQUEST_S, 0.);
     call->deadline.data = call;
     ev_timer_start(conn->server->config.loop, &call->deadline);
-    buf_init(&call->request, GRPC_PREFIX_BYTES + GRPC_REQUEST_MAX_BYTES);
-    buf_init(&call->sending, GRPC_PREFIX_BYTES + GRPC_REPLY_MAX_BYTES);
-    buf_init(&call->pending, GRPC_PREFIX_BYTES + GRPC_REPLY_MAX_BYTES);
+    call->request = (struct buf){.max_bytes = GRPC_PREFIX_BYTES + GRPC_REQUEST_MAX_BYTES};
+    call->sending = (struct buf){.max_bytes = GRPC_PREFIX_BYTES + GRPC_REPLY_MAX_BYTES};
+    call->pending = (struct buf){.max_bytes = GRPC_PREFIX_BYTES + GRPC_REPLY_MAX_BYTES};
     LIST_INSERT_HEAD(&conn->calls, call, link);
     return call;
 }

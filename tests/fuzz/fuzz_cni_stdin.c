@@ -14,8 +14,7 @@ static void check_delegate(struct cni_call *c, struct json_slice delegate)
     static const char *const carried[] = {"name", "prevResult", "runtimeConfig", "args"};
     char type[DELEGATE_TYPE_BYTES];
     struct json_slice made;
-    CLEANUP(buf) struct buf text;
-    buf_init(&text, DELEGATE_CONF_MAX_BYTES);
+    CLEANUP(buf) struct buf text = {.max_bytes = DELEGATE_CONF_MAX_BYTES};
     int code = delegate_conf_make(c, delegate, &text, type);
     check(code == c->code);
     if (code != 0) {

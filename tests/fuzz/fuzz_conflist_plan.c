@@ -14,8 +14,7 @@ static bool check_plan(const char *source, size_t len, const struct conflist_req
 {
     struct err e = ERR_INIT;
     struct json_slice made;
-    CLEANUP(buf) struct buf plan;
-    buf_init(&plan, 3 * CONFLIST_MAX_BYTES);
+    CLEANUP(buf) struct buf plan = {.max_bytes = 3 * CONFLIST_MAX_BYTES};
     if (conflist_plan(source, len, request, &plan, &e) != 0) {
         check(e.msg[0] != '\0');
         return false;

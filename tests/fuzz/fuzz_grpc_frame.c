@@ -12,8 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct grpc_slice message = {.bytes = NULL};
     size_t whole_at = 0;
-    CLEANUP(buf) struct buf in;
-    buf_init(&in, size + 1);
+    CLEANUP(buf) struct buf in = {.max_bytes = size + 1};
     for (size_t len = 0; len <= size; len++) {
         enum grpc_framing framing = grpc_first_message(&in, MAX_MESSAGE_BYTES, &message);
         if (framing == GRPC_WHOLE) {

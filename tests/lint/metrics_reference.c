@@ -82,7 +82,7 @@ static void print_common(void)
     const struct kube_response answer = {.http_status = 200};
     struct buf page;
     kube_metrics_count(&metrics, "GET", &answer);
-    buf_init(&page, METRICS_PAGE_MAX_BYTES);
+    page = (struct buf){.max_bytes = METRICS_PAGE_MAX_BYTES};
     metrics_common(&page);
     kube_metrics_write(&metrics, &page);
     print_rows(&page);
@@ -105,8 +105,7 @@ static void print_host(void)
         .pods = &(struct podnet_stats){0},
         .has_dra = true,
     };
-    struct buf page;
-    buf_init(&page, METRICS_PAGE_MAX_BYTES);
+    struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
     host_metrics_write(&s, &page);
     print_rows(&page);
 }
@@ -117,8 +116,7 @@ static void print_dpu(void)
         .state = PROBE_HEALTHY, .probe_count = 1, .probes = {{.ran = true, .last_ns = 1}}};
     const struct lease_writer_stats lease = {.renewals = 1};
     const struct dpu_snapshot s = {.verdict = &verdict, .lease = &lease};
-    struct buf page;
-    buf_init(&page, METRICS_PAGE_MAX_BYTES);
+    struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
     dpu_metrics_write(&s, &page);
     print_rows(&page);
 }

@@ -178,7 +178,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
     struct control *control = user;
     if (!request) {
         request = need(calloc(1, sizeof(*request)));
-        buf_init(&request->body, MAX_BODY_BYTES);
+        request->body = (struct buf){.max_bytes = MAX_BODY_BYTES};
         *state = request;
         return MHD_YES;
     }

@@ -187,7 +187,7 @@ static void *handler_uri(void *user, const char *uri, struct MHD_Connection *con
 {
     struct request *request = need(calloc(1, sizeof(*request)));
     request->uri = need(strdup(uri));
-    buf_init(&request->body, MAX_BODY_BYTES);
+    request->body = (struct buf){.max_bytes = MAX_BODY_BYTES};
     return request;
 }
 

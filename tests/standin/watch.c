@@ -219,7 +219,7 @@ struct watch *watch_open(struct standin *s, const struct standin_conn *conn,
         .next_bookmark_ms = now_ms + BOOKMARK_INTERVAL_MS,
         .end_ms = now_ms + timeout_s * 1000,
     };
-    buf_init(&w->pending, MAX_PENDING_BYTES);
+    w->pending = (struct buf){.max_bytes = MAX_PENDING_BYTES};
     if (expired) {
         push_expired(w, version);
     } else if (from_now) {

@@ -313,8 +313,7 @@ static void on_input(struct ev_loop *loop, ev_io *watcher, int events)
         obey(s, line);
         line = end + 1;
     }
-    struct buf rest;
-    buf_init(&rest, INPUT_MAX_BYTES);
+    struct buf rest = {.max_bytes = INPUT_MAX_BYTES};
     if (buf_append_text(&rest, line, NULL) != 0) {
         abort(); /* a test without memory is none */
     }
@@ -330,7 +329,7 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a test waits for the lines */
-    buf_init(&s.text, INPUT_MAX_BYTES);
+    s.text = (struct buf){.max_bytes = INPUT_MAX_BYTES};
     s.socket = argv[1];
     s.daemon = daemon_new(1000, NULL, &s);
     ev_io_init(&s.input, on_input, STDIN_FILENO, EV_READ);

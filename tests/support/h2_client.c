@@ -191,8 +191,7 @@ int32_t h2_client_open(struct h2_client *c, const struct h2_request *r)
 
 int32_t h2_client_call(struct h2_client *c, const char *path, const void *message, size_t len)
 {
-    struct buf body;
-    buf_init(&body, H2_BODY_MAX_BYTES);
+    struct buf body = {.max_bytes = H2_BODY_MAX_BYTES};
     assert(grpc_put_message(&body, message, len, NULL) == 0);
     int32_t id = h2_client_open(
         c, &(struct h2_request){.path = path, .body = body.data, .body_len = body.len});

@@ -4,8 +4,7 @@
 
 TEST(an_empty_buffer_reads_as_empty_text)
 {
-    struct buf b;
-    buf_init(&b, 10);
+    struct buf b = {.max_bytes = 10};
     assert_string_equal(buf_text(&b), "");
     buf_consume(&b, SIZE_MAX);
     assert_int_equal(buf_append(&b, NULL, 0, NULL), 0);
@@ -16,8 +15,7 @@ TEST(an_empty_buffer_reads_as_empty_text)
 
 TEST(what_was_consumed_is_gone_and_the_rest_moves_up)
 {
-    CLEANUP(buf) struct buf b;
-    buf_init(&b, 8);
+    CLEANUP(buf) struct buf b = {.max_bytes = 8};
     buf_consume(&b, 0);
     assert_int_equal(buf_append_text(&b, "abcdef", NULL), 0);
     buf_consume(&b, 0);
@@ -33,8 +31,7 @@ TEST(what_was_consumed_is_gone_and_the_rest_moves_up)
 
 TEST(appended_bytes_are_always_terminated)
 {
-    CLEANUP(buf) struct buf b;
-    buf_init(&b, 100000);
+    CLEANUP(buf) struct buf b = {.max_bytes = 100000};
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(buf_append_text(&b, "0123456789", NULL), 0);
         assert_int_equal(b.data[b.len], '\0');
@@ -48,8 +45,7 @@ TEST(appended_bytes_are_always_terminated)
 TEST(the_maximum_holds_and_a_refused_append_changes_nothing)
 {
     struct err e = ERR_INIT;
-    CLEANUP(buf) struct buf b;
-    buf_init(&b, 5);
+    CLEANUP(buf) struct buf b = {.max_bytes = 5};
     assert_int_equal(buf_append_text(&b, "123", NULL), 0);
     assert_int_equal(buf_append_text(&b, "456", &e), ERR_LIMIT);
     assert_string_equal(e.msg, "more than 5 bytes");

@@ -132,7 +132,7 @@ static void cleanup_made(struct made *m)
 /* Makes the delegate's configuration from `text`, as for DEL; returns the code. */
 static int make(const char *text, struct made *out, struct cni_call *c)
 {
-    buf_init(&out->text, DELEGATE_CONF_MAX_BYTES);
+    out->text = (struct buf){.max_bytes = DELEGATE_CONF_MAX_BYTES};
     assert_int_equal(open_call(c, CNI_DEL, text), 0);
     struct json_slice delegate = json_scan_member(c->object, "delegate");
     int code = delegate_conf_make(c, delegate, &out->text, out->type);
@@ -325,8 +325,7 @@ TEST_IN(exec_becomes_the_plugin_with_its_configuration_on_stdin)
     pid_t child = fork();
     if (child == 0) {
         struct cni_call c = {.path = w->dir};
-        struct buf config;
-        buf_init(&config, 100);
+        struct buf config = {.max_bytes = 100};
         int made = buf_append_text(&config, "{\"type\":\"plugin\"}", NULL);
         (void)dup2(ends[1], STDOUT_FILENO);
         (void)close(ends[0]);
@@ -346,8 +345,7 @@ TEST_IN(exec_becomes_the_plugin_with_its_configuration_on_stdin)
 TEST_IN(exec_that_fails_says_why)
 {
     struct cni_call c = {.path = w->dir};
-    struct buf config;
-    buf_init(&config, 100);
+    struct buf config = {.max_bytes = 100};
     int saved_stdin = dup(STDIN_FILENO);
     assert_int_equal(delegate_exec(&c, w->plugin, &config), CNI_IO_FAILURE);
     assert_true(dup2(saved_stdin, STDIN_FILENO) >= 0);
@@ -438,7 +436,7 @@ static int ask_status(const struct world *w, char out[static 200], struct cni_ca
 {
     CLEANUP(buf) struct buf config;
     int ends[2];
-    buf_init(&config, 100);
+    config = (struct buf){.max_bytes = 100};
     assert_int_equal(buf_append_text(&config, "{\"type\":\"plugin\"}", NULL), 0);
     assert_int_equal(fflush(stdout), 0);
     int saved = dup(STDOUT_FILENO);
@@ -524,8 +522,7 @@ TEST_IN(what_a_plugin_leaves_behind_keeps_nobody_waiting)
         {"echo why >&2; exit 3", 3, 0, "why\n"},
         {"sleep 60", 0, CNI_TRY_AGAIN_LATER, ""},
     };
-    CLEANUP(buf) struct buf config;
-    buf_init(&config, 100);
+    CLEANUP(buf) struct buf config = {.max_bytes = 100};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char script[200];
         char heard[20] = "";
@@ -561,7 +558,7 @@ TEST_IN(stderr_is_passed_on_up_to_its_bound)
     CLEANUP(buf) struct buf config;
     struct delegate_question q = {
         .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 5000};
-    buf_init(&config, 100);
+    config = (struct buf){.max_bytes = 100};
     CLEANUP(fd) int file = memfd_create("stderr", MFD_CLOEXEC);
     write_plugin(w, "head -c 200000 /dev/zero >&2; echo done");
     int saved = dup(STDERR_FILENO);
@@ -580,8 +577,7 @@ TEST_IN(plugin_that_hangs_is_ended_at_its_deadline)
     static const char *const scripts[] = {"sleep 60 & echo $! >$0.pid; sleep 60",
                                           "exec >&-; sleep 60 & echo $! >$0.pid; sleep 60",
                                           "trap '' TERM INT; sleep 60 & echo $! >$0.pid; wait"};
-    CLEANUP(buf) struct buf config;
-    buf_init(&config, 100);
+    CLEANUP(buf) struct buf config = {.max_bytes = 100};
     for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
         struct cni_call c = {.code = 0};
         struct delegate_question q = {

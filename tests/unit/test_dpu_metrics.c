@@ -8,7 +8,7 @@
 
 static void write_page(const struct dpu_snapshot *s, struct buf *page)
 {
-    buf_init(page, METRICS_PAGE_MAX_BYTES);
+    *page = (struct buf){.max_bytes = METRICS_PAGE_MAX_BYTES};
     dpu_metrics_write(s, page);
     view_check(page);
 }

@@ -66,8 +66,7 @@ TEST_WITH(what_can_be_read_is_read_whole, enter, leave)
     assert_int_equal(mkfifo("fifo", 0600), 0);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err e = ERR_INIT;
-        CLEANUP(buf) struct buf out;
-        buf_init(&out, MAX_BYTES);
+        CLEANUP(buf) struct buf out = {.max_bytes = MAX_BYTES};
         assert_int_equal(file_read(rows[i].path, &out, &e), rows[i].code);
         if (rows[i].code == 0) {
             assert_string_equal(buf_text(&out), rows[i].text);
@@ -147,8 +146,7 @@ static int put(const char *text, mode_t mode, struct err *e)
 static void assert_file(const char *text, mode_t mode)
 {
     struct stat found;
-    CLEANUP(buf) struct buf content;
-    buf_init(&content, 64);
+    CLEANUP(buf) struct buf content = {.max_bytes = 64};
     assert_int_equal(file_read(path_of_file, &content, NULL), 0);
     assert_string_equal(buf_text(&content), text);
     assert_int_equal(stat(path_of_file, &found), 0);
@@ -161,8 +159,7 @@ TEST_WITH(who_holds_the_old_file_keeps_it_whole, enter, leave)
     CLEANUP(fd) int fd = open(path_of_file, O_RDONLY | O_CLOEXEC);
     assert_int_equal(put("another", 0644, NULL), 0);
     assert_file("another", 0644);
-    CLEANUP(buf) struct buf held;
-    buf_init(&held, 64);
+    CLEANUP(buf) struct buf held = {.max_bytes = 64};
     assert_int_equal(file_read_fd(fd, path_of_file, &held, NULL), 0);
     assert_string_equal(buf_text(&held), "old");
 }

@@ -46,7 +46,7 @@ WORLD(up, down)
 static void write_page(struct world *w)
 {
     buf_fini(&w->page);
-    buf_init(&w->page, METRICS_PAGE_MAX_BYTES);
+    w->page = (struct buf){.max_bytes = METRICS_PAGE_MAX_BYTES};
     host_metrics_write(&w->s, &w->page);
     view_check(&w->page);
 }

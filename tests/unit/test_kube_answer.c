@@ -128,8 +128,7 @@ static void count(struct kube_metrics *metrics, const char *verb, int http_statu
 
 static struct buf written(const struct kube_metrics *metrics)
 {
-    struct buf page;
-    buf_init(&page, METRICS_PAGE_MAX_BYTES);
+    struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
     kube_metrics_write(metrics, &page);
     view_check(&page);
     return page;

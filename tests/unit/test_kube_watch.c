@@ -218,7 +218,7 @@ static void begin(void)
                                              .opened = &world.opened};
     end();
     world = (struct world){.now = {BEGIN_NS}};
-    buf_init(&world.inbox, 1 << 20);
+    world.inbox = (struct buf){.max_bytes = 1 << 20};
     world.watch = kube_watch_start(client_of_ours, &config);
     assert_true(world.wait_s == 0);
     wake();

@@ -6,8 +6,7 @@
 
 TEST(family_and_samples_are_written_in_exposition_format)
 {
-    struct buf page;
-    buf_init(&page, METRICS_PAGE_MAX_BYTES);
+    struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
     metrics_family(&page, "x_total", "counter", "Things.");
     metrics_sample(&page, "x_total", 123456789012345, "kind=\"%s\"", "a");
     metrics_sample(&page, "x_total", 0.5, "%s", "");
@@ -25,7 +24,7 @@ TEST(histogram_buckets_are_cumulative_and_end_in_infinity)
     metrics_histogram_observe(&h, 1 * NS_PER_MS); /* the bound itself belongs to its bucket */
     metrics_histogram_observe(&h, 3 * NS_PER_MS);
     metrics_histogram_observe(&h, 60 * NS_PER_SEC);
-    buf_init(&page, METRICS_PAGE_MAX_BYTES);
+    page = (struct buf){.max_bytes = METRICS_PAGE_MAX_BYTES};
     metrics_histogram_write(&page, "d_seconds", "verb=\"get\"", &h);
     const char *text = buf_text(&page);
     assert_non_null(strstr(text, "d_seconds_bucket{verb=\"get\",le=\"0.001\"} 2\n"));
@@ -39,8 +38,7 @@ TEST(histogram_buckets_are_cumulative_and_end_in_infinity)
 
 TEST(process_metrics_describe_this_process)
 {
-    struct buf page;
-    buf_init(&page, METRICS_PAGE_MAX_BYTES);
+    struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
     metrics_common(&page);
     const char *text = buf_text(&page);
     assert_non_null(strstr(text, "dpu_heartbeat_build_info{version=\"" DPU_VERSION "\"} 1\n"));
@@ -53,8 +51,7 @@ TEST(process_metrics_describe_this_process)
 TEST(start_time_is_the_same_at_each_scrape)
 {
     static const char name[] = "\nprocess_start_time_seconds ";
-    struct buf page;
-    buf_init(&page, METRICS_PAGE_MAX_BYTES);
+    struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
     metrics_common(&page);
     const char *value = strstr(buf_text(&page), name) + sizeof(name) - 1;
     const char *dot = memchr(value, '.', strcspn(value, "\n"));
