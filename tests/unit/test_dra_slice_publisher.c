@@ -137,20 +137,6 @@ TEST_IN(slice_that_is_right_already_is_taken_over)
     assert_int_equal(stats(w).slice_writes, 0);
 }
 
-TEST_IN(verdict_is_one_put_in_place)
-{
-    json_decref(settle(w));
-    publish(w, "LeaseExpired");
-    world_expect(KUBE_PUT, SLICE);
-    assert_string_equal(
-        json_text_get(json_object_get(world.client.body, "metadata"), "resourceVersion"), "1");
-    store("2");
-    world_pass(FLIP_NS);
-    publish(w, NULL);
-    world_expect(KUBE_PUT, SLICE);
-    store("3");
-}
-
 TEST_IN(slice_removed_by_a_kubelet_is_created_again)
 {
     json_decref(settle(w));
@@ -169,13 +155,6 @@ TEST_IN(slice_removed_by_a_kubelet_is_created_again)
     watch_shows(NULL);
     world_answer(200, NODE);
     assert_in_range(wait_asked(), 0, SLICE_REPAIR_MIN_NS);
-}
-
-TEST_IN(echo_of_our_own_write_is_no_news)
-{
-    CLEANUP(json) json_t *stored = settle(w);
-    watch_shows(stored);
-    assert_true(rests());
 }
 
 /* However often the verdict has changed before. */
@@ -219,45 +198,6 @@ TEST_IN(cluster_without_the_api_is_asked_again_later)
     world_expect(KUBE_PUT, SLICE);
     world_answer(404, NULL); /* it is served no more */
     wait_asked();
-    world_answer(200, NODE);
-    world_expect(KUBE_POST, SLICES);
-}
-
-TEST_IN(slice_that_exists_already_is_read_and_adopted)
-{
-    publish(w, NULL);
-    world_answer(200, NODE);
-    world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
-    CLEANUP(json) json_t *same = json_deep_copy(world.client.body);
-    world_answer(409, NULL);
-    wait_asked();
-    world_expect(KUBE_GET, SLICE);
-    respond_json(200, same);
-    assert_true(rests());
-}
-
-TEST_IN(conflict_is_read_and_written_again)
-{
-    CLEANUP(json) json_t *stored = settle(w);
-    publish(w, "LeaseExpired");
-    world_answer(409, NULL);
-    assert_in_range(wait_asked(), SLICE_RETRY_MIN_NS / 10, SLICE_RETRY_MIN_NS);
-    world_expect(KUBE_GET, SLICE);
-    (void)json_object_set_new(json_object_get(stored, "metadata"), "resourceVersion",
-                              json_string("77"));
-    respond_json(200, stored);
-    world_expect(KUBE_PUT, SLICE);
-    assert_string_equal(
-        json_text_get(json_object_get(world.client.body, "metadata"), "resourceVersion"), "77");
-}
-
-TEST_IN(slice_that_vanishes_under_a_put_is_created)
-{
-    json_decref(settle(w));
-    publish(w, "LeaseExpired");
-    world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
-    wait_asked();
-    world_expect(KUBE_GET, "/api/v1/nodes/node1"); /* it may be another one */
     world_answer(200, NODE);
     world_expect(KUBE_POST, SLICES);
 }
