@@ -177,20 +177,18 @@ static void on_accepted(struct kube_watch *w)
  * (api-machinery's JSON framer). NULL: what is left is the beginning of one. */
 static const char *watch_line_next(const char **bytes, size_t *left, size_t *out_len)
 {
-    while (*left > 0) {
-        const char *line = *bytes;
-        const char *end = memchr(line, '\n', *left);
-        if (!end) {
-            return NULL;
-        }
-        *out_len = (size_t)(end - line);
-        *bytes += *out_len + 1;
-        *left -= *out_len + 1;
-        if (*out_len > 0) {
-            return line;
-        }
+    for (; *left > 0 && **bytes == '\n'; --*left) {
+        ++*bytes;
     }
-    return NULL;
+    const char *line = *bytes;
+    const char *end = memchr(line, '\n', *left);
+    if (!end) {
+        return NULL;
+    }
+    *out_len = (size_t)(end - line);
+    *bytes += *out_len + 1;
+    *left -= *out_len + 1;
+    return line;
 }
 
 static void on_stream_bytes(void *user, struct buf *inbox)
