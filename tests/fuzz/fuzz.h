@@ -3,10 +3,13 @@
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 
+#include "base/text.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,6 +30,14 @@ static inline void check(bool condition)
     if (!condition) {
         abort();
     }
+}
+
+/* Is a text one line without control characters, as text_sanitize leaves it? */
+static inline void check_clean(const char *text)
+{
+    char again[4096];
+    text_sanitize(again, sizeof(again), text, strlen(text));
+    check(text_equal(again, text));
 }
 
 #endif

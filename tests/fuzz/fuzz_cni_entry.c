@@ -3,7 +3,6 @@
  * said so. */
 #include "base/json_text.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "dpuctl/node.h"
 #include "dpuctl/print.h"
 #include "tests/fuzz/fuzz.h"
@@ -16,19 +15,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CLEANUP(json) json_t *entry = cni_entry_json((const char *)data, size);
     char types[PRINT_TEXT_BYTES];
-    char again[PRINT_TEXT_BYTES];
     const char *key;
     json_t *member;
     fuzz_tell(!print_holds(entry, "problem"));
     json_object_foreach(entry, key, member)
     {
         const char *text = json_string_value(member);
-        text_sanitize(again, sizeof(again), text ? text : "", json_string_length(member));
-        check(!text || text_equal(again, text));
+        check_clean(text ? text : "");
     }
     print_fill(entry, "{types}", types, sizeof(types));
-    text_sanitize(again, sizeof(again), types, strlen(types));
-    check(text_equal(again, types) && !print_holds(entry, "speaksStatus !version"));
+    check_clean(types);
+    check(!print_holds(entry, "speaksStatus !version"));
     check(!print_holds(entry, "isGated") || strncmp(types, "dpu-gate", 8) == 0);
     return 0;
 }
