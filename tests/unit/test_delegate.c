@@ -487,6 +487,37 @@ TEST_IN(status_is_passed_on_with_its_exit_status)
     }
 }
 
+TEST_IN(gc_reaches_a_plugin_that_knows_it)
+{
+    static const struct {
+        const char *script;
+        int status; /* ours, or the plugin's in our place */
+    } rows[] = {
+        {NEW "[ $CNI_COMMAND = GC ] && exit 42", 42},
+        {"exit 42", 0}, /* an older one only complains */
+        {"kill -9 $$", CNI_IO_FAILURE},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct cni_call c;
+        int status = 0;
+        write_plugin(w, rows[i].script);
+        assert_int_equal(open_call(&c, CNI_GC,
+                                   "{\"name\":\"n\",\"cniVersion\":\"1.1.0\","
+                                   "\"delegate\":{\"type\":\"plugin\"}}"),
+                         0);
+        c.path = w->dir;
+        pid_t child = fork();
+        if (child == 0) {
+            (void)setenv("CNI_COMMAND", "GC", 1);
+            _exit(delegate_call(&c));
+        }
+        cni_call_fini(&c);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), rows[i].status);
+    }
+}
+
 TEST_IN(ignored_children_are_awaited_all_the_same)
 {
     char out[200];
