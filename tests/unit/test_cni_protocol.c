@@ -377,6 +377,7 @@ static int capture(int (*put)(const struct cni_call *, const char *), const stru
     ssize_t len = pread(file, out, OUTPUT_BYTES - 1, 0);
     assert_true(len >= 0);
     out[len] = '\0';
+    assert_int_equal(strlen(out), len);
     return status;
 }
 

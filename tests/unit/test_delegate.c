@@ -259,6 +259,7 @@ TEST_IN(plugin_is_found_along_absolute_directories)
         {"tmp:%1$s", 0, ""},
         {"/nonexistent", CNI_IO_FAILURE, "failed to find plugin \"plugin\" in path [/nonexistent]"},
         {"/a:b:/c", CNI_IO_FAILURE, "failed to find plugin \"plugin\" in path [/a /c]"},
+        {"/", CNI_IO_FAILURE, "failed to find plugin \"plugin\" in path [/]"},
         {"", CNI_IO_FAILURE, "no paths provided"},
         {":", CNI_IO_FAILURE, "no paths provided"},
         {"relative:.", CNI_IO_FAILURE, "no paths provided"},
@@ -487,34 +488,56 @@ TEST_IN(status_is_passed_on_with_its_exit_status)
     }
 }
 
-TEST_IN(gc_reaches_a_plugin_that_knows_it)
+TEST_IN(a_plugin_takes_our_place_once_the_later_ones_have_gone)
 {
+#define ONE "{\"type\":\"plugin\"}"
+#define TWO "{\"plugins\":[" ONE "," ONE "]}"
     static const struct {
+        const char *verb;
+        const char *plugins;
         const char *script;
         int status; /* ours, or the plugin's in our place */
+        const char *out;
     } rows[] = {
-        {NEW "[ $CNI_COMMAND = GC ] && exit 42", 42},
-        {"exit 42", 0}, /* an older one only complains */
-        {"kill -9 $$", CNI_IO_FAILURE},
+        {"GC", ONE, NEW "echo $CNI_COMMAND; exit 42", 42, "GC\n"},
+        {"GC", ONE, "exit 42", 0, ""}, /* an older one only complains */
+        {"GC", ONE, "kill -9 $$", CNI_IO_FAILURE, ""},
+        {"DEL", TWO, "echo x >>$0.ran; cat $0.ran", 0, "x\nx\n"},
+        {"DEL", TWO, "echo no; exit 42", 42, "no\n"}, /* the first is not called */
+        {"DEL", TWO, "kill -9 $$", CNI_IO_FAILURE, ""},
     };
+    char ran[100];
+    (void)snprintf(ran, sizeof(ran), "%s.ran", w->plugin);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct cni_call c;
+        char text[100];
+        char out[100] = "";
         int status = 0;
+        CLEANUP(fd) int conf = file_of(rows[i].plugins);
+        CLEANUP(fd) int file = memfd_create("stdout", MFD_CLOEXEC);
+        (void)snprintf(
+            text, sizeof(text),
+            "{\"name\":\"n\",\"cniVersion\":\"1.1.0\",\"delegateConf\":\"/proc/self/fd/%d\"}",
+            conf);
         write_plugin(w, rows[i].script);
-        assert_int_equal(open_call(&c, CNI_GC,
-                                   "{\"name\":\"n\",\"cniVersion\":\"1.1.0\","
-                                   "\"delegate\":{\"type\":\"plugin\"}}"),
-                         0);
+        enum cni_verb verb = text_equal(rows[i].verb, "GC") ? CNI_GC : CNI_DEL;
+        assert_int_equal(open_call(&c, verb, text), 0);
         c.path = w->dir;
+        assert_int_equal(fflush(stdout), 0);
         pid_t child = fork();
         if (child == 0) {
-            (void)setenv("CNI_COMMAND", "GC", 1);
-            _exit(delegate_call(&c));
+            (void)setenv("CNI_COMMAND", rows[i].verb, 1);
+            (void)dup2(file, STDOUT_FILENO);
+            int code = delegate_call(&c);
+            _exit(code != 0 ? code : c.exit_status);
         }
         cni_call_fini(&c);
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), rows[i].status);
+        assert_true(pread(file, out, sizeof(out) - 1, 0) >= 0);
+        assert_string_equal(out, rows[i].out);
+        (void)unlink(ran);
     }
 }
 

@@ -126,7 +126,7 @@ TEST(yaml_says_what_the_json_says_in_its_order)
 TEST(rows_that_hold_are_printed)
 {
     static const struct print_row rows[] = {
-        {"a ", "on", "{on}"}, {" b ", "off", "never"}, {" c ", "!off", "{n}\n"}};
+        {"a ", "on", "{on}"}, {" b ", "off", "never"}, {"", "", "."}, {" c ", "!off", "{n}\n"}};
     CLEANUP(json) json_t *doc = json_pack("{s:b, s:b, s:i}", "on", 1, "off", 0, "n", 7);
     CLEANUP(free) char *text = NULL;
     size_t len = 0;
@@ -137,7 +137,7 @@ TEST(rows_that_hold_are_printed)
     print_json_line(json_pack("{s:i}", "n", 7));
     (void)fclose(stdout);
     stdout = stdout_before;
-    assert_string_equal(text, "a yes c 7\n\033[2ma \033[0myes{\"n\":7}\n");
+    assert_string_equal(text, "a yes. c 7\n\033[2ma \033[0myes{\"n\":7}\n");
     assert_true(print_has_color(ADMIN_COLOR_ALWAYS));
     assert_false(print_has_color(ADMIN_COLOR_NEVER));
 }
