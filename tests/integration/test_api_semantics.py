@@ -85,6 +85,17 @@ def test_what_may_not_change_does_not(target):
     assert (error.code, error.reason) == (409, "Conflict")
 
 
+def test_a_lease_without_a_legal_duration_or_stamp_is_refused(target):
+    without_fraction = "2026-01-01T00:00:00Z"
+    body = lease_body(leaseDurationSeconds=0)
+    assert refused(target.admin.create, target.leases_path(), body).code == 422
+    body = lease_body(renewTime=without_fraction)
+    assert refused(target.admin.create, target.leases_path(), body).code == 400
+    target.admin.create(target.leases_path(), lease_body())
+    patch = {"spec": {"renewTime": without_fraction}}
+    assert refused(target.admin.patch, target.leases_path() + "/a", patch).code == 422
+
+
 def test_merge_patch_removes_with_null_and_misses_with_404(target):
     path = target.leases_path() + "/a"
     error = refused(target.admin.patch, path, {"spec": {"holderIdentity": "x"}})

@@ -26,7 +26,6 @@ struct exchange {
     char path[EXCHANGE_PATH_BYTES];
     char *body; /* NULL: none */
     char content_type[64];
-    bool is_fresh;
     int fd;
     bool is_connected; /* it has reached the server */
 
@@ -51,7 +50,7 @@ struct exchange {
 
 /* The client's half. Copies the texts. */
 struct exchange *exchange_start(struct proc *proc, const char *method, const char *path,
-                                const char *body, const char *content_type, bool is_fresh);
+                                const char *body, const char *content_type);
 void exchange_leave(struct exchange *x); /* the client wants no more of it */
 
 /* The world ends: nothing that waits will happen. The clients are gone. */

@@ -542,13 +542,12 @@ static void arrive(struct exchange *x)
 }
 
 struct exchange *exchange_start(struct proc *proc, const char *method, const char *path,
-                                const char *body, const char *content_type, bool is_fresh)
+                                const char *body, const char *content_type)
 {
     struct exchange *x = calloc(1, sizeof(*x));
     assert(x);
     x->proc = proc;
     x->fd = world_get()->next_fd++;
-    x->is_fresh = is_fresh;
     x->retry_after_s = -1;
     x->body = body ? strdup(body) : NULL;
     (void)snprintf(x->method, sizeof(x->method), "%s", method);

@@ -29,7 +29,6 @@ struct easy {
     struct curl_slist *headers;
     int64_t limit_ms;         /* 0: none */
     int64_t connect_limit_ms; /* 0: curl's default */
-    bool is_fresh;
     curl_prereq_callback before_request;
     void *before_request_user;
     void *private;
@@ -94,8 +93,6 @@ CURLcode curl_easy_setopt(CURL *handle, CURLoption option, ...)
         easy->limit_ms = va_arg(ap, long);
     } else if (option == CURLOPT_CONNECTTIMEOUT_MS) {
         easy->connect_limit_ms = va_arg(ap, long);
-    } else if (option == CURLOPT_FRESH_CONNECT) {
-        easy->is_fresh = va_arg(ap, long) != 0;
     } else if (option == CURLOPT_PREREQFUNCTION) {
         easy->before_request = va_arg(ap, curl_prereq_callback);
     } else if (option == CURLOPT_PREREQDATA) {
@@ -316,8 +313,8 @@ static void start(struct multi *m, struct easy *easy)
             type = h->data + strlen("Content-Type: ");
         }
     }
-    easy->exchange = exchange_start(world_get()->current, easy->method, easy->path, easy->body,
-                                    type, easy->is_fresh);
+    easy->exchange =
+        exchange_start(world_get()->current, easy->method, easy->path, easy->body, type);
     (void)m->on_socket(easy, easy->exchange->fd, CURL_POLL_IN, m->socket_user, easy->socket_user);
 }
 

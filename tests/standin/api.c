@@ -465,6 +465,28 @@ static void run_list(struct store *s, const struct api_call *call, struct api_re
                             "metadata", meta, "items", items));
 }
 
+/* The two fields whose values the real server checks. */
+static bool check_lease(const struct api_call *call, const json_t *object, struct api_result *r)
+{
+    const json_t *spec = json_object_get(object, "spec");
+    const json_t *duration = json_object_get(spec, "leaseDurationSeconds");
+    const char *stamp = json_string_value(json_object_get(spec, "renewTime"));
+    if (strcmp(call->target.kind->plural, "leases") != 0) {
+        return true;
+    }
+    bool is_legal = !stamp || (strlen(stamp) >= 27 && stamp[19] == '.' &&
+                               strspn(stamp + 20, "0123456789") == 6);
+    if (!is_legal && call->target.verb != API_PATCH) {
+        return api_fail(r, 400, "BadRequest", "parsing time \"%s\"", stamp);
+    }
+    if (!is_legal || (duration && json_integer_value(duration) <= 0)) {
+        return fail_invalid(r, call->target.kind, store_meta(object, "name"),
+                            is_legal ? "spec.leaseDurationSeconds: must be greater than 0"
+                                     : "patch: parsing time");
+    }
+    return true;
+}
+
 /* Decodes the body of a POST or PUT into an object. Returns owned, or NULL with the
  * refusal in `r`. */
 static json_t *decode_body(const struct api_call *call, json_t *body, struct api_result *r)
@@ -480,6 +502,10 @@ static json_t *decode_body(const struct api_call *call, json_t *body, struct api
     (void)json_object_set_new(object, "apiVersion", json_string(version));
     drop_nulls(json_object_get(object, "metadata"));
     drop_nulls(json_object_get(object, "spec"));
+    if (!check_lease(call, object, r)) {
+        json_decref(object);
+        return NULL;
+    }
     return object;
 }
 
