@@ -303,6 +303,14 @@ func poll(t *testing.T, limit time.Duration, what string, check func() error) {
 	must(t, harness.Poll(t.Context(), limit, 50*time.Millisecond, what, check))
 }
 
+// refusedWith fails the case, and lets it go on, unless err has these words.
+func refusedWith(t *testing.T, words, what string, err error) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), words) {
+		t.Errorf("%s must be refused with %q: %v", what, words, err)
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

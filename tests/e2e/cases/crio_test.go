@@ -122,9 +122,7 @@ func (n *crioNode) refused(name string) {
 	n.t.Helper()
 	start := time.Now()
 	_, err := n.sandbox(name)
-	if err == nil || !strings.Contains(err.Error(), `plugin type="dpu-gate" failed (add): `+notReady) {
-		n.t.Errorf("a sandbox with a dead DPU: %v", err)
-	}
+	refusedWith(n.t, `plugin type="dpu-gate" failed (add): `+notReady, "a sandbox with a dead DPU", err)
 	if took := time.Since(start); took > crioPoll {
 		n.t.Errorf("it was refused only after %s", took)
 	}

@@ -132,9 +132,7 @@ func TestGivenMultusInFrontOfTheGateWhenTheDPULivesAndDiesThenStatusAndAddFollow
 	// Of a file that it is given by path, Multus 4.3.0 asks STATUS with no more than type and name:
 	// the gate looks for its record in the default place, and cannot ask the plugin behind it.
 	err := cni.GetStatusNetworkList(ctx, m.list("1.1.0", m.asClusterNetwork(filepath.Join(m.confDir, "05-dpu-gate.conflist"))))
-	if err == nil || !strings.Contains(err.Error(), recordInNode) {
-		t.Errorf("STATUS of a file by path: %v", err)
-	}
+	refusedWith(t, recordInNode, "STATUS of a file by path", err)
 
 	m.StartDPU()
 	m.Expect(soon, "Ready", "LeaseRenewed")
