@@ -26,8 +26,8 @@ enum {
     KEEPALIVE_INTERVAL_S = 5,
     UNACKED_TIMEOUT_MS = 15000,
     JUST_LEFT_S = 1, /* an idle connection that is older may be half open: it is closed */
-    TRIES_MAX = 3,
-    WAIT_SHARE = 4,         /* of the time that an answer is waited for: when the next try begins */
+    TRIES_MAX = 2,
+    WAIT_SHARE = 2,         /* of the time that an answer is waited for: when the next try begins */
     TRIM_BYTES = 256 << 10, /* an answer above this is rare enough to tidy up after it */
     RETRY_AFTER_MAX_S = 86400,
 };
@@ -89,10 +89,9 @@ struct kube_call {
     bool is_waiting;  /* for a token */
     bool is_accepted; /* a stream, by the server */
     struct try tries[TRIES_MAX];
-    int count;              /* of tries that were begun */
-    bool has_tried_address; /* the last good one */
-    ev_timer next_try;      /* or the first, of one that waits */
-    ev_timer due;           /* of one that is awaited, or of a stream's head */
+    int count;         /* of tries that were begun */
+    ev_timer next_try; /* or the first, of one that waits */
+    ev_timer due;      /* of one that is awaited, or of a stream's head */
 };
 
 /* ---- the credentials ------------------------------------------------------------------------- */
@@ -314,7 +313,9 @@ static void set_connection(struct try *t)
     CURL *easy = t->easy;
     const struct kube_request *request = &t->call->request;
     enum kube_channel channel = request->channel;
-    bool is_new = t != t->call->tries || t->call->client->draining;
+    bool is_second = t != t->call->tries;
+    bool is_new = is_second || t->call->client->draining;
+    bool is_last = is_second || channel == KUBE_STREAM; /* one that is kept is enough */
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
@@ -329,7 +330,7 @@ static void set_connection(struct try *t)
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
     (void)curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket_open);
     (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, is_new ? 1L : 0L);
-    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, channel == KUBE_STREAM ? 1L : 0L);
+    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, is_last ? 1L : 0L);
     if (channel != KUBE_CONTROL) {
         (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)JUST_LEFT_S);
     }
@@ -499,16 +500,13 @@ static void read_response(const struct try *t, struct kube_response *out)
     }
 }
 
-/* ---- further tries, beside those that hang --------------------------------------------------- */
+/* ---- a second try, beside one that hangs ----------------------------------------------------- */
 
 /* Whether another try may help, and cannot do harm: what is written is sent once, and the
  * handshakes of a fleet that lists at once are not multiplied. */
 static bool may_hang(const struct try *t)
 {
     curl_off_t connected_us = 0;
-    if (!t->easy) {
-        return true;
-    }
     if (is_sent_once(t->call)) {
         return !t->has_sent;
     }
@@ -516,28 +514,23 @@ static bool may_hang(const struct try *t)
     return t->call->request.channel == KUBE_LIST ? connected_us == 0 : http_status(t) == 0;
 }
 
-/* Whether the last good address is known, and not among those that are tried. */
+/* Whether the last good address is known, and is not the one that is tried. */
 static bool is_address_free(const struct kube_call *call)
 {
-    bool is_free = !call->has_tried_address && call->client->last_good[0] != '\0';
-    for (int i = 0; i < call->count; i++) {
-        is_free = is_free && !text_equal(address_of(&call->tries[i]), call->client->last_good);
-    }
-    return is_free;
+    const char *last_good = call->client->last_good;
+    return last_good[0] != '\0' && !text_equal(address_of(&call->tries[0]), last_good);
 }
 
-static void start_try(struct kube_call *call)
+static void start_second_try(struct kube_call *call)
 {
     struct mono now = clock_mono_now();
     int64_t left_ms =
         call->request.deadline_ms - mono_since(now, call->tries[0].sent_at) / NS_PER_MS;
-    bool is_by_address = is_address_free(call);
     if (left_ms > 0) {
         struct try *t = &call->tries[call->count++];
+        t->is_by_address = is_address_free(call);
         log_debug("kube", "no answer yet: also trying %s",
-                  is_by_address ? call->client->last_good : "another connection");
-        call->has_tried_address = call->has_tried_address || is_by_address;
-        t->is_by_address = is_by_address;
+                  t->is_by_address ? call->client->last_good : "another connection");
         open_try(t, left_ms, now);
     }
 }
@@ -568,47 +561,41 @@ static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
     struct kube_call *call = timer->data;
     struct kube_bucket *bucket = &call->client->bucket;
     struct mono now = clock_mono_now();
-    bool hangs = true;
     if (call->is_waiting) {
         send_now(call, now);
         return;
     }
-    for (int i = 0; i < call->count; i++) {
-        hangs = hangs && may_hang(&call->tries[i]);
+    if (call->count == TRIES_MAX || !may_hang(&call->tries[0])) {
+        return;
     }
-    if (hangs && call->request.priority == KUBE_URGENT) {
+    if (call->request.priority == KUBE_URGENT) {
         kube_bucket_take_urgent(bucket, now);
-        start_try(call);
-    } else if (hangs && kube_bucket_try(bucket, now)) {
-        start_try(call);
+    } else if (!kube_bucket_try(bucket, now)) {
+        return;
     }
-    if (call->count < TRIES_MAX) {
-        wait_for_next(call);
-    }
+    start_second_try(call);
 }
 
-/* Whether a try that has failed leaves others under way: then it is forgotten. */
-static bool others_go_on(struct try *t, const struct kube_response *r)
+/* Whether a try that has failed leaves the other one under way: then it is forgotten. */
+static bool other_goes_on(struct try *t, const struct kube_response *r)
 {
     struct kube_call *call = t->call;
-    bool is_running = false;
     bool may_have_landed = t->has_sent && is_sent_once(call);
     if (call->request.on_bytes || r->transport_error == KUBE_TRANSPORT_OK || may_have_landed) {
         return false;
     }
     if (r->transport_error == KUBE_TRANSPORT_RESOLVE && call->count < TRIES_MAX &&
         is_address_free(call)) {
-        start_try(call);
+        start_second_try(call);
     }
-    for (int i = 0; i < call->count; i++) {
-        is_running = is_running || (&call->tries[i] != t && call->tries[i].easy);
+    const struct try *other = &call->tries[t == call->tries];
+    if (!other->easy) {
+        return false;
     }
-    if (is_running) {
-        struct mono sent_at = t->sent_at; /* the deadline and the evidence count from the first */
-        close_try(t);
-        t->sent_at = sent_at;
-    }
-    return is_running;
+    struct mono sent_at = t->sent_at; /* the deadline and the evidence count from the first */
+    close_try(t);
+    t->sent_at = sent_at;
+    return true;
 }
 
 static void end_tries(struct kube_call *call)
@@ -618,7 +605,6 @@ static void end_tries(struct kube_call *call)
         close_try(&call->tries[i]);
     }
     call->count = 0;
-    call->has_tried_address = false;
 }
 
 /* ---- a turn for each ------------------------------------------------------------------------ */
@@ -736,7 +722,7 @@ static void end_try(struct try *t)
     struct kube_call *call = t->call;
     bool is_large = t->inbox.len > TRIM_BYTES;
     read_response(t, &r);
-    if (others_go_on(t, &r)) {
+    if (other_goes_on(t, &r)) {
         return;
     }
     if (r.outcome == KUBE_ANSWERED) {

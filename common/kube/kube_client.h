@@ -8,10 +8,10 @@
  * after a 401; a changed certificate or CA gives new connections. Redirects are not followed. A
  * token bucket bounds what one agent sends, whatever loop its owner or its server leads it into.
  *
- * A request that has no answer yet is tried again beside, over connections of their own, after a
- * quarter and after half of the time that it is waited for; the first answer counts. One of these
- * tries goes to the address that answered last, and asks no name server. Not so a stream; a write,
- * only until one try has been sent; a list, only until it is connected.
+ * A request that has no answer after half of the time that it is waited for is tried again beside,
+ * over a new connection; the first answer counts. It goes to the address that answered last, and
+ * asks no name server, unless the first try went there. Not so a stream; a write, only until one
+ * try has been sent; a list, only until it is connected.
  */
 #ifndef KUBE_KUBE_CLIENT_H
 #define KUBE_KUBE_CLIENT_H

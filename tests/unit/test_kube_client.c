@@ -262,11 +262,11 @@ static int count_tries(enum kube_method method, enum kube_channel channel, bool 
  * at once is as patient as it has to be. */
 TEST(only_what_may_be_repeated_is_sent_again_beside)
 {
-    assert_int_equal(count_tries(KUBE_GET, KUBE_FRESH, false), 3);
-    assert_int_equal(count_tries(KUBE_GET, KUBE_CONTROL, false), 3);
+    assert_int_equal(count_tries(KUBE_GET, KUBE_FRESH, false), 2);
+    assert_int_equal(count_tries(KUBE_GET, KUBE_CONTROL, false), 2);
     assert_int_equal(count_tries(KUBE_GET, KUBE_LIST, false), 1);
     assert_int_equal(count_tries(KUBE_PUT, KUBE_FRESH, false), 1);
-    assert_int_equal(count_tries(KUBE_MERGE_PATCH, KUBE_FRESH, true), 3);
+    assert_int_equal(count_tries(KUBE_MERGE_PATCH, KUBE_FRESH, true), 2);
 }
 
 /* ---- one that may come late ------------------------------------------------------------------ */
