@@ -50,21 +50,21 @@ struct civil {
     int day;
 };
 
-/* Days since 1970-01-01 of a proleptic Gregorian date, counted in 400-year eras from 1 March. */
+/* Years count from 1 March, and from -400, so that no number below is negative. */
+enum { FIRST_YEAR = -400, DAYS_TO_1970 = 865565 };
+
+/* Days since 1970-01-01 of a proleptic Gregorian date. */
 static int64_t days_from_civil(struct civil c)
 {
-    int64_t year = c.month <= 2 ? c.year - 1 : c.year;
-    int64_t era = (year >= 0 ? year : year - 399) / 400;
-    int64_t year_of_era = year - era * 400;
+    int64_t year = c.year - FIRST_YEAR - (c.month <= 2);
     int64_t day_of_year = (153 * (c.month + (c.month > 2 ? -3 : 9)) + 2) / 5 + c.day - 1;
-    return era * 146097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year -
-           719468;
+    return year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - DAYS_TO_1970;
 }
 
 static struct civil civil_from_days(int64_t days)
 {
-    int64_t shifted = days + 719468;
-    int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
+    int64_t shifted = days + DAYS_TO_1970;
+    int64_t era = shifted / 146097; /* of 400 years */
     int64_t day_of_era = shifted - era * 146097;
     int64_t year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
@@ -73,7 +73,7 @@ static struct civil civil_from_days(int64_t days)
     struct civil c = {
         .day = (int)(day_of_year - (153 * month_from_march + 2) / 5 + 1),
         .month = (int)(month_from_march < 10 ? month_from_march + 3 : month_from_march - 9)};
-    c.year = year_of_era + era * 400 + (c.month <= 2);
+    c.year = year_of_era + era * 400 + FIRST_YEAR + (c.month <= 2);
     return c;
 }
 
