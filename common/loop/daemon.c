@@ -66,11 +66,9 @@ int64_t daemon_watchdog_ns(const char *usec_text, const char *pid_text, pid_t pi
     uint64_t usec = 0;
     uint64_t for_pid = 0;
     if (!usec_text || text_to_u64(usec_text, strlen(usec_text), &usec, NULL) != 0 ||
-        usec > (uint64_t)(INT64_MAX / 1000)) {
-        return 0;
-    }
-    if (pid_text && (text_to_u64(pid_text, strlen(pid_text), &for_pid, NULL) != 0 ||
-                     for_pid != (uint64_t)pid)) {
+        usec > (uint64_t)(INT64_MAX / 1000) ||
+        (pid_text && (text_to_u64(pid_text, strlen(pid_text), &for_pid, NULL) != 0 ||
+                      for_pid != (uint64_t)pid))) {
         return 0;
     }
     return (int64_t)usec * 1000 / FEEDS_PER_PERIOD;
