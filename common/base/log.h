@@ -29,9 +29,8 @@ void log_set_fd(int fd);
 void log_tell_dropped(void);
 
 /* A line that would repeat itself: at most one per period; without `r`, each. The next one that is
- * written ends with " (12 more like it were not shown)". Zero-initialise one log_repeat per kind of
- * message; reset it when the trouble is over. `mod` is a short constant word. Returns whether this
- * one was due. */
+ * written ends with " (12 more like it were not shown)". Reset `r` when the trouble is over. `mod`
+ * is a short constant word. Returns whether this one was due. */
 bool log_limited(struct log_repeat *r, int64_t period_ns, enum log_level level, const char *mod,
                  const char *fmt, ...) PRINTF_LIKE(5, 6);
 

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -84,13 +83,6 @@ static inline void cleanup_fd(const int *fd)
         int saved = errno;
         (void)close(*fd); /* scope exit: nobody is left to tell */
         errno = saved;
-    }
-}
-
-static inline void cleanup_file(FILE **file)
-{
-    if (*file) {
-        (void)fclose(*file); /* opened for reading: nothing to lose */
     }
 }
 

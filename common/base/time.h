@@ -133,10 +133,7 @@ void backoff_reset(struct backoff *b);
 
 /* ---- a line per period ----------------------------------------------------------------------- */
 
-/*
- * Keeps a repeating message to one line per period. Zero-initialise one per kind of message.
- *     if (log_repeat_due(&rep, now, period_ns)) log_warn("kube", "...: %s%s", why, rep.more)
- */
+/* Of one kind of message: zero-initialise it. See log_limited() of base/log.h. */
 enum { LOG_MORE_BYTES = 64 };
 
 #define LOG_AGAIN_NS (60 * NS_PER_SEC) /* the period where nothing speaks for another */

@@ -21,13 +21,14 @@ void fuzz_count_accepted(void)
 
 static int replay_file(const char *path)
 {
-    CLEANUP(file) FILE *file = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     CLEANUP(free) uint8_t *data = malloc(MAX_INPUT_BYTES);
     if (!file || !data) {
         perror(path);
         return -1;
     }
     size_t size = fread(data, 1, MAX_INPUT_BYTES, file);
+    (void)fclose(file); /* only read */
     return LLVMFuzzerTestOneInput(data, size);
 }
 

@@ -2,6 +2,7 @@
 #include "standin/server.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
@@ -624,13 +625,8 @@ int server_init(struct server *server, struct standin *s, const struct server_tl
 /* The file's text; owned (free). */
 static char *read_pem(const char *path, struct err *e)
 {
-    CLEANUP(file) FILE *file = fopen(path, "re");
-    CLEANUP(free) char *text = need(calloc(1, MAX_PEM_BYTES + 1));
-    if (!file || fread(text, 1, MAX_PEM_BYTES, file) == 0) {
-        (void)err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
-        return NULL;
-    }
-    return TAKE(text);
+    CLEANUP(buf) struct buf text = {.max_bytes = MAX_PEM_BYTES};
+    return file_read(path, &text, e) == 0 ? TAKE(text.data) : NULL;
 }
 
 static struct MHD_Daemon *start_daemon(const struct server *server, struct MHD_OptionItem *tls,

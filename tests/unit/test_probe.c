@@ -3,6 +3,7 @@
  * made-up trees, and as the kernel of a network namespace of our own has them. */
 #include "probe/probe_set.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -68,10 +69,9 @@ static bool dies(int pid)
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
     for (int i = 0; i < 1000; i++) {
-        char line[256] = "gone Z";
         const struct timespec pause = {.tv_nsec = 10 * NS_PER_MS};
-        CLEANUP(file) FILE *file = fopen(path, "r");
-        if (!file || !fgets(line, sizeof(line), file) || strstr(line, ") Z")) {
+        CLEANUP(buf) struct buf line = {.max_bytes = 1024};
+        if (file_read(path, &line, NULL) != 0 || strstr(buf_text(&line), ") Z")) {
             return true;
         }
         (void)nanosleep(&pause, NULL);
@@ -81,15 +81,11 @@ static bool dies(int pid)
 
 static int pid_in(const char *path)
 {
-    char line[32];
-    int pid = 0;
-    CLEANUP(file) FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    assert_non_null(fgets(line, sizeof(line), file));
-    for (const char *c = line; *c >= '0' && *c <= '9'; c++) {
-        pid = pid * 10 + (*c - '0');
-    }
-    return pid;
+    int64_t pid = 0;
+    CLEANUP(buf) struct buf line = {.max_bytes = 32};
+    assert_int_equal(file_read(path, &line, NULL), 0);
+    assert_int_equal(text_to_i64(buf_text(&line), strcspn(buf_text(&line), "\n"), &pid, NULL), 0);
+    return (int)pid;
 }
 
 TEST_IN(command_that_ends_or_hangs_takes_its_children_with_it)
