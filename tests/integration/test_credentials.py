@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import pathlib
 import subprocess
 
 import pytest
@@ -31,11 +32,6 @@ def tls(binaries, tmp_path, authority):
     yield built
     built.cleanup()
     target.cleanup()
-
-
-def read(path):
-    with open(path, encoding="ascii") as file:
-        return file.read()
 
 
 def write(directory, name, text):
@@ -93,9 +89,9 @@ def test_an_authority_that_the_system_trusts_does_not_count_beside_the_one_named
     other = Authority(str(tmp_path), "other")
     store = tmp_path / "certs"
     store.mkdir()
-    write(store, "system.crt", read(tls.authority.file))
+    write(store, "system.crt", pathlib.Path(tls.authority.file).read_text("ascii"))
     subprocess.run(["openssl", "rehash", store], check=True, capture_output=True)
-    write(store, "named.crt", read(other.file))
+    write(store, "named.crt", pathlib.Path(other.file).read_text("ascii"))
     host = tls.host(
         wrapper=in_own_mounts(f"mount --bind {store} /etc/ssl/certs"),
         kubeconfig=tls_kubeconfig(tls, "host", other.file),
@@ -117,8 +113,8 @@ def test_a_server_of_another_name_is_not_believed_unless_told(tls):
 
 
 def test_a_renewed_serving_certificate_goes_unnoticed_and_so_does_a_new_authority_of_the_bundle(tls, tmp_path):
-    others = read(Authority(str(tmp_path), "other").file) * 200
-    bundle = write(tmp_path, "bundle.crt", others + read(tls.authority.file))
+    others = pathlib.Path(Authority(str(tmp_path), "other").file).read_text("ascii") * 200
+    bundle = write(tmp_path, "bundle.crt", others + pathlib.Path(tls.authority.file).read_text("ascii"))
     assert os.stat(bundle).st_size > 64 << 10
     start_with_authority(tls, bundle)
     tls.authority.issue("server", "renewed")
@@ -128,7 +124,7 @@ def test_a_renewed_serving_certificate_goes_unnoticed_and_so_does_a_new_authorit
     for source, name in zip(following.issue("next-server", "kube-apiserver"), ("server.crt", "server.key")):
         os.replace(source, os.path.join(tls.authority.directory, name))
     with open(bundle, "a", encoding="ascii") as file:
-        file.write(read(following.file))
+        file.write(pathlib.Path(following.file).read_text("ascii"))
     restart_server(tls)
     tls.stays_ready(5)
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import resource
 import signal
 import stat
@@ -295,14 +296,10 @@ def plugins(node, *names, script="exit 0"):
 
 def calls(node):
     """Since the last time."""
-    try:
-        with open(f"{node.bin}/calls", encoding="utf-8") as file:
-            return file.read().splitlines()
-    except FileNotFoundError:
-        return []
-    finally:
-        if os.path.exists(f"{node.bin}/calls"):
-            os.unlink(f"{node.bin}/calls")
+    path = pathlib.Path(node.bin, "calls")
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return lines
 
 
 @pytest.mark.parametrize("is_synced", [False, True])
