@@ -4,13 +4,6 @@
 
 #include <time.h>
 
-TEST(time_goes_forward)
-{
-    struct mono a = clock_mono_now();
-    struct mono b = clock_mono_now();
-    assert_false(mono_before(b, a));
-}
-
 TEST(our_offset_leads_from_the_common_clock_to_our_own)
 {
     struct timespec ts;
