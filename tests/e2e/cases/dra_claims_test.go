@@ -17,13 +17,8 @@ import (
 func (p *pair) allocatedByHand(name string) {
 	p.t.Helper()
 	claims := p.admin.ResourceV1().ResourceClaims("default")
-	request := resource.DeviceRequest{Name: "dpu", Exactly: &resource.ExactDeviceRequest{DeviceClassName: draDriver,
-		AllocationMode: resource.DeviceAllocationModeExactCount, Count: 1}}
-	claim, err := claims.Create(p.t.Context(), &resource.ResourceClaim{ObjectMeta: meta.ObjectMeta{Name: name},
-		Spec: resource.ResourceClaimSpec{Devices: resource.DeviceClaim{Requests: []resource.DeviceRequest{request}}}},
-		meta.CreateOptions{})
+	claim, err := p.makeClaim(name)
 	must(p.t, err)
-	p.t.Cleanup(func() { _ = claims.Delete(bounded(p.t), name, meta.DeleteOptions{}) })
 	p.podSpec(name, func(spec *core.PodSpec) {
 		spec.NodeName = realNode
 		spec.ResourceClaims = []core.PodResourceClaim{{Name: "dpu", ResourceClaimName: &name}}
@@ -61,17 +56,15 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 	p := draPair(t)
 	p.claimObjects()
 	p.startDRAHost("--log-level=debug")
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
-	p.taints(soon, "")
-	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.offered()
 
 	// Given a pod in a crash loop, then its claim is prepared once, and its health shown as for any other.
-	p.claimingPodThat("crashes", func(spec *core.PodSpec) { spec.Containers[0].Args = []string{"write", "x", "/proc/x"} })
+	p.claimingPodThat("crashes", func(spec *core.PodSpec) {
+		oneClaim(spec)
+		spec.Containers[0].Args = []string{"write", "x", "/proc/x"}
+	})
 	p.crashLoops("crashes")
-	if p.hasGates() {
-		p.podHealth(2*soon, "crashes", core.ResourceHealthStatusHealthy, "")
-	}
+	p.podHealth(2*soon, "crashes", core.ResourceHealthStatusHealthy, "")
 	if n := strings.Count(p.Host.Tail(10000), "DRAPlugin/NodePrepareResources"); n != 1 {
 		t.Errorf("the kubelet asked %d times to prepare it, want 1", n)
 	}
@@ -79,14 +72,12 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 	// When the DPU is allocated once more, to a claim that wants it alone, then the pod of that one is told
 	// why it has to wait, and does not run.
 	p.allocatedByHand("waits")
-	p.podEvent("waits", "the device is prepared for claim 'default/crashes-dpu-")
+	p.podEvent("waits", "the device is prepared for claim 'default/dpu'")
 
 	// When the DPU dies and returns, then the pod that has it is told by Events.
 	p.DPU.Kill()
 	p.podEvent("crashes", "LeaseExpired: ")
-	if p.hasGates() {
-		p.podHealth(2*soon, "crashes", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
-	}
+	p.podHealth(2*soon, "crashes", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
 	p.StartDPUEvery(interval, nodeDuration)
 	p.podEvent("crashes", "LeaseRenewed: ")
 	text, err := p.control.Kubectl(t.Context(), "describe", "pod", "crashes")
@@ -102,7 +93,7 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 
 // The devices are on a Node without a kubelet: who schedules and evicts is what is asked for.
 func TestGivenDevicesOfAnotherDriverWhenTheDPUIsNotReadyThenTheyAreKeptFromPodsAndTheirPodsEvicted(t *testing.T) {
-	if minor(t) < 37 {
+	if minor < 37 {
 		t.Skip("this Kubernetes serves no DeviceTaintRules by default")
 	}
 	p := newSharedPair(t)

@@ -69,7 +69,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheAgentIsHastyHangsOrIsGoneThenTheKubelet
 	p.Host.Kill()
 	p.podHealth(podSync+soon, "sees", core.ResourceHealthStatusUnknown, "")
 	poll(t, sliceWipe+soon, "the slice is gone", func() error {
-		_, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), draSlice, meta.GetOptions{})
+		_, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), p.draSlice(), meta.GetOptions{})
 		if errors.IsNotFound(err) {
 			return nil
 		}
@@ -88,22 +88,29 @@ func (p *pair) hasHealth(name string) bool {
 	return len(pod.Status.ContainerStatuses) > 0 && len(pod.Status.ContainerStatuses[0].AllocatedResourcesStatus) > 0
 }
 
-// draGates are those of device taints, sharing and health, and what is on by default and cannot be without them.
-func draGates(t *testing.T) []string {
-	t.Helper()
-	names := []string{"DRADeviceTaints", "DRAConsumableCapacity", "ResourceHealthStatus", "ResourceHealthStatusMessage"}
-	if minor(t) >= 37 {
-		names = append(names, "DRADeviceTaintRules", "DRAFractionalCapacityRange")
+// draGates turns those of device taints, sharing and health on or off, and what is on by default and cannot be
+// without them.
+func draGates(on bool) string {
+	gates := healthGates(on) + fmt.Sprintf(",DRADeviceTaints=%[1]v,DRAConsumableCapacity=%[1]v", on)
+	if minor >= 37 {
+		gates += fmt.Sprintf(",DRADeviceTaintRules=%[1]v,DRAFractionalCapacityRange=%[1]v", on)
 	}
-	return names
+	return gates
 }
 
-// gates starts the API server again with these on or off. Scheduler and kubelet have them on, and find nothing of them.
-func (p *pair) gates(ctx context.Context, names []string, on bool) {
+func healthGates(on bool) string {
+	gates := fmt.Sprintf("ResourceHealthStatus=%v", on)
+	if minor >= 36 {
+		gates += fmt.Sprintf(",ResourceHealthStatusMessage=%v", on)
+	}
+	return gates
+}
+
+// gates starts the API server again with them on or off. Scheduler and kubelet have them on, and find nothing of them.
+func (p *pair) gates(ctx context.Context, on bool) {
 	p.t.Helper()
-	value := fmt.Sprintf("=%v", on)
 	p.control.KillAPIServer()
-	must(p.t, p.control.StartAPIServer(ctx, "--feature-gates="+strings.Join(names, value+",")+value))
+	must(p.t, p.control.StartAPIServer(ctx, "--feature-gates="+draGates(on)))
 }
 
 func (p *pair) deletePod(name string) {
@@ -134,12 +141,8 @@ func (p *pair) podShares(limit time.Duration, name string) {
 // One story, in order, as an administrator turns the gates on, and off again.
 func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThere(t *testing.T) {
 	p := draPairAlone(t)
-	if !p.hasGates() {
-		t.Skip("this Kubernetes has none of them on by default")
-	}
-	names := draGates(t)
-	t.Cleanup(func() { p.gates(context.Background(), names, true) })
-	p.gates(t.Context(), names, false)
+	t.Cleanup(func() { p.gates(context.Background(), true) })
+	p.gates(t.Context(), false)
 	p.claimObjects()
 	p.startDRAHost()
 	p.StartDPUEvery(interval, nodeDuration)
@@ -148,7 +151,7 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 
 	// Given no sharing, then one claim has the DPU and the next one waits for it.
-	p.claimingPod("first")
+	p.claimingPodThat("first", oneClaim)
 	p.podRuns("first")
 	p.claimingPod("second")
 	p.podNotScheduled("second")
@@ -166,14 +169,12 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	// taint keeps others away. (The scheduler loses count of a device that is shared while one has it alone.)
 	p.deletePod("second")
 	p.deletePod("first")
-	p.gates(t.Context(), names, true)
+	p.gates(t.Context(), true)
 	p.Host.Kill()
 	p.startDRAHost()
 	p.offeredToAll(soon)
 	p.podShares(2*soon, "second")
-	p.claimingPod("shares")
-	p.podRuns("shares")
-	p.podHealth(2*soon, "second", core.ResourceHealthStatusHealthy, "")
+	p.healthyPod("shares")
 	p.DPU.Kill()
 	p.taints(nodeDuration+soon, "LeaseExpired/NoSchedule")
 	p.podHealth(2*soon, "shares", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
@@ -181,10 +182,10 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	// When they are off again, then the agent goes on, and a pod that is made now is shown no health.
 	p.StartDPUEvery(interval, nodeDuration)
 	p.taints(soon, "")
-	p.gates(t.Context(), names, false)
+	p.gates(t.Context(), false)
 	p.deletePod("second")
 	p.deletePod("shares")
-	p.claimingPod("third")
+	p.claimingPodThat("third", oneClaim)
 	p.podRuns("third")
 	if p.hasHealth("third") {
 		t.Error("there is health in a new pod's status with the gate off again")
@@ -194,8 +195,8 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 // kube/healthcache holds both to the same words.
 func TestGivenThePackageOfTheKubeletWhenAPluginSpeaksThenDpuctlKnowsWhatItKnows(t *testing.T) {
 	t.Parallel()
-	if minor(t) < 36 {
-		t.Skip("this kubelet knows no messages about devices")
+	if minor < 37 {
+		t.Skip("it is built from the newest kubelet")
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(shared.parts, "healthcache.test"))
 	cmd.Env = append(os.Environ(), "DPUCTL="+ours(t, "dpuctl"))

@@ -37,17 +37,14 @@ func anyNode(spec *core.PodSpec) {
 
 func TestGivenPodsThatKnowNoDRAWhenTheDPUDiesThenTheyAreShownItAndKeptAway(t *testing.T) {
 	p := draPairAlone(t)
-	if !p.hasGates() {
+	if minor < 36 {
 		t.Skip("this Kubernetes has neither mutating policies nor extended resources by DRA on by default")
 	}
 	p.apply(draDeploy + "/deviceclass.yaml")
 	p.apply(draDeploy + "/claim-template.yaml")
 	p.apply(draDeploy + "/claim-for-namespaces.yaml")
 	p.startDRAHost()
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
-	p.taints(soon, "")
-	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.offered()
 
 	// Given an extended resource in a namespace without the label, then it is served by the claim that
 	// the scheduler makes of it.

@@ -7,33 +7,38 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"dpu-heartbeat.test/e2e/harness"
+	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	resource "k8s.io/api/resource/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 const (
 	draDriver = "dpu.k8s.ovn.org"
-	draSlice  = draDriver + "-" + realNode
 	// How long the kubelet believes a report.
 	draTimeout = 6 * time.Second
 )
 
-// draPair is realPair on the cluster whose node is free first.
+// draPair is realPair on the cluster with DRA whose node is free first.
 func draPair(t *testing.T) *pair {
 	t.Helper()
 	t.Parallel()
 	own, err := draWorld()
 	must(t, err)
+	worlds := []*world{own, shared}
+	if minor < 36 {
+		worlds = worlds[:1]
+	}
 	for ; ; time.Sleep(50 * time.Millisecond) {
-		for _, w := range []*world{own, shared} {
+		for _, w := range worlds {
 			if w.nodeInUse.TryLock() {
 				return w.pairOfLocked(t)
 			}
@@ -56,50 +61,41 @@ func (p *pair) startDRAHost(more ...string) {
 	p.startHostInNode(append([]string{"--dra=on", "--dra-health-timeout=" + draTimeout.String()}, more...)...)
 }
 
-// claimedDPU is the real node with a DPU that is Ready, on offer by DRA and healthy, where this Kubernetes has device
-// taints and health in pods on by default.
+// claimedDPU is the real node with a DPU that is Ready, on offer by DRA and healthy.
 func claimedDPU(t *testing.T, flags ...string) (*pair, *resource.ResourceSlice) {
 	t.Helper()
 	p := draPair(t)
-	if !p.hasGates() {
-		t.Skip("this Kubernetes has neither taints nor health nor sharing of devices on by default")
-	}
 	p.claimObjects()
 	p.startDRAHost(flags...)
+	return p, p.offered()
+}
+
+// offered starts the DPU, and waits until it is Ready and on offer.
+func (p *pair) offered() *resource.ResourceSlice {
+	p.t.Helper()
 	p.StartDPUEvery(interval, nodeDuration)
 	p.expectInNode(soon, "Ready", "LeaseRenewed")
 	slice := p.taints(soon, "")
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	return p, slice
+	return slice
 }
 
 // healthyPod creates a pod that claims the DPU, and waits until it runs and shows it healthy.
 func (p *pair) healthyPod(name string) {
 	p.t.Helper()
-	p.claimingPod(name)
+	p.claimingPodThat(name, oneClaim)
 	p.podRuns(name)
 	p.podHealth(2*soon, name, core.ResourceHealthStatusHealthy, "")
 }
 
-// hasGates says whether this Kubernetes has device taints, health in pods and shared devices on by
-// default. Before 1.36 the API server drops them silently.
-func (p *pair) hasGates() bool { return minor(p.t) >= 36 }
-
-// minor is which Kubernetes the shared cluster is.
-func minor(t *testing.T) int {
-	t.Helper()
-	version, err := shared.admin.Discovery().ServerVersion()
-	must(t, err)
-	n, err := strconv.Atoi(strings.TrimRight(version.Minor, "+"))
-	must(t, err)
-	return n
-}
+// draSlice is the name of the node's ResourceSlice.
+func (p *pair) draSlice() string { return draDriver + "-" + p.Node }
 
 // withdrawn waits until the slice offers no device, or does again.
 func (p *pair) withdrawn(limit time.Duration, want bool) {
 	p.t.Helper()
 	poll(p.t, limit, fmt.Sprintf("the device is withdrawn: %v", want), func() error {
-		slice, err := p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), draSlice, meta.GetOptions{})
+		slice, err := p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), p.draSlice(), meta.GetOptions{})
 		if err == nil && (len(slice.Spec.Devices) == 0) != want {
 			err = fmt.Errorf("there are %d", len(slice.Spec.Devices))
 		}
@@ -111,7 +107,7 @@ func (p *pair) withdrawn(limit time.Duration, want bool) {
 func (p *pair) offeredToAll(limit time.Duration) {
 	p.t.Helper()
 	poll(p.t, limit, "the device is offered to all", func() error {
-		slice, err := p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), draSlice, meta.GetOptions{})
+		slice, err := p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), p.draSlice(), meta.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -130,7 +126,7 @@ func (p *pair) taints(limit time.Duration, want string) *resource.ResourceSlice 
 	var slice *resource.ResourceSlice
 	poll(p.t, limit, fmt.Sprintf("the device's taints are %q", want), func() error {
 		var err error
-		slice, err = p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), draSlice, meta.GetOptions{})
+		slice, err = p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), p.draSlice(), meta.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -155,22 +151,44 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// claimObjects makes the DeviceClass and a template of claims, once.
+// claimObjects makes the DeviceClass, a template of claims and a claim, once.
 func (p *pair) claimObjects() {
 	p.t.Helper()
 	must(p.t, p.control.Apply(p.t.Context(), "../../../deploy/dra/deviceclass.yaml"))
-	_, err := p.admin.ResourceV1().ResourceClaimTemplates("default").Create(p.t.Context(),
+	p.claimTemplate("dpu")
+	poll(p.t, soon, "the claim is made, after that of the case before has gone", func() error {
+		_, err := p.makeClaim("dpu")
+		return err
+	})
+}
+
+// makeClaim makes a claim of the DPU.
+func (p *pair) makeClaim(name string) (*resource.ResourceClaim, error) {
+	claims := p.admin.ResourceV1().ResourceClaims("default")
+	claim, err := claims.Create(p.t.Context(), &resource.ResourceClaim{
+		ObjectMeta: meta.ObjectMeta{Name: name}, Spec: claimSpec()}, meta.CreateOptions{})
+	if err == nil {
+		p.t.Cleanup(func() { _ = claims.Delete(bounded(p.t), name, meta.DeleteOptions{}) })
+	}
+	return claim, err
+}
+
+func claimSpec(tolerations ...resource.DeviceToleration) resource.ResourceClaimSpec {
+	return resource.ResourceClaimSpec{Devices: resource.DeviceClaim{Requests: []resource.DeviceRequest{{
+		Name: "dpu", Exactly: &resource.ExactDeviceRequest{DeviceClassName: draDriver, Tolerations: tolerations,
+			AllocationMode: resource.DeviceAllocationModeExactCount, Count: 1}}}}}
+}
+
+func (p *pair) claimTemplate(name string, tolerations ...resource.DeviceToleration) {
+	p.t.Helper()
+	templates := p.admin.ResourceV1().ResourceClaimTemplates("default")
+	_, err := templates.Create(p.t.Context(),
 		&resource.ResourceClaimTemplate{
-			ObjectMeta: meta.ObjectMeta{Name: "dpu"},
-			Spec: resource.ResourceClaimTemplateSpec{Spec: resource.ResourceClaimSpec{
-				Devices: resource.DeviceClaim{Requests: []resource.DeviceRequest{{
-					Name: "dpu", Exactly: &resource.ExactDeviceRequest{DeviceClassName: draDriver,
-						AllocationMode: resource.DeviceAllocationModeExactCount, Count: 1}}}}}},
+			ObjectMeta: meta.ObjectMeta{Name: name},
+			Spec:       resource.ResourceClaimTemplateSpec{Spec: claimSpec(tolerations...)},
 		}, meta.CreateOptions{})
 	must(p.t, err)
-	p.t.Cleanup(func() {
-		_ = p.admin.ResourceV1().ResourceClaimTemplates("default").Delete(bounded(p.t), "dpu", meta.DeleteOptions{})
-	})
+	p.t.Cleanup(func() { _ = templates.Delete(bounded(p.t), name, meta.DeleteOptions{}) })
 }
 
 // claimingPod creates a pod that claims the DPU.
@@ -181,16 +199,27 @@ func (p *pair) claimingPod(name string) {
 
 func (p *pair) claimingPodThat(name string, edit func(*core.PodSpec)) {
 	p.t.Helper()
-	template := "dpu"
 	p.podSpec(name, func(spec *core.PodSpec) {
-		anyNode(spec)
-		spec.ResourceClaims = []core.PodResourceClaim{{Name: "dpu", ResourceClaimTemplateName: &template}}
-		spec.Containers[0].Resources.Claims = []core.ResourceClaim{{Name: "dpu"}}
+		claiming(spec, "dpu")
 		edit(spec)
 	})
 }
 
-// podHealth waits until the pod's status shows the DPU's health, and text in its message.
+// claiming gives the pod a claim of that template.
+func claiming(spec *core.PodSpec, template string) {
+	anyNode(spec)
+	spec.ResourceClaims = []core.PodResourceClaim{{Name: "dpu", ResourceClaimTemplateName: &template}}
+	spec.Containers[0].Resources.Claims = []core.ResourceClaim{{Name: "dpu"}}
+}
+
+// oneClaim has the pod share the one claim of claimObjects. The 1.34 kubelet shows the health of no claim whose name is
+// not the pod's own for it.
+func oneClaim(spec *core.PodSpec) {
+	name := "dpu"
+	spec.ResourceClaims = []core.PodResourceClaim{{Name: name, ResourceClaimName: &name}}
+}
+
+// podHealth waits until the pod's status shows the DPU's health, and text in its message, which there is from 1.36.
 func (p *pair) podHealth(limit time.Duration, name string, want core.ResourceHealthStatus, text string) {
 	p.t.Helper()
 	poll(p.t, limit, fmt.Sprintf("pod %s shows %s", name, want), func() error {
@@ -210,10 +239,10 @@ func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text str
 				if r.Message != nil {
 					message = *r.Message
 				}
-				if allocated.Name != "claim:dpu" || string(r.ResourceID) != draDriver+"/"+realNode+"/dpu0" {
+				if allocated.Name != "claim:dpu" || string(r.ResourceID) != draDriver+"/"+p.Node+"/dpu0" {
 					return harness.Final(fmt.Errorf("%q is called %q", allocated.Name, r.ResourceID))
 				}
-				if r.Health == want && strings.Contains(message, text) {
+				if r.Health == want && (minor < 36 || strings.Contains(message, text)) {
 					return nil
 				}
 				return fmt.Errorf("it is %s: %s", r.Health, message)
@@ -223,13 +252,11 @@ func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text str
 	return fmt.Errorf("there is no health in its status yet")
 }
 
-// claimCondition waits until the claim of that pod has the condition Ready for the DPU.
-func (p *pair) claimCondition(name string, want meta.ConditionStatus, reason string) {
+// claimCondition waits until the claim of claimObjects has the condition Ready for the DPU.
+func (p *pair) claimCondition(want meta.ConditionStatus, reason string) {
 	p.t.Helper()
-	pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
-	must(p.t, err)
-	poll(p.t, 2*soon, fmt.Sprintf("the claim of pod %s is Ready=%s", name, want), func() error {
-		claim, err := p.admin.ResourceV1().ResourceClaims("default").Get(p.t.Context(), *pod.Status.ResourceClaimStatuses[0].ResourceClaimName, meta.GetOptions{})
+	poll(p.t, 2*soon, fmt.Sprintf("the claim is Ready=%s", want), func() error {
+		claim, err := p.admin.ResourceV1().ResourceClaims("default").Get(p.t.Context(), "dpu", meta.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -265,7 +292,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	p.DPU.Kill()
 	p.taints(nodeDuration+soon, "LeaseExpired/NoSchedule")
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
-	p.claimCondition("claims", meta.ConditionFalse, "LeaseExpired")
+	p.claimCondition(meta.ConditionFalse, "LeaseExpired")
 	p.claimingPod("late")
 	p.podNotScheduled("late")
 
@@ -273,13 +300,13 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	p.StartDPUEvery(interval, nodeDuration)
 	p.taints(soon, "")
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
-	p.claimCondition("claims", meta.ConditionTrue, "LeaseRenewed")
+	p.claimCondition(meta.ConditionTrue, "LeaseRenewed")
 	p.podRuns("late")
 
 	// When the kubelet removes our slice, as it does at its start, then it is back.
-	must(t, p.admin.ResourceV1().ResourceSlices().Delete(t.Context(), draSlice, meta.DeleteOptions{}))
+	must(t, p.admin.ResourceV1().ResourceSlices().Delete(t.Context(), p.draSlice(), meta.DeleteOptions{}))
 	poll(t, soon, "the slice is back", func() error {
-		again, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), draSlice, meta.GetOptions{})
+		again, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), p.draSlice(), meta.GetOptions{})
 		if err == nil && again.UID == slice.UID {
 			err = fmt.Errorf("it is the old one")
 		}
@@ -302,17 +329,13 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 // right to read its lease goes: the agent cannot know, and the pod is told just that.
 func TestGivenAPodThatClaimsTheDPUWhenTheHostMayNotReadTheLeaseThenItsHealthIsUnknown(t *testing.T) {
 	p := draPair(t)
-	if !p.hasGates() {
-		t.Skip("this Kubernetes shows no health in pods by default")
-	}
 	subject := p.ungrouped()
 	p.bind("dpu-host-agent", subject)
 	p.bindCluster("dpu-host-agent", subject)
 	p.bindCluster("dpu-host-agent-dra", subject)
 	p.claimObjects()
 	p.startDRAHost()
-	p.StartDPUEvery(interval, nodeDuration)
-	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.offered()
 	p.healthyPod("wonders")
 
 	p.unbind("dpu-host-agent")
@@ -328,10 +351,10 @@ func TestGivenAPodThatClaimsTheDPUWhenTheHostMayNotReadTheLeaseThenItsHealthIsUn
 
 // What is left where the API server drops taints: an unhealthy DPU is not offered at all.
 func TestGivenAnOlderKubernetesWhenTheDPUDiesAndReturnsThenItIsWithdrawnAndOfferedAgain(t *testing.T) {
-	p := draPair(t)
-	if p.hasGates() {
+	if minor >= 36 {
 		t.Skip("this Kubernetes has device taints")
 	}
+	p := realPair(t)
 	must(t, os.MkdirAll(p.node.Path("/var/lib/kubelet/plugins_registry"), 0o755))
 	p.claimObjects()
 	p.startDRAHost()
@@ -365,34 +388,150 @@ func (p *pair) podGone(limit time.Duration, name string) {
 	})
 }
 
-func TestGivenTheNoExecuteEffectWhenTheDPUDiesThenItsPodsAreEvicted(t *testing.T) {
-	p, _ := claimedDPU(t, "--dra-taint-effect=NoExecute")
-	p.claimingPod("evicted")
-	p.podRuns("evicted")
-	p.pod("bystander", realNode)
-	p.podRuns("bystander")
-	p.DPU.Kill()
-	p.taints(nodeDuration+soon, "LeaseExpired/NoExecute")
-	p.podGone(2*soon, "evicted")
-	p.podRuns("bystander") // it claims nothing
+// beside starts another node with a kubelet, and returns its pair.
+func (p *pair) beside(name string) *pair {
+	p.t.Helper()
+	other := &pair{t: p.t, control: p.control, admin: p.admin, Node: name, Dir: p.file(name)}
+	var err error
+	other.node, err = startNode(p.t.Context(), p.control, name, other.file("node"))
+	must(p.t, err)
+	p.t.Cleanup(func() {
+		other.node.Stop()
+		must(p.t, p.admin.CoreV1().Nodes().Delete(bounded(p.t), name, meta.DeleteOptions{}))
+	})
+	return other.onNode()
 }
 
-// Two agents side by side, as a DaemonSet with maxSurge has them for a moment.
-func TestGivenARollingUpdateWhenTheOldAgentStopsThenHealthAndSliceStay(t *testing.T) {
-	p, slice := claimedDPU(t, "--dra-rolling-update-uid=aaaaaaaa-1111")
-	p.healthyPod("stays")
-
-	old := p.Host
-	p.startDRAHost("--dra-rolling-update-uid=bbbbbbbb-2222")
-	t.Cleanup(old.Kill)
-	poll(t, soon, "the kubelet registers the new one", func() error {
-		if !strings.Contains(p.Host.Tail(200), "the kubelet registered driver") {
-			return fmt.Errorf("it did not yet")
+// toldToGo waits until the pod is being deleted, and fails if it was told so early. Both times are cut to the second.
+func (p *pair) toldToGo(name string, earliest time.Time) {
+	p.t.Helper()
+	poll(p.t, 2*soon, "pod "+name+" is told to go", func() error {
+		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+		if err != nil {
+			return harness.Final(err) // its last second is longer than our pause
+		}
+		if pod.DeletionTimestamp == nil {
+			return fmt.Errorf("it stays")
+		}
+		told := pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+		if told.Before(earliest.Add(-time.Second)) {
+			return harness.Final(fmt.Errorf("at %s, before %s", told, earliest))
 		}
 		return nil
 	})
-	must(t, old.Signal(syscall.SIGTERM))
-	must(t, old.Wait(10*time.Second))
+}
+
+// runsOn waits until a pod of the ReplicaSet, which stays, runs on the node.
+func (p *pair) runsOn(set string) {
+	p.t.Helper()
+	poll(p.t, 2*soon, "a pod of "+set+" runs on "+p.Node, func() error {
+		pods, err := p.admin.CoreV1().Pods("default").List(p.t.Context(), meta.ListOptions{LabelSelector: "set=" + set})
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods.Items {
+			if pod.DeletionTimestamp == nil && pod.Spec.NodeName == p.Node && pod.Status.Phase == core.PodRunning {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d", len(pods.Items))
+	})
+}
+
+func TestGivenTwoNodesAndNoExecuteWhenOneDPUDiesThenItsPodsMoveOrLeaveWhenTheirTolerationEnds(t *testing.T) {
+	p := draPairAlone(t)
+	p.claimObjects()
+	p.startDRAHost("--dra-taint-effect=NoExecute")
+	p.offered()
+	labels, one, patience := map[string]string{"set": "moves"}, int32(1), int64(5)
+	sets := p.admin.AppsV1().ReplicaSets("default")
+	_, err := sets.Create(t.Context(), &apps.ReplicaSet{ObjectMeta: meta.ObjectMeta{Name: "moves"},
+		Spec: apps.ReplicaSetSpec{Replicas: &one, Selector: &meta.LabelSelector{MatchLabels: labels},
+			Template: core.PodTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: labels},
+				Spec: podOf(func(spec *core.PodSpec) { claiming(spec, "dpu") })}}}, meta.CreateOptions{})
+	must(t, err)
+	p.claimTemplate("patient", resource.DeviceToleration{Operator: resource.DeviceTolerationOpExists,
+		Effect: resource.DeviceTaintEffectNoExecute, TolerationSeconds: &patience})
+	if minor >= 36 { // 1.34 evicts it at once: its scheduler hands no toleration on
+		p.podSpec("patient", func(spec *core.PodSpec) { claiming(spec, "patient") })
+		p.podRuns("patient")
+	}
+	p.pod("bystander", realNode)
+	p.podRuns("bystander")
+	p.runsOn("moves")
+	other := p.beside("worker-2")
+	t.Cleanup(func() { _, _ = p.control.Kubectl(bounded(t), "delete", "--cascade=foreground", "replicaset", "moves") })
+	other.startDRAHost("--dra-taint-effect=NoExecute")
+	other.offered()
+
+	p.DPU.Kill()
+	taint := p.taints(nodeDuration+soon, "LeaseExpired/NoExecute").Spec.Devices[0].Taints[0]
+	if minor >= 36 {
+		p.toldToGo("patient", taint.TimeAdded.Add(time.Duration(patience)*time.Second))
+	}
+	other.runsOn("moves")
+	p.podRuns("bystander") // it claims nothing
+}
+
+// rollingHost runs the host agent as the DaemonSet that we ship, with the node's programs and libraries for an image.
+func (p *pair) rollingHost() {
+	p.t.Helper()
+	text, err := os.ReadFile(deployDir + "/kustomize/host/daemonset.yaml")
+	must(p.t, err)
+	var set apps.DaemonSet
+	must(p.t, yaml.Unmarshal(text, &set))
+	program := ours(p.t, "dpu-host-agent")
+	spec := &set.Spec.Template.Spec
+	spec.NodeSelector = nil
+	agent := &spec.Containers[0]
+	agent.Image, agent.ImagePullPolicy, agent.Command = harness.PodImage, core.PullNever, []string{program}
+	agent.Args = append(agent.Args, "--dra=on", "--kubeconfig="+p.file("host.kubeconfig"),
+		"--dpu-node-lease-renew-interval="+interval.String(), "--dpu-node-lease-duration="+nodeDuration.String())
+	for i, dir := range []string{"/usr", "/lib", "/lib64", filepath.Dir(program), logDir("")} {
+		name := fmt.Sprintf("node-%d", i)
+		spec.Volumes = append(spec.Volumes, core.Volume{Name: name,
+			VolumeSource: core.VolumeSource{HostPath: &core.HostPathVolumeSource{Path: dir}}})
+		agent.VolumeMounts = append(agent.VolumeMounts, core.VolumeMount{Name: name, MountPath: dir, ReadOnly: true})
+	}
+	_, err = p.admin.AppsV1().DaemonSets(set.Namespace).Create(p.t.Context(), &set, meta.CreateOptions{})
+	must(p.t, err)
+	p.t.Cleanup(func() {
+		_, _ = p.control.Kubectl(bounded(p.t), "delete", "--cascade=foreground", "-n", set.Namespace, "daemonset", set.Name)
+	})
+}
+
+// hostPod waits until the DaemonSet has one Pod, other than old, and returns its UID.
+func (p *pair) hostPod(old types.UID) types.UID {
+	p.t.Helper()
+	var uid types.UID
+	poll(p.t, 2*soon, "a Pod of the DaemonSet has taken over", func() error {
+		pods, err := p.admin.CoreV1().Pods(harness.Namespace).List(p.t.Context(), meta.ListOptions{LabelSelector: "app.kubernetes.io/name=dpu-host-agent"})
+		if err == nil && (len(pods.Items) != 1 || pods.Items[0].UID == old) {
+			err = fmt.Errorf("there are %d", len(pods.Items))
+		}
+		if err == nil {
+			uid = pods.Items[0].UID
+		}
+		return err
+	})
+	return uid
+}
+
+func TestGivenADaemonSetWithDRAWhenItRollsThenTheDPUStaysOnOfferAndHealthy(t *testing.T) {
+	p := draPair(t)
+	p.claimObjects()
+	p.rollingHost()
+	first := p.hostPod("")
+	slice := p.offered()
+	p.healthyPod("stays")
+
+	_, err := p.control.Kubectl(t.Context(), "-n", harness.Namespace, "rollout", "restart", "daemonset/dpu-host-agent")
+	must(t, err)
+	second := p.hostPod(first)
+	sockets := strings.Join(p.names("/var/lib/kubelet/plugins_registry"), " ")
+	if !strings.Contains(sockets, string(second)) || strings.Contains(sockets, string(first)) {
+		t.Errorf("the sockets are %s; %s has made way for %s", sockets, first, second)
+	}
 	p.podHealth(2*soon, "stays", core.ResourceHealthStatusHealthy, "")
 	p.claimingPod("next") // prepared by the one that is left
 	p.podRuns("next")
@@ -407,7 +546,7 @@ func TestGivenARunningAgentWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testi
 
 	must(t, p.node.RestartKubelet(t.Context()))
 	poll(t, 2*soon, "the kubelet's wipe is made good", func() error {
-		again, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), draSlice, meta.GetOptions{})
+		again, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), p.draSlice(), meta.GetOptions{})
 		if err == nil && again.UID == slice.UID {
 			err = fmt.Errorf("it has not been wiped yet")
 		}
@@ -422,4 +561,15 @@ func TestGivenARunningAgentWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testi
 	if n := strings.Count(p.Host.Tail(1000), "the kubelet registered driver"); n != 2 {
 		t.Errorf("the kubelet registered us %d times, want 2", n)
 	}
+
+	// When it restarts without the gate of health, then what it showed is gone; with it, it is shown again.
+	must(t, p.node.RestartKubelet(t.Context(), "--feature-gates="+healthGates(false)))
+	poll(t, 2*soon, "the pod's health is gone", func() error {
+		if p.hasHealth("survives") {
+			return fmt.Errorf("it is still shown")
+		}
+		return nil
+	})
+	must(t, p.node.RestartKubelet(t.Context()))
+	p.podHealth(2*soon, "survives", core.ResourceHealthStatusHealthy, "")
 }

@@ -262,7 +262,7 @@ func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThree
 	t.Parallel()
 	_, err := helm(t, "version")
 	must(t, err)
-	w, err := newWorld(shared.parts, "-fleet", false)
+	w, err := newWorld(shared.parts, "-fleet", false, harness.ControlPlaneOptions{})
 	must(t, err)
 	_, err = w.admin.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: fleetNamespace,
 		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}, meta.CreateOptions{})

@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,8 +41,17 @@ type world struct {
 
 var shared *world
 
-// draWorld is started when the first case needs it.
-var draWorld = sync.OnceValues(func() (*world, error) { return newWorld(shared.parts, "-dra", true) })
+// minor is which Kubernetes the clusters are.
+var minor int
+
+// draWorld is started when the first case needs it. Before 1.36, it alone has what the agent's DRA needs.
+var draWorld = sync.OnceValues(func() (*world, error) {
+	var o harness.ControlPlaneOptions
+	if minor < 36 { // those of device taints wait for the API of their rules
+		o = harness.ControlPlaneOptions{Gates: draGates(true), APIArgs: []string{"--runtime-config=resource.k8s.io/v1alpha3=true"}}
+	}
+	return newWorld(shared.parts, "-dra", true, o)
+})
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -52,8 +63,16 @@ func run(m *testing.M) int {
 	}
 	start := time.Now()
 	var err error
-	if shared, err = newWorld(parts, "", true); err != nil {
+	if shared, err = newWorld(parts, "", true, harness.ControlPlaneOptions{}); err != nil {
 		fmt.Println("FAIL: the cluster did not come up:", err)
+		return 1
+	}
+	version, err := shared.admin.Discovery().ServerVersion()
+	if err == nil {
+		minor, err = strconv.Atoi(strings.TrimRight(version.Minor, "+"))
+	}
+	if err != nil {
+		fmt.Println("FAIL: the cluster does not say what it is:", err)
 		return 1
 	}
 	fmt.Printf("the cluster is up after %.1f s\n", time.Since(start).Seconds())
@@ -85,13 +104,13 @@ func (w *world) stop() {
 }
 
 // newWorld starts a cluster, whose folders have names that end so.
-func newWorld(parts, name string, hasNode bool) (*world, error) {
+func newWorld(parts, name string, hasNode bool, o harness.ControlPlaneOptions) (*world, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	w := &world{parts: parts}
 	var err error
-	w.control, err = harness.StartControlPlane(ctx, harness.ControlPlaneOptions{
-		Dir: logDir("control-plane" + name), Bin: parts})
+	o.Dir, o.Bin = logDir("control-plane"+name), parts
+	w.control, err = harness.StartControlPlane(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +118,7 @@ func newWorld(parts, name string, hasNode bool) (*world, error) {
 		w.admin, err = w.control.Admin()
 	}
 	if err == nil && hasNode {
-		w.node, err = harness.StartNode(ctx, harness.NodeOptions{
-			Name: realNode, Dir: logDir("node" + name), Bin: parts, Self: filepath.Join(parts, "cluster"),
-			ControlPlane: w.control,
-			CNI:          harness.CNI{Parts: parts, Gate: harness.FindOurs("dpu-gate")}.Install})
+		w.node, err = startNode(ctx, w.control, realNode, logDir("node"+name))
 	}
 	if err != nil {
 		w.stop()
@@ -112,6 +128,14 @@ func newWorld(parts, name string, hasNode bool) (*world, error) {
 	defer worlds.Unlock()
 	worlds.all = append(worlds.all, w)
 	return w, nil
+}
+
+// startNode starts a node with a kubelet, and our gate as its CNI plugin.
+func startNode(ctx context.Context, control *harness.ControlPlane, name, dir string) (*harness.Node, error) {
+	parts := os.Getenv("DPU_E2E_PARTS")
+	return harness.StartNode(ctx, harness.NodeOptions{
+		Name: name, Dir: dir, Bin: parts, Self: filepath.Join(parts, "cluster"), ControlPlane: control,
+		CNI: harness.CNI{Parts: parts, Gate: harness.FindOurs("dpu-gate")}.Install})
 }
 
 // logDir is a folder below $DPU_E2E_LOGS, or else a temporary one.

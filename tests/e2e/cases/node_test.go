@@ -55,7 +55,6 @@ func (w *world) pairOfLocked(t *testing.T) *pair {
 		}
 		return nil
 	})
-	must(t, os.MkdirAll(p.Dir, 0o755))
 	w.pairs++
 	p.starts = 10 * w.pairs // names the logs on the node, which all cases share
 	must(t, os.RemoveAll(p.node.Path(recordInNode)))
@@ -63,6 +62,14 @@ func (w *world) pairOfLocked(t *testing.T) *pair {
 	if err := leases.Delete(t.Context(), p.LeaseName(), meta.DeleteOptions{}); !errors.IsNotFound(err) {
 		must(t, err)
 	}
+	return p.onNode()
+}
+
+// onNode gives the pair of a real node its identities and ways to the API server.
+func (p *pair) onNode() *pair {
+	t := p.t
+	t.Helper()
+	must(t, os.MkdirAll(p.Dir, 0o755))
 	p.HostRelay, p.DPURelay = p.node.Relay, p.relay()
 	p.certificate("host", 0)
 	p.certificate("dpu", 0)
@@ -143,21 +150,24 @@ func (p *pair) pod(name, on string) {
 
 func (p *pair) podSpec(name string, edit func(*core.PodSpec)) {
 	p.t.Helper()
+	_, err := p.admin.CoreV1().Pods("default").Create(p.t.Context(),
+		&core.Pod{ObjectMeta: meta.ObjectMeta{Name: name}, Spec: podOf(edit)}, meta.CreateOptions{})
+	must(p.t, err)
+	p.t.Cleanup(func() {
+		now := int64(0)
+		_ = p.admin.CoreV1().Pods("default").Delete(bounded(p.t), name, meta.DeleteOptions{GracePeriodSeconds: &now})
+	})
+}
+
+// podOf is a pod of the tests' image, as edit changes it.
+func podOf(edit func(*core.PodSpec)) core.PodSpec {
 	grace, no := int64(1), false
 	spec := core.PodSpec{
 		TerminationGracePeriodSeconds: &grace, AutomountServiceAccountToken: &no, DNSPolicy: core.DNSDefault,
 		Containers: []core.Container{{Name: "pod", Image: harness.PodImage, ImagePullPolicy: core.PullNever}},
 	}
 	edit(&spec)
-	_, err := p.admin.CoreV1().Pods("default").Create(p.t.Context(),
-		&core.Pod{ObjectMeta: meta.ObjectMeta{Name: name}, Spec: spec}, meta.CreateOptions{})
-	must(p.t, err)
-	p.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		now := int64(0)
-		_ = p.admin.CoreV1().Pods("default").Delete(ctx, name, meta.DeleteOptions{GracePeriodSeconds: &now})
-	})
+	return spec
 }
 
 func (p *pair) podRuns(name string) {

@@ -59,6 +59,8 @@ type ControlPlaneOptions struct {
 	APIOnly bool
 	// APIArgs are further flags of kube-apiserver.
 	APIArgs []string
+	// Gates are feature gates of all parts, as their flag --feature-gates has them.
+	Gates string
 }
 
 // StartControlPlane returns once the API server says that it is ready and the
@@ -203,7 +205,8 @@ func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more
 		"--feature-gates=CoordinatedLeaderElection=true", "--runtime-config=coordination.k8s.io/v1beta1=true",
 		// A test that stops the server must not wait for its long watches.
 		"--shutdown-delay-duration=0s",
-	}, append(more, c.opts.APIArgs...)...)
+		"--feature-gates=" + c.opts.Gates,
+	}, append(c.opts.APIArgs, more...)...)
 	api, err := StartProcess(name, c.logDir(), nil, append([]string{filepath.Join(c.opts.Bin, "kube-apiserver")}, args...)...)
 	if err != nil {
 		return nil, err
@@ -238,14 +241,15 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		"--secure-port=0", "--leader-elect=false", "--use-service-account-credentials",
 		"--service-account-private-key-file="+c.file("pki/sa.key"),
 		"--cluster-signing-cert-file="+c.PKI.CAFile(), "--cluster-signing-key-file="+c.PKI.CAKeyFile(),
-		"--root-ca-file="+c.PKI.CAFile(), "--node-monitor-period=1s")
+		"--root-ca-file="+c.PKI.CAFile(), "--node-monitor-period=1s",
+		"--feature-gates="+c.opts.Gates)
 	if err != nil {
 		return err
 	}
 	c.sch, err = c.part("kube-scheduler", "--kubeconfig="+config("scheduler"),
 		"--authentication-kubeconfig="+config("scheduler"),
 		"--authorization-kubeconfig="+config("scheduler"),
-		"--secure-port=0", "--leader-elect=false")
+		"--secure-port=0", "--leader-elect=false", "--feature-gates="+c.opts.Gates)
 	if err != nil {
 		return err
 	}

@@ -298,7 +298,7 @@ syncFrequency: 10s
 volumePluginDir: /var/lib/kubelet/volume-plugins
 `
 
-func (n *Node) startKubelet(ctx context.Context) error {
+func (n *Node) startKubelet(ctx context.Context, more ...string) error {
 	pki := n.opts.ControlPlane.PKI
 	if err := pki.Client(n.file("kubelet"), Identity{User: "system:node:" + n.Name, Groups: []string{"system:nodes"}}); err != nil {
 		return err
@@ -311,16 +311,17 @@ func (n *Node) startKubelet(ctx context.Context) error {
 		return err
 	}
 	var err error
-	n.kubelet, err = n.Run(ctx, "kubelet", nil, filepath.Join(n.opts.Bin, "kubelet"),
-		"--config="+n.file("kubelet.yaml"), "--kubeconfig="+n.file("kubelet.kubeconfig"),
-		"--hostname-override="+n.Name, "--node-ip="+NodeAddress, "--v=2")
+	n.kubelet, err = n.Run(ctx, "kubelet", nil, append([]string{filepath.Join(n.opts.Bin, "kubelet"),
+		"--config=" + n.file("kubelet.yaml"), "--kubeconfig=" + n.file("kubelet.kubeconfig"),
+		"--hostname-override=" + n.Name, "--node-ip=" + NodeAddress, "--v=2",
+		"--feature-gates=" + n.opts.ControlPlane.opts.Gates}, more...)...)
 	return err
 }
 
-// RestartKubelet ends the kubelet as a crash would and starts it again.
-func (n *Node) RestartKubelet(ctx context.Context) error {
+// RestartKubelet ends the kubelet as a crash would and starts it again. The further flags hold until the next start.
+func (n *Node) RestartKubelet(ctx context.Context, more ...string) error {
 	n.kubelet.Kill()
-	return n.startKubelet(ctx)
+	return n.startKubelet(ctx, more...)
 }
 
 // Stop ends everything on the node: the kernel kills all its processes when
