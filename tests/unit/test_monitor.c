@@ -24,6 +24,7 @@ static struct stage {
     char story[400]; /* what has happened, a word each */
     int running;     /* parts that were started and not stopped */
     bool may_not_create;
+    bool has_no_record;    /* its writer does not start */
     struct readiness told; /* to the Events, with the others */
     struct readiness left; /* by a predecessor */
     bool has_left;
@@ -77,6 +78,9 @@ void daemon_notify_ready(struct daemon *d, const char *status)
 int record_writer_new(struct ev_loop *loop, const struct record_writer_config *config,
                       struct record_writer **out, struct err *e)
 {
+    if (stage.has_no_record) {
+        return err_set(e, ERR_LIMIT, "too long");
+    }
     assert_string_equal(config->node, "w1");
     *out = part();
     return 0;
@@ -430,6 +434,20 @@ TEST_WITH(its_parts_know_the_lease, stage_up, stage_down)
     assert_int_equal(stage.watch.deadline_ms, 5000);
 }
 
+TEST_WITH(without_a_record_nothing_starts, stage_up, stage_down)
+{
+    const struct monitor_config config = everything();
+    struct monitor *second = NULL;
+    struct err e = ERR_INIT;
+    int before = stage.running;
+    world.has_timer = false; /* the first one's */
+    stage.has_no_record = true;
+    assert_int_equal(monitor_new(&config, NULL, &second, &e), ERR_LIMIT);
+    assert_null(second);
+    assert_int_equal(stage.running, before);
+    world.has_timer = true;
+}
+
 TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_up, stage_down)
 {
     assert_false(stage.has_left);
@@ -639,4 +657,15 @@ TEST_WITH(a_request_without_an_outcome_is_no_progress, stage_up, stage_down)
         }
         assert_true(monitor_makes_progress(stage.monitor, world.now));
     }
+}
+
+TEST_WITH(before_its_start_nothing_is_overdue, stage_up, stage_down)
+{
+    const struct monitor_config config = everything();
+    struct err e = ERR_INIT;
+    monitor_free(stage.monitor);
+    assert_int_equal(monitor_new(&config, NULL, &stage.monitor, &e), 0);
+    world.now = mono_add(world.now, 3600 * NS_PER_SEC);
+    assert_true(monitor_makes_progress(stage.monitor, world.now));
+    assert_int_equal(stats().outage_ns, 0);
 }

@@ -249,6 +249,13 @@ TEST_IN(a_writer_whose_record_is_held_for_long_gets_more_time)
     assert_int_equal(w->turns, 0);
 }
 
+TEST_IN(a_path_that_is_not_one_is_refused)
+{
+    const struct record_turn_config config = {.loop = w->loop, .path = "readiness.json"};
+    assert_int_equal(record_turn_start(&config, &w->turn, NULL), ERR_LIMIT);
+    assert_null(w->turn);
+}
+
 TEST_IN(who_writes_for_another_lease_is_no_predecessor)
 {
     assert_int_equal(file_lock_take(&w->other, NULL), 0);
