@@ -177,11 +177,6 @@ struct probe_set {
     struct log_repeat unable;
 };
 
-static void tell_change(const struct probe_set *set)
-{
-    set->change(set->user, set->state.state, set->state.message);
-}
-
 /* A right that is missing will be missing tomorrow, and an option that is wrong will be wrong:
  * somebody has to act. */
 static void log_failure(struct probe_set *set, const struct probe_result *result)
@@ -213,7 +208,7 @@ static void on_result(void *user, const struct probe_result *result)
         log_failure(set, result);
     }
     if (probe_state_step(&set->state, result)) {
-        tell_change(set);
+        set->change(set->user, set->state.state, set->state.message);
     }
 }
 
@@ -268,7 +263,7 @@ void probe_set_start(struct probe_set *set)
 {
     bool is_known = set->state.probe_count == 0 || set->state.is_of_host;
     if (is_known && probe_state_settle(&set->state, clock_mono_now())) {
-        tell_change(set);
+        set->change(set->user, set->state.state, set->state.message);
     }
     for (size_t i = 0; i < set->state.probe_count; i++) {
         probe_start(set->probes[i]);

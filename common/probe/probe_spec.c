@@ -20,13 +20,12 @@ enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
  * ports are up. The daemons of OVN vanish together when their pod is rolled out; ovn-controller and
  * ovn-northd need some seconds more to find their databases again, and ovn-controller answers
  * nothing while it computes flows anew. */
-#define PATIENCE(refused_s, silent_s, missing_s, wrong_s)                                          \
+#define TIMES(interval_s, timeout_s, refused_s, silent_s, missing_s, wrong_s)                      \
+    .interval_ns = SECONDS(interval_s), .timeout_ns = SECONDS(timeout_s),                          \
     .patience_ns = {[PROBE_REFUSED] = SECONDS(refused_s),                                          \
                     [PROBE_SILENT] = SECONDS(silent_s),                                            \
                     [PROBE_MISSING] = SECONDS(missing_s),                                          \
                     [PROBE_WRONG] = SECONDS(wrong_s)}
-#define TIMES(interval_s, timeout_s)                                                               \
-    .interval_ns = SECONDS(interval_s), .timeout_ns = SECONDS(timeout_s)
 #define DATABASE(its_name, its_socket, its_database)                                               \
     .name = (its_name), .socket = (its_socket),                                                    \
     .questions = {{"list_dbs", "[]", ANSWER_LISTS, .wanted = (its_database)}}
@@ -40,35 +39,30 @@ enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
     }
 
 const struct service services[SERVICE_COUNT] = {
-    {DATABASE("ovsdb", "db.sock", "Open_vSwitch"), TIMES(5, 2), PATIENCE(5, 15, 15, 15),
-     .is_of_ovs = true},
+    {DATABASE("ovsdb", "db.sock", "Open_vSwitch"), TIMES(5, 2, 5, 15, 15, 15), .is_of_ovs = true},
     {.name = "vswitchd",
      .daemon = "ovs-vswitchd",
      .questions = {{"ofproto/list", "[]", .expected = ANSWER_LINE}},
-     TIMES(5, 5),
-     PATIENCE(5, 30, 15, 15),
+     TIMES(5, 5, 5, 30, 15, 15),
      .is_of_ovs = true},
-    {DATABASE("ovn-nb", "ovnnb_db.sock", "OVN_Northbound"), TIMES(5, 5), PATIENCE(5, 30, 60, 60)},
-    {DATABASE("ovn-sb", "ovnsb_db.sock", "OVN_Southbound"), TIMES(5, 5), PATIENCE(5, 30, 60, 60)},
+    {DATABASE("ovn-nb", "ovnnb_db.sock", "OVN_Northbound"), TIMES(5, 5, 5, 30, 60, 60)},
+    {DATABASE("ovn-sb", "ovnsb_db.sock", "OVN_Southbound"), TIMES(5, 5, 5, 30, 60, 60)},
     {.name = "ovn-northd",
      .daemon = "ovn-northd",
      .questions = {{"status", "[]", ANSWER_LINE, .wanted = "Status: active"},
                    {"nb-connection-status", "[]", ANSWER_LINE, .wanted = "connected"},
                    {"sb-connection-status", "[]", ANSWER_LINE, .wanted = "connected"}},
-     TIMES(10, 10),
-     PATIENCE(5, 30, 60, 60)},
+     TIMES(10, 10, 5, 30, 60, 60)},
     {.name = "ovn-controller",
      .daemon = "ovn-controller",
      .questions = {{"connection-status", "[]", ANSWER_LINE, .wanted = "connected"},
                    {"coverage/read-counter", "[\"lflow_run\"]", ANSWER_NO_LINE, .wanted = "0"}},
-     TIMES(10, 20),
-     PATIENCE(5, 60, 60, 60)},
+     TIMES(10, 20, 5, 60, 60, 60)},
     /* Its socket is the database's, whose own probe is quicker. */
     {.name = "ovnkube",
      .socket = "ovnsb_db.sock",
      .questions = {VALUE("OVN_Southbound", "SB_Global", "options", "e2e_timestamp", ANSWER_BEAT)},
-     TIMES(15, 5),
-     PATIENCE(120, 120, 120, 120)},
+     TIMES(15, 5, 120, 120, 120, 120)},
 };
 
 struct probe_spec probe_spec_of_node_name(const char *ovs_run_dir)
