@@ -50,7 +50,7 @@ struct device {
 
 struct plugin {
     char socket[PATH_MAX]; /* where it registers */
-    struct timespec made;  /* that socket */
+    int64_t made_ns;       /* that socket, by the wall clock */
     char endpoint[PATH_MAX];
     const char *service; /* of its health: "v1" or "v1alpha1"; NULL: none that we know */
 };
@@ -223,13 +223,10 @@ static int ask_socket(struct watch *w, const char *dir, const char *name, struct
     if (rc != 0) {
         return rc;
     }
-    asked.made = found.st_ctim;
+    asked.made_ns = found.st_ctim.tv_sec * NS_PER_SEC + found.st_ctim.tv_nsec;
     take_info(w, &answer, &asked);
-    const struct timespec *best = &w->plugin.made; /* the newest stays in a rolling update */
-    if (asked.service &&
-        (!w->plugin.service || asked.made.tv_sec > best->tv_sec ||
-         (asked.made.tv_sec == best->tv_sec && asked.made.tv_nsec > best->tv_nsec))) {
-        w->plugin = asked;
+    if (asked.service && asked.made_ns > w->plugin.made_ns) {
+        w->plugin = asked; /* the newest stays in a rolling update */
     }
     return 0;
 }
