@@ -545,15 +545,19 @@ static struct mono next_mark(const struct verdict *x)
     return mono_max(mono_add(x->last_mark, pace_ns(x) / 2), mono_add(x->verdict.checked, pause_ns));
 }
 
-/* One with the first look, and again until it tells whether we may write. Then exactly at the time
- * of condemnation, and none so shortly before that it would be in the way. */
+/* One with the first look, and again with the next until it tells whether we may write: what a look
+ * has just shown, no renewal has overtaken yet. Then exactly at the time of condemnation, and none
+ * so shortly before that it would be in the way. */
 static struct mono mark_due(const struct verdict *x)
 {
     struct mono end = condemned_at(x);
     bool is_first = x->last_mark.ns == 0;
     bool has_looked = x->looked_at.ns != 0;
     bool is_wanted = x->is_mark_wanted && has_looked && x->sight == VERDICT_SEES_LEASE;
-    struct mono wanted = is_wanted ? mono_add(x->last_mark, pace_ns(x)) : MONO_NEVER;
+    struct mono wanted = !is_wanted ? MONO_NEVER
+                         : mono_before(x->last_mark, x->looked_at)
+                             ? x->looked_at
+                             : mono_add(x->last_mark, pace_ns(x));
     if (x->phase != VERDICT_FRESH) {
         return wanted;
     }
