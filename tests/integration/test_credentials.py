@@ -5,7 +5,10 @@ import copy
 import json
 import os
 import pathlib
+import socket
+import ssl
 import subprocess
+import threading
 
 import pytest
 from dpu_testing import kubeconfig
@@ -110,6 +113,39 @@ def test_a_server_of_another_name_is_not_believed_unless_told(tls):
     host.stop()
     host = tls.host(kubeconfig=tls_kubeconfig(tls, "host", tls.authority.file, tls_server_name="api.example"))
     until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)
+
+
+class ClosingServer:
+    """Answers each connection with a 503 and ends it."""
+
+    def __init__(self, certificate, key):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(certificate, key)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.resumed = []  # of each connection: whether its TLS session was
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                with self.context.wrap_socket(self.listener.accept()[0], server_side=True) as connection:
+                    self.resumed.append(connection.session_reused)
+                    connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            except ssl.SSLError:
+                pass
+            except OSError:
+                return
+
+
+def test_a_further_connection_resumes_the_tls_session(tls):
+    server = ClosingServer(*tls.authority.issue("closing", "kube-apiserver"))
+    url = f"https://127.0.0.1:{server.listener.getsockname()[1]}"
+    path = write(tls.directory, "closing.kubeconfig", kubeconfig.dump(url, token="t", ca_file=tls.authority.file))
+    tls.dpu(kubeconfig=path)
+    until(lambda: len(server.resumed) > 2, SOON_S, lambda: str(server.resumed))
+    server.listener.close()
+    assert server.resumed[:3] == [False, True, True]
 
 
 def test_a_renewed_serving_certificate_goes_unnoticed_and_so_does_a_new_authority_of_the_bundle(tls, tmp_path):
