@@ -204,6 +204,10 @@ TEST(same_failure_again_is_no_news)
     assert_true(step(&v, 3, 0, "gone"));
     assert_true(step(&v, 31, 0, NULL));
     assert_int_equal(v.since.ns, AT(31).ns);
+    assert_int_equal(v.probes[0].runs[PROBE_WRONG], 3);
+    assert_int_equal(v.probes[0].runs[PROBE_PASSED], 1);
+    follow(&v, "s", "U");
+    assert_int_equal(v.probes[0].last_ns, AT(2).ns);
 }
 
 TEST(overlong_texts_are_cut_not_overrun)
