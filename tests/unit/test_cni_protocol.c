@@ -295,6 +295,9 @@ TEST(a_mistake_in_our_options_is_named)
         print_message("%s: %d %s\n", text, code, c.msg);
         assert_int_equal(code, rows[i].words ? CNI_INVALID_CONFIG : 0);
         assert_true(!rows[i].words || strstr(c.msg, rows[i].words));
+        bool is_ours =
+            strstr(rows[i].member, "delegate\"") || strstr(rows[i].member, "delegateConf");
+        assert_true(code != 0 || c.is_wrapping == is_ours);
     }
 }
 
@@ -394,6 +397,8 @@ TEST(error_is_an_object_with_exit_status_one)
     assert_int_equal(capture(put_error, &c, NULL, out), EXIT_FAILURE);
     assert_non_null(strstr(out, "\"code\": 50"));
     assert_non_null(strstr(out, "\"details\": \"more\""));
+    (void)cni_fail(&c, CNI_NOT_AVAILABLE, "another");
+    assert_string_equal(c.details, "");
 }
 
 TEST(any_text_becomes_valid_bounded_json)
