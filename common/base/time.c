@@ -126,7 +126,7 @@ static int64_t read_fraction_ns(const char *s, size_t len, size_t *out_len)
 {
     int64_t ns = 0;
     size_t digits = 0;
-    while (len > 0 && (s[0] == '.' || s[0] == ',') && digits < 9 && digits + 1 < len &&
+    while (digits < 9 && digits + 1 < len && (s[0] == '.' || s[0] == ',') &&
            text_is_digit(s[digits + 1])) {
         ns = ns * 10 + (s[++digits] - '0');
     }
