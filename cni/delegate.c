@@ -46,7 +46,7 @@ struct member {
     size_t rank; /* of those of one name, the highest counts */
 };
 
-/* What the runtime injects: its word is newer than what the delegate's configuration says. */
+/* Keys that the runtime injects: its word is newer than what the delegate's configuration says. */
 static bool is_from_runtime(struct json_slice key)
 {
     static const char *const names[] = {"name", "cniVersion", "prevResult", "runtimeConfig",
@@ -224,7 +224,7 @@ static int take_file(struct cni_call *c)
 }
 
 /*
- * Which plugins are behind the gate: the one in `delegate`, or what the file `delegateConf` holds
+ * The plugins behind the gate: the one in `delegate`, or what the file `delegateConf` holds
  * now. That file may be gone, renamed or broken when a pod is removed, and then DEL would fail for
  * good: the verbs that are not gated take the copy in `lastDelegate` instead. It may also have
  * become a list since the pod was added: DEL goes through all of it.
@@ -402,7 +402,7 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-/* What is in the pipe now, without waiting. */
+/* Reads the bytes that are in the pipe now, without waiting. */
 static size_t read_some(int *fd, void *out, size_t out_bytes)
 {
     ssize_t got = *fd >= 0 ? read(*fd, out, out_bytes) : -1;
@@ -657,7 +657,7 @@ static int delete_later_ones(struct cni_call *c)
     return c->code;
 }
 
-/* What the delegate answers to STATUS becomes our answer; for other verbs it takes our place. */
+/* For STATUS, the delegate's answer becomes ours; for other verbs the delegate takes our place. */
 static int delegate_become(struct cni_call *c)
 {
     bool is_known = true;

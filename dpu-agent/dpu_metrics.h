@@ -8,7 +8,7 @@
 #include "loop/metrics.h"
 #include "probe/probe_set.h"
 
-/* What they are made of. */
+/* The values that the metrics are made of. */
 struct dpu_snapshot {
     struct mono now;
     const struct probe_state *verdict;      /* borrowed */

@@ -48,11 +48,11 @@ void lease_writer_free(struct lease_writer *writer);
 
 /* Begins: looks for the lease. */
 void lease_writer_start(struct lease_writer *writer);
-/* What the probes say; `message` is borrowed. */
+/* The probes' verdict; `message` is borrowed. */
 void lease_writer_judge(struct lease_writer *writer, enum probe_health verdict,
                         const char *message);
 const struct lease_writer_stats *lease_writer_stats(const struct lease_writer *writer);
-/* What the renewer is at, for people; static text. */
+/* The renewer's phase, for people; static text. */
 const char *lease_writer_phase(const struct lease_writer *writer);
 /* False if it was not woken when it asked to be: nobody renews the lease any more. */
 bool lease_writer_makes_progress(const struct lease_writer *writer, struct mono now);

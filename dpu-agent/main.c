@@ -150,10 +150,10 @@ static void start_writer(struct agent *a)
 
 /* ---- the node's name -------------------------------------------------------------------------
  *
- * Which node this DPU serves, where no option says it: ovn-kubernetes itself goes by the same on a
- * DPU. The DPU's own host name is not the node's, so nothing is guessed. Asked again and again, so
- * that a change is followed; an OVS that does not answer, or a name that is taken away, changes
- * nothing. */
+ * The node that this DPU serves, where no option names it: ovn-kubernetes itself goes by the same
+ * on a DPU. The DPU's own host name is not the node's, so nothing is guessed. Asked again and
+ * again, so that a change is followed; an OVS that does not answer, or a name that is taken away,
+ * changes nothing. */
 
 static void complain_of_name(struct agent *a, const char *why)
 {
@@ -215,7 +215,7 @@ static void on_name(void *user, const struct probe_result *result)
  * unhealthy, which it says. /servingz is the opposite: it speaks of the DPU's services, and knows
  * of no lease. */
 
-/* What the heartbeat is worth where nothing is asked. */
+/* The worth of a heartbeat without probes. */
 static const char *no_probe(const struct agent *a)
 {
     return a->config.heartbeat == DPU_HEARTBEAT_COMPANION
@@ -362,7 +362,7 @@ static json_t *describe(const void *user)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* What renews the lease, or finds out which. */
+/* Makes the lease writer, or the search for the node's name. */
 static int make_heartbeat(struct agent *a, struct err *e)
 {
     int rc = kube_client_connect(daemon_loop(a->daemon), a->config.agent.kubeconfig, &a->client, e);

@@ -49,7 +49,7 @@ const char *renewer_phase_name(const struct renewer *r)
     return phases[r->phase].name;
 }
 
-/* What has happened, and what is to be done about it. */
+/* An event, and the update that it leads to. */
 struct step {
     const struct renewer_event *event;
     struct renewer_update *out;
@@ -105,7 +105,7 @@ static const struct {
 };
 /* clang-format on */
 
-/* What an administrator can do about a refusal. */
+/* The admin's next step after a refusal. */
 static const char *refusal_hint(const struct renewer *r, int http_status)
 {
     bool is_read = r->sent_action == RENEWER_GET;
@@ -130,7 +130,7 @@ static void format_span(int64_t ns, char out[static SPAN_BYTES])
     text_from_duration(ns / unit_ns * unit_ns, out, SPAN_BYTES);
 }
 
-/* What stands for a word in braces. */
+/* The value of a word in braces. */
 struct note_word {
     const char *name;
     const char *text;
@@ -628,7 +628,7 @@ static void renewal_succeeded(struct renewer *r, struct mono sent_at, const stru
     s->out->renewed = true;
 }
 
-/* What the lease says beside the renewals that are not ours: once an interval it is looked at. */
+/* Looks once an interval at the lease, whose renewals are not ours. */
 static void look_as_companion(struct renewer *r, const struct renewer_event *event)
 {
     const struct renewer_config *c = &r->config;
@@ -676,7 +676,7 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
     }
 }
 
-/* What has failed is soon tried again. After RENEWER_TRIES failures the next renewal is the next
+/* A failed write is soon tried again. After RENEWER_TRIES failures the next renewal is the next
  * try, or sooner if the lease would not last for as many: thousands of DPUs that an API server's
  * return finds waiting ask it for no more than their renewals. Not so after an answer that waits
  * for others: a conflict, and a lease that is missing. */
@@ -833,7 +833,7 @@ static void handle_stop(struct renewer *r, const struct step *s)
         stop_renewing(r, s->out);
         return;
     }
-    /* What is under way may still be applied; then our write meets a conflict and is repeated. */
+    /* A write under way may still be applied; then our write meets a conflict and is repeated. */
     change_phase(r, RENEWER_STOPPING);
     drop_request(r, s->out);
     r->conflicts = 0;

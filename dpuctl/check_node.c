@@ -448,7 +448,7 @@ void check_cri(struct doctor *d)
 
 #define ADD_ALONE ", so only ADD is gated, and the Node stays Ready"
 
-/* What a runtime does with STATUS, and a kubelet with DRA, from a version on; the newest first. */
+/* How runtimes handle STATUS, and kubelets DRA, from a version on; the newest first. */
 struct habit {
     const char *since;
     enum check_outcome outcome;

@@ -219,7 +219,7 @@ static void check_lease(struct doctor *d, const struct api_answer *answer, const
     "resource.k8s.io", "resourceclaims/" part, "", CHECK_WARN, "host-agent-claims", CONDITIONS
 #define RESTART "on-lost-network=restart"
 
-/* What dpu-host-agent asks for, and what is lost without it. */
+/* The rights of dpu-host-agent, and what is lost without each. */
 static const struct right {
     const char *verb;
     const char *group;

@@ -17,7 +17,7 @@ enum check_outcome {
     CHECK_SKIP, /* could not be looked at */
 };
 
-/* What was looked at, and what was found. */
+/* The doctor's sources and findings. */
 struct doctor {
     struct admin_config config;
     struct node_snapshot seen;

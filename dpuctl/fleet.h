@@ -48,7 +48,7 @@ void fleet_judge(json_t *row, const char *holder, struct wall now);
 /* NotReady, Unknown, Ready; of the same state by reason, then by name. For qsort of json_t *. */
 int fleet_compare(const void *a, const void *b);
 
-/* Whose row an object belongs to: the node's name, or NULL for an object that is none of ours.
+/* The node whose row an object belongs to, or NULL for an object that is none of ours.
  * Borrowed from the object. */
 const char *fleet_node_of_lease(const json_t *lease); /* of "ovn-dpu-NODE" */
 const char *fleet_node_of_bound(const json_t *slice_or_pod);

@@ -166,7 +166,7 @@ static json_t *list_types(const json_t *plugins, const char **problem)
     return types;
 }
 
-/* What dpu-gate calls, and what Multus does. */
+/* The plugins that dpu-gate and Multus call. */
 static void add_calls(json_t *entry, const json_t *first, const json_t *next)
 {
     const char *type = json_text_get(first, "type");

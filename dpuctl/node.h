@@ -48,7 +48,7 @@ enum {
     CNI_PROBE_DEADLINE_MS = 2000,
 };
 
-/* What a file of CNI configuration says. Its members, texts sanitized:
+/* A file of CNI configuration. Its members, texts sanitized:
  *   file, problem            its name; why a runtime cannot take it, null if it can
  *   isForbidden              only we may not read it; `problem` says so
  *   network, types, version  its plugins' types in order; the highest version that it declares
@@ -97,7 +97,7 @@ NODISCARD int pods_ask_runtime(const struct admin_config *config, const char *so
 struct api;
 struct api_answer;
 
-/* What is seen without asking anybody. */
+/* The document of this node, made without asking anybody. */
 json_t *node_document(const struct admin_config *config, const struct node_snapshot *seen);
 
 /* Its members "api" (of api_open's failure, or of the answer about the lease), "lease"

@@ -118,8 +118,8 @@ static void adopt_name(char **field, const char *name)
     }
 }
 
-/* Which node and lease it is about is in the record, where nothing else says it: the agent may
- * have been told in a way that we cannot see, such as the environment of its Pod. */
+/* Takes node and lease from the record, where nothing else names them: the agent may have been
+ * told in a way that we cannot see, such as the environment of its Pod. */
 static void adopt_names(struct admin_config *admin, const struct option_origins *origins)
 {
     char path[PATH_MAX];
@@ -236,7 +236,7 @@ static void use_long_flags(int argc, char **argv)
     }
 }
 
-/* What no table can say; NULL: nothing is wrong. */
+/* Checks that no table can express; NULL: nothing is wrong. */
 static const char *find_misuse(const char *name, const struct admin_config *c)
 {
     bool is_watch = c->watch || text_equal(name, "dpuctl watch");

@@ -26,7 +26,7 @@ enum admin_lost_network { LOST_NETWORK_REPORT, LOST_NETWORK_STATUS, LOST_NETWORK
 enum admin_dra { ADMIN_DRA_AUTO, ADMIN_DRA_ON, ADMIN_DRA_OFF };
 enum admin_filter { ADMIN_ALL, ADMIN_BROKEN, ADMIN_NOT_READY, ADMIN_UNKNOWN, ADMIN_READY };
 
-/* Which table of options a command has. */
+/* The table of options that a command has. */
 enum admin_scope {
     ADMIN_THIS_NODE, /* what is on the node and, of it, in the API server */
     ADMIN_CLUSTER,   /* what the API server knows of all nodes, or of one */

@@ -91,7 +91,7 @@ static int compare_age(const void *a, const void *b)
     return (left->made.ns > right->made.ns) - (left->made.ns < right->made.ns);
 }
 
-/* What the agent does, or leaves to people; NULL: nothing follows. */
+/* The agent's next action, or that of people; NULL: none. */
 static const char *what_follows(const struct admin_config *config,
                                 const struct pod_net_finding *net)
 {

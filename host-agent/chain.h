@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What one request was answered with. */
+/* The answer to one request. */
 enum chain_answer {
     CHAIN_UNSENT,    /* no connection: it cannot have taken effect */
     CHAIN_NO_ANSWER, /* none, or to a GET one that is not about the lease: 401, 403, 5xx ... */

@@ -115,7 +115,7 @@ static bool is_further_dpu(const struct agent_config *agent)
     return agent->lease_name && strncmp(agent->lease_name, first, strlen(first)) == 0;
 }
 
-/* What one agent of the node does for all of its Pods. */
+/* Refuses options that only one agent of a node may have, because they concern all of its Pods. */
 static int check_further_dpu(const struct host_config *host, const struct option_origins *origins,
                              struct err *e)
 {

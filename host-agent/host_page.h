@@ -23,7 +23,7 @@
 
 struct ev_loop;
 
-/* What the page speaks of; all borrowed, and must outlive it. */
+/* The sources of the page; all borrowed, and must outlive it. */
 struct host_page {
     const struct agent_config *agent; /* also its address */
     const struct monitor *monitor;

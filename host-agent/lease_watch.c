@@ -148,7 +148,7 @@ static void tell_unreadable(struct lease_watch *w, struct verdict_event how, con
     tell(w, how);
 }
 
-/* What the API server shows in place of a lease is told, and false. */
+/* Returns false where the API server shows something else than a lease; the verdict is told. */
 static bool read_lease(struct lease_watch *w, const json_t *object, struct verdict_event how,
                        struct lease_view *out)
 {

@@ -58,7 +58,7 @@ static struct verdict_config verdict_config_of(const struct host_config *c)
     return x;
 }
 
-/* What a predecessor wrote is read now, not before: it is the last word of one that has ended. */
+/* Reads the predecessor's record now, not before: it is the last word of one that has ended. */
 static int start_monitor(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;

@@ -132,7 +132,7 @@ static void count_contact(struct monitor *m, struct mono now)
     }
 }
 
-/* What looks at the lease; without a health check there is nothing to ask for. */
+/* Asks for reads and marks of the lease; without a health check there are none. */
 static void look_at_lease(struct monitor *m, const struct verdict_update *update, struct mono now)
 {
     if (!m->parts.watch) {

@@ -46,7 +46,7 @@ struct monitor_config {
     int taint_effect;          /* enum slice_effect */
 };
 
-/* What the monitor owns and calls; for what they have counted. NULL: off. */
+/* The monitor's parts, for their counters. NULL: off. */
 struct monitor_parts {
     struct record_writer *record; /* always there */
     struct lease_watch *watch;

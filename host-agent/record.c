@@ -370,7 +370,7 @@ static void watch_directory(struct record_writer *w)
     }
 }
 
-/* What was written is gone, or its readers would refuse it. */
+/* The record is gone, or its readers would refuse it. */
 static bool is_lost(struct record_writer *w, struct mono now)
 {
     if (!w->stats.is_current || is_intact(w)) {

@@ -19,7 +19,7 @@ struct ev_loop;
 /* ---- whose turn it is ------------------------------------------------------------------------ */
 
 /*
- * Who holds the lock beside the record (PATH.lock) writes it. In a rolling update the new pod
+ * The holder of the lock beside the record (PATH.lock) writes it. In a rolling update the new pod
  * starts before the old one goes: it waits, does nothing else, and has its turn within
  * RECORD_TURN_POLL_NS of the writer's end. A writer that is frozen keeps its lock, but not its
  * promise to write: then the one that waits takes its place, long before the record is no longer

@@ -621,8 +621,8 @@ static struct mono wake_at(const struct verdict *x, struct mono now)
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
-/* What others said is part of it: it is cut between characters and made printable, for it goes into
- * JSON and onto terminals. */
+/* The message contains words of others: it is cut between characters and made printable, for it
+ * goes into JSON and onto terminals. */
 PRINTF_LIKE(3, 4)
 static void say(struct readiness *out, enum readiness_reason reason, const char *fmt, ...)
 {
@@ -767,7 +767,7 @@ static void say_phase(const struct verdict *x, struct readiness *out, struct mon
     }
 }
 
-/* What the host itself sees takes away what the lease admits. */
+/* A failed host probe takes away an admission that the lease gives. */
 static void judge(const struct verdict *x, struct readiness *out, struct mono now)
 {
     bool is_fresh = x->phase == VERDICT_FRESH && !x->hold_is_over;
@@ -823,7 +823,7 @@ static bool was_refused(const struct readiness *was)
            was->reason != REASON_HOST_PROBE_FAILED;
 }
 
-/* What readers have stopped to believe is not believed here: all starts anew. */
+/* A record that readers no longer believe is not believed here either: all starts anew. */
 static bool is_usable(const struct verdict_carry *carry, struct mono now)
 {
     const struct readiness *was = &carry->verdict;

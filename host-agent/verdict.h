@@ -50,7 +50,7 @@ struct verdict_config {
     bool pods_count; /* pods that lost their network make the node not ready */
 };
 
-/* What the record of this boot, written by a former process, remembers. */
+/* The memory of a former process: the record of this boot. */
 struct verdict_carry {
     struct readiness verdict;
     struct mono hold_until; /* until then readers trusted the dead writer's last word */
@@ -156,7 +156,7 @@ struct verdict {
     struct mono blind_since; /* the watch broke or we were stalled; NEVER: a read was answered */
     struct mono looked_at;   /* start of the newest read or mark that was answered */
 
-    /* What is asked for: one read and one mark at a time. */
+    /* The requests under way: one read and one mark at a time. */
     bool is_reading, is_marking, is_read_wanted;
     struct mono last_read, last_mark; /* when it was asked for; no mark: 0 */
     struct mono next_rewrite;

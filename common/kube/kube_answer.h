@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an answer of the API server is in our terms, and what became of all requests. */
+/* The API server's answers in our terms, and counters of all requests. */
 #ifndef KUBE_KUBE_ANSWER_H
 #define KUBE_KUBE_ANSWER_H
 

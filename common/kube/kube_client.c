@@ -103,7 +103,7 @@ static void forget_server(struct kube_client *client)
     free(client->host);
 }
 
-/* What is said of the server, and how it is dialled. */
+/* Sets the server's description, and how it is dialled. */
 static void locate_server(struct kube_client *client)
 {
     const struct kube_conf *conf = &client->conf;
@@ -486,7 +486,7 @@ static const char *read_failure(const struct try *t, struct kube_response *r)
     return "the answer is larger than allowed";
 }
 
-/* What came of one that has ended; `out->body` is the caller's. */
+/* The response of a try that has ended; `out->body` is the caller's. */
 static void read_response(const struct try *t, struct kube_response *out)
 {
     struct err e = ERR_INIT;

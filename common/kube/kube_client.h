@@ -53,7 +53,7 @@ enum kube_channel {
     KUBE_STREAM,  /* the same; closed afterwards */
 };
 
-/* What an answer is worth as evidence about the object that was asked for. */
+/* The worth of an answer as evidence about the requested object. */
 enum kube_outcome {
     KUBE_NO_CONTACT, /* none, or not one of the API server about the object: a cut one, a proxy's
                         page, 401, 403, 429, 5xx ... */
@@ -160,7 +160,7 @@ struct ev_loop *kube_client_loop(const struct kube_client *client);
 
 /* ---- queries ---- */
 
-/* What was counted; borrowed from the client. */
+/* The client's counters; borrowed. */
 const struct kube_metrics *kube_client_metrics(const struct kube_client *client);
 
 /* "kubeconfig '/etc/...' at https://...": for messages. Borrowed from the client. */

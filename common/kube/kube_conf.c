@@ -271,7 +271,8 @@ static void add_names(struct reader *r, const char *name, const char *key, const
     }
 }
 
-/* What may not stand in a header's name is percent-encoded; the API server decodes it. */
+/* Characters that may not stand in a header's name are percent-encoded; the API server decodes it.
+ */
 static void add_extra(struct reader *r, const char *key, const json_t *names)
 {
     char name[KUBE_IMPERSONATION_MAX_BYTES] = "Impersonate-Extra-";
@@ -322,7 +323,8 @@ static void read_impersonation(struct reader *r, const json_t *user)
 
 static void read_user(struct reader *r, const json_t *user)
 {
-    /* What we cannot do is said, not skipped: without it the API server would see somebody else. */
+    /* A method that we do not support is an error, not skipped: without it the API server would see
+     * somebody else. */
     static const char *const unsupported[] = {"exec", "auth-provider", "username", "password"};
     const struct kube_conf *c = &r->conf;
     for (size_t i = 0; i < ARRAY_LEN(unsupported); i++) {

@@ -294,7 +294,7 @@ static const char *service_stop(struct probe *probe)
     return asked(p)->method;
 }
 
-/* What is said of it stands before and behind the question. */
+/* The message names the question between `before` and `behind`. */
 static void end_run(struct service_probe *p, enum probe_outcome outcome, const char *before,
                     const char *behind)
 {

@@ -262,7 +262,8 @@ bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid, const c
 
 /* ---- where things are ------------------------------------------------------------------------ */
 
-/* What is no stranger: the kernel puts the first into each namespace, once a module is loaded. */
+/* Interfaces that are no strangers: the kernel puts the first into each namespace, once a module is
+ * loaded. */
 static bool is_expected(const struct pod_net *p, const char *name)
 {
     static const char *const kernels[] = {"lo",      "tunl0",   "gre0",     "gretap0",

@@ -338,8 +338,8 @@ static void http_fini(struct probe *probe)
     curl_loop_free(p->curl);
 }
 
-/* What fails of them is memory, or an option that libcurl was built without: then the request says
- * so. */
+/* They fail for lack of memory, or for an option that libcurl was built without: then the request
+ * says so. */
 #define SET(option, value) (void)curl_easy_setopt(p->easy, option, value)
 
 static int http_init(struct probe *probe, struct err *e)

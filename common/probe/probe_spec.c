@@ -338,7 +338,7 @@ int probe_spec_refuse(const char *text, int rc, struct err *e)
     return rc;
 }
 
-/* What follows the settings. A URL has none within it, whatever its password holds. */
+/* The probe itself, behind its settings. A URL has none within it, whatever its password holds. */
 static const char *what_of(const char *text)
 {
     const char *end = find_kind(text) ? NULL : strchr(text, ';');
@@ -351,7 +351,7 @@ size_t probe_spec_count(const char *text)
     return text_equal(what_of(text), all_services) ? SERVICE_COUNT : 1;
 }
 
-/* What follows from the rest, for a service. */
+/* Fills in the settings of a service that were not given. */
 static void settle_service(struct probe_spec *spec)
 {
     int64_t *wrong_ns = &spec->thresholds.patience_ns[PROBE_WRONG];

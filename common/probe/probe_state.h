@@ -113,7 +113,7 @@ struct probe_state {
 /* Fewer than PROBES_MAX were added before. Copies both, and may shorten `name`. */
 void probe_state_add_probe(struct probe_state *v, const char *name,
                            const struct probe_thresholds *thresholds);
-/* What a former process knew of a host probe that has passed: whether it fails. */
+/* Takes over from a former process that a host probe has passed, and whether it fails now. */
 void probe_state_restore(struct probe_state *v, size_t probe, bool failing);
 
 /* Takes one result; the new state and message are in `v`. Returns whether either changed, or for a

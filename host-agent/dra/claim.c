@@ -369,7 +369,7 @@ static json_t *lay_devices(const struct claim_events *t, const json_t *status)
     return devices;
 }
 
-/* Who else writes the claim goes first; then it is tried once more. */
+/* Another writer of the claim goes first; then we try once more. */
 static void on_condition(void *user, const struct kube_response *r)
 {
     struct claim_events *t = user;

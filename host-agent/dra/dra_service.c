@@ -286,7 +286,8 @@ static bool are_sockets_in_place(const struct dra_service *s)
     return are_there;
 }
 
-/* What cannot be now is tried again. Errors: ERR_CONFLICT if the driver is another agent's. */
+/* A socket that cannot be served now is tried again. Errors: ERR_CONFLICT if the driver is another
+ * agent's. */
 static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
 {
     struct err why = ERR_INIT;

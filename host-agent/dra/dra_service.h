@@ -83,7 +83,7 @@ enum slice_effect {
     SLICE_EFFECT_OFF,         /* no taint at all */
 };
 
-/* What we serve, as plugin, slice and claims have it. All borrowed. */
+/* The device that plugin, slice and claims serve. All borrowed. */
 struct dra_device {
     const char *driver;
     const char *node_name;
@@ -138,7 +138,7 @@ struct dra_stats {
 NODISCARD int dra_service_start(const struct dra_config *config, struct dra_service **out,
                                 struct err *e);
 
-/* What was the second one is the only one now. Errors: ERR_CONFLICT as above, ERR_IO. */
+/* The agent that was the second one is now the only one. Errors: ERR_CONFLICT as above, ERR_IO. */
 NODISCARD int dra_service_lead(struct dra_service *s, struct err *e);
 
 /* One verdict to the health streams (at once) and to the slice, unless another agent leads. */

@@ -349,8 +349,7 @@ struct health_report health_report_of(const struct readiness *verdict)
     return report;
 }
 
-/* What there is to say now, to one stream, or with NULL to all: the verdict, unless we cannot vouch
- * for it. */
+/* Sends the present verdict, unless we cannot vouch for it, to one stream, or with NULL to all. */
 static void send_report(struct plugin *p, const struct grpc_call *only)
 {
     char message[HEALTH_MESSAGE_BYTES];

@@ -65,7 +65,8 @@ struct grpc_method {
     grpc_handler_fn *handle;
 };
 
-/* Who is told when the call ends without us; may be set once, within the handler or later. */
+/* The function to call when the call ends without us; may be set once, within the handler or later.
+ */
 void grpc_call_on_cancel(struct grpc_call *call, grpc_cancel_fn *on_cancel, void *user);
 
 /* Unary: OK and this message (copied). One that is too large turns into

@@ -95,7 +95,7 @@ static int compare_keys(const void *a, const void *b)
     return json_scan_compare(*(const struct json_slice *)a, *(const struct json_slice *)b);
 }
 
-/* Who edits a list may look at either. */
+/* With a key given twice, an editor may look at either. */
 static int check_keys_once(struct json_slice object, struct err *e)
 {
     size_t count = json_scan_count(object);
@@ -205,8 +205,7 @@ static void put_last_delegate(struct plan *p)
     }
 }
 
-/* What is wrapped is read by the gate itself; without its capabilities the runtime sends nothing.
- */
+/* The gate itself reads a wrapped source; without its capabilities the runtime sends nothing. */
 static void put_gate_plugin(struct plan *p, bool wraps)
 {
     struct json_slice capabilities = json_scan_member(first_plugin(p->source), "capabilities");
@@ -332,7 +331,7 @@ int cni_options_check(const struct cni_options *o, const struct option_origins *
     return 0;
 }
 
-/* What became of the conflist. */
+/* The state of the conflist. */
 struct wiring {
     bool changed;            /* it was written */
     bool has_source;         /* the source is there */

@@ -342,7 +342,7 @@ static struct mono token_at(const struct events *x)
     return mono_add(x->full_at, EVENT_REFILL_NS - BUCKET_NS);
 }
 
-/* What is to be written now, NULL if nothing. A retry costs no token: it has a pace of its own. */
+/* The Event to write now, NULL if none. A retry costs no token: it has a pace of its own. */
 static struct event *next_event(struct events *x, struct mono now)
 {
     if (x->node_count > 0 && !x->begun && mono_reached(now, mono_max(x->try_at, token_at(x)))) {

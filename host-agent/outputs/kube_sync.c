@@ -246,7 +246,7 @@ static const char *uid_of(const json_t *object)
     return uid ? uid : "";
 }
 
-/* What was written is `existing` now. */
+/* Our last write is `existing` now. */
 static void sync_note_write(struct kube_sync *s, struct mono now)
 {
     const struct kube_sync_config *c = &s->config;
@@ -276,7 +276,7 @@ static void sync_note_write(struct kube_sync *s, struct mono now)
     }
 }
 
-/* What was written before may be written again then. An object that somebody made anew is none that
+/* The time when the same may be written again. An object that somebody made anew is none that
  * our repair was taken back from. */
 static struct mono sync_repeat_at(const struct kube_sync *s)
 {
@@ -320,7 +320,7 @@ static void on_write(void *user, const struct kube_response *r)
         (void)sync_tell(s, r);
         return;
     }
-    /* What a watch has shown meanwhile may be this very write. */
+    /* A state that a watch has shown meanwhile may be this very write. */
     s->look_again = s->look_again && s->method != KUBE_POST && !json_equal(r->body, s->existing);
     s->stats.written++;
     s->progress = s->progress == SYNC_TRIED ? SYNC_STANDS : s->progress;

@@ -57,7 +57,7 @@ struct kube_sync_config {
     struct kube_sync_pace repair;
     struct kube_sync_pace create;
 
-    /* What is to be written over `existing` (NULL: there is none). `uid` is the Node's, or NULL. */
+    /* The object to write over `existing` (NULL: there is none). `uid` is the Node's, or NULL. */
     void (*desired)(void *user, const json_t *existing, const char *uid,
                     struct kube_sync_want *out);
     /* The part of an answer that is ours, borrowed from it; NULL: nothing is. May be NULL: all of

@@ -200,7 +200,7 @@ enum podnet_policy podnet_read_policy(const char *list, size_t len, const char *
                                                                : PODNET_POLICY_UNKNOWN;
 }
 
-/* Whoever held the namespaces may be gone: the runtime is asked anew, but not all the time. */
+/* The holder of the namespaces may be gone: the runtime is asked anew, but not all the time. */
 static void lose_sight(struct sandbox *s)
 {
     s->view = VIEW_NONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose network is lost, and which sandbox to stop next? Evidence per pod sandbox + now -> both.
- * CORE: no I/O, clock, allocator, log or global.
+ * Which Pods have lost their network, and which sandbox to stop next? Evidence per pod sandbox +
+ * now -> both. CORE: no I/O, clock, allocator, log or global.
  *
  *           evidence of loss           for the debounce        its turn          may go
  *   (whole) ────────────────▶ SUSPECT ────────────────▶ LOST ──────────▶ ASKING ─────────▶ STOPPING
@@ -55,7 +55,7 @@ enum podnet_state {
     PODNET_STOPPED,
 };
 
-/* What is known of one sandbox. The shell has it in its own, zeroed at first but for `made`, and
+/* The state of one sandbox. The shell has it in its own, zeroed at first but for `made`, and
  * puts it into the plan's list; out of that after PODNET_ENDED. */
 struct podnet_loss {
     struct podnet_loss *next;
