@@ -17,7 +17,10 @@ static int64_t read_own_offset_ns(void)
     int64_t fields[2] = {0}; /* seconds, nanoseconds */
     int rc = file_read("/proc/self/timens_offsets", &text, NULL);
     const char *at = strstr(buf_text(&text), "boottime");
-    for (size_t i = 0; rc == 0 && at && i < ARRAY_LEN(fields); i++) {
+    if (rc != 0 || !at) {
+        return 0;
+    }
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(fields); i++) {
         at += strcspn(at, " \t");
         at += strspn(at, " \t");
         rc = text_to_i64(at, strcspn(at, " \t\n"), &fields[i], NULL);

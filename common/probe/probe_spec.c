@@ -97,27 +97,27 @@ static const struct service *find_service(const char *text)
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-#define AMOUNT(its_type, member) .type = its_type, .offset = offsetof(struct probe_spec, member)
+#define AT(member) offsetof(struct probe_spec, member)
 
 static const struct setting {
     const char *key;
-    enum { SETTING_TIME, SETTING_NUMBER, SETTING_CA, SETTING_CARRIER } type;
     size_t offset; /* of an int64_t */
     const char *least;
     const char *most;
+    enum { SETTING_TIME, SETTING_NUMBER, SETTING_CA, SETTING_CARRIER } type;
     bool is_of_url;
 } settings[] = {
-    {"interval", AMOUNT(SETTING_TIME, interval_ns), "100ms", "3600s"},
-    {"timeout", AMOUNT(SETTING_TIME, timeout_ns), "10ms", "600s"},
-    {"failures", AMOUNT(SETTING_NUMBER, thresholds.failures), "1", "100"},
-    {"successes", AMOUNT(SETTING_NUMBER, thresholds.successes), "1", "100"},
+    {"interval", AT(interval_ns), "100ms", "3600s", .type = SETTING_TIME},
+    {"timeout", AT(timeout_ns), "10ms", "600s", .type = SETTING_TIME},
+    {"failures", AT(thresholds.failures), "1", "100", .type = SETTING_NUMBER},
+    {"successes", AT(thresholds.successes), "1", "100", .type = SETTING_NUMBER},
     /* How long a failure of this kind is forgiven. */
-    {"refused", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_REFUSED]), "0s", "3600s"},
-    {"silent", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_SILENT]), "0s", "3600s"},
-    {"denied", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_DENIED]), "0s", "3600s"},
-    {"missing", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_MISSING]), "0s", "3600s"},
-    {"wrong", AMOUNT(SETTING_TIME, thresholds.patience_ns[PROBE_WRONG]), "0s", "3600s"},
-    {"status", AMOUNT(SETTING_NUMBER, http_status), "100", "599", .is_of_url = true},
+    {"refused", AT(thresholds.patience_ns[PROBE_REFUSED]), "0s", "3600s", .type = SETTING_TIME},
+    {"silent", AT(thresholds.patience_ns[PROBE_SILENT]), "0s", "3600s", .type = SETTING_TIME},
+    {"denied", AT(thresholds.patience_ns[PROBE_DENIED]), "0s", "3600s", .type = SETTING_TIME},
+    {"missing", AT(thresholds.patience_ns[PROBE_MISSING]), "0s", "3600s", .type = SETTING_TIME},
+    {"wrong", AT(thresholds.patience_ns[PROBE_WRONG]), "0s", "3600s", .type = SETTING_TIME},
+    {"status", AT(http_status), "100", "599", .type = SETTING_NUMBER, .is_of_url = true},
     {"ca", .type = SETTING_CA, .is_of_url = true},
     {"carrier", .type = SETTING_CARRIER},
 };
