@@ -249,7 +249,7 @@ static int64_t first_deadline_ns(const struct renewer *r)
 int64_t renewer_deadline_ns(const struct renewer *r)
 {
     bool is_slow = r->is_slow || r->failures >= RENEWER_TRIES; /* those that had to fit */
-    return is_slow ? lease_pace_deadline_ns(r->config.interval_ns) : first_deadline_ns(r);
+    return is_slow ? lease_pace_slow_deadline_ns(r->config.interval_ns) : first_deadline_ns(r);
 }
 
 int64_t renewer_lasting_ns(const struct renewer *r)

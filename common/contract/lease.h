@@ -127,13 +127,19 @@ struct json_t *lease_repair(const struct json_t *lease, const char *holder, uint
 
 #define LEASE_PACE_BOTH_WAYS_NS NS_PER_SEC
 
-/* How long the DPU's side waits for an answer before it tries anew: an interval less a second, or
- * if that is longer two intervals, 1 s to 5 s. */
+/* How long the DPU's side waits for an answer before it tries anew: two intervals, 1 s to 5 s. */
 static inline int64_t lease_pace_deadline_ns(int64_t renew_interval_ns)
 {
     int64_t two_ns = mono_ns_mul(renew_interval_ns, 2);
-    int64_t short_ns = mono_ns_max(mono_ns_min(two_ns, 5 * NS_PER_SEC), NS_PER_SEC);
-    return mono_ns_max(mono_ns_sub(renew_interval_ns, LEASE_PACE_BOTH_WAYS_NS), short_ns);
+    return mono_ns_max(mono_ns_min(two_ns, 5 * NS_PER_SEC), NS_PER_SEC);
+}
+
+/* The longest such wait, where the API server has turned out slow: an interval less a second, if
+ * that is longer. */
+static inline int64_t lease_pace_slow_deadline_ns(int64_t renew_interval_ns)
+{
+    return mono_ns_max(mono_ns_sub(renew_interval_ns, LEASE_PACE_BOTH_WAYS_NS),
+                       lease_pace_deadline_ns(renew_interval_ns));
 }
 
 /* How long after an outage a living DPU may take to be seen renewing: a whole retry, with a pause
@@ -142,7 +148,7 @@ static inline int64_t lease_pace_deadline_ns(int64_t renew_interval_ns)
 static inline int64_t lease_pace_grace_ns(int64_t renew_interval_ns)
 {
     int64_t pause_ns = mono_ns_add(renew_interval_ns, LEASE_PACE_BOTH_WAYS_NS);
-    int64_t retry_ns = mono_ns_add(lease_pace_deadline_ns(renew_interval_ns), pause_ns);
+    int64_t retry_ns = mono_ns_add(lease_pace_slow_deadline_ns(renew_interval_ns), pause_ns);
     return mono_ns_max(mono_ns_mul(renew_interval_ns, 2), retry_ns);
 }
 
