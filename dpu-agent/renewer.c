@@ -676,16 +676,15 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
     }
 }
 
-/* A failed write is soon tried again. After RENEWER_TRIES failures the next renewal is the next
- * try, or sooner if the lease would not last for as many: thousands of DPUs that an API server's
- * return finds waiting ask it for no more than their renewals. Not so after an answer that waits
- * for others: a conflict, and a lease that is missing. */
+/* A failed write is soon tried again. After RENEWER_TRIES failures an API server that cannot be
+ * reached is left alone until the next renewal, or less if the lease would not last for as many
+ * tries: thousands of DPUs that find nobody there need not ask again and again. */
 static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
 {
-    bool is_conflict = event->code == ERR_CONFLICT;
-    uint32_t count = is_conflict ? r->conflicts - 1 : r->failures;
+    /* A conflict is an answer: it waits for other writers, not for the API server. */
+    uint32_t count = event->code == ERR_CONFLICT ? r->conflicts - 1 : r->failures;
     int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
-    if (is_conflict || event->http_status == HTTP_NOT_FOUND || count < RENEWER_TRIES) {
+    if (!event->is_unreachable || count < RENEWER_TRIES) {
         return wait_ns;
     }
     return mono_ns_min(mono_since(next_slot(r, event->now), event->now),

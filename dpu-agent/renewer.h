@@ -109,6 +109,7 @@ struct renewer_event {
     int code;                       /* 0: success, then `lease` is set; else enum err_code */
     int http_status;                /* 0: there was no answer */
     int64_t retry_after_ms;         /* 0: none */
+    bool is_unreachable;            /* no connection came about: nobody was asked */
     const struct lease_view *lease; /* as the answer shows it; borrowed */
     const char *sent_stamp;         /* the renewTime that was sent, also if the PUT failed */
 };

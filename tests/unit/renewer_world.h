@@ -13,6 +13,7 @@
 #define SEC(n)  ((struct mono){(int64_t)((n)*1e9) + BOOT_NS})
 
 struct world {
+    bool is_unreachable; /* the API server, where a request fails */
     struct renewer r;
     struct renewer_update out;
     struct lease_view lease; /* on the server */
@@ -94,6 +95,7 @@ static inline void world_fail(struct world *w, struct mono now, int code, int st
                       .code = code,
                       .http_status = status,
                       .retry_after_ms = retry_after_ms,
+                      .is_unreachable = w->is_unreachable,
                       .message = "the server said no",
                       .sent_stamp = w->r.under_way == RENEWER_PUT_RENEWAL ? w->stamp : NULL});
 }

@@ -100,13 +100,33 @@ TEST(three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease)
     }
 }
 
-TEST(failed_renewal_is_retried_soon_and_then_at_the_next_renewal_on_a_fresh_connection)
+TEST(failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connection)
+{
+    static const int64_t bound_ms[] = {200, 400, 800, 1600, 3200, 5000, 5000, 5000};
+    struct world w = renewing();
+    play(&w, "wake>put");
+    for (size_t i = 0; i < ARRAY_LEN(bound_ms); i++) {
+        world_fail(&w, mono_add(w.now, w.out.deadline_ms * NS_PER_MS), ERR_RETRY, 0, -1);
+        while (w.out.action == RENEWER_NONE) {
+            assert_in_range(mono_since(w.out.wake_at, w.now), 1, bound_ms[i] * NS_PER_MS);
+            play(&w, "wake");
+        }
+        expect_action(&w, RENEWER_PUT_RENEWAL);
+        assert_true(w.out.fresh);
+    }
+    play(&w, "ok renewed !again_after");
+    assert_true(mono_since(w.out.wake_at, w.now) <= 10 * NS_PER_SEC); /* back in step */
+    play(&w, "wake ok -!again_after");
+}
+
+TEST(a_server_that_cannot_be_reached_is_left_alone_until_the_next_renewal)
 {
     static const int64_t bound_ms[] = {200, 400};
     struct world w = renewing();
+    w.is_unreachable = true;
     play(&w, "wake>put");
     for (size_t i = 0; i < 6; i++) {
-        world_fail(&w, w.now, ERR_RETRY, 0, -1); /* refused */
+        world_fail(&w, w.now, ERR_RETRY, 0, -1);
         if (i < ARRAY_LEN(bound_ms)) {
             assert_in_range(mono_since(w.out.wake_at, w.now), 1, bound_ms[i] * NS_PER_MS);
         } else {
@@ -124,6 +144,7 @@ TEST(failed_renewal_is_retried_soon_and_then_at_the_next_renewal_on_a_fresh_conn
 TEST(retries_do_not_wait_for_a_renewal_that_a_short_lease_would_not_last_for)
 {
     struct world w = renewing();
+    w.is_unreachable = true;
     w.r.lease_duration_s = 16;
     play(&w, "wake>put");
     for (int i = 0; i < 3; i++) {
