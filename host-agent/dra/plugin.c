@@ -84,11 +84,11 @@ static void notify_status(void *user, struct grpc_call *call, const uint8_t *mes
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A UID that came before in the same request has its entry already: the answer is a map. */
-static bool is_repeated(const Dra__ClaimsRequest *request, size_t index)
+/* A UID among the first `count` of the same request has its entry already: the answer is a map. */
+static bool is_repeated(const Dra__ClaimsRequest *request, size_t count, const char *uid)
 {
-    for (size_t i = 0; i < index; i++) {
-        if (text_equal(request->claims[i]->uid, request->claims[index]->uid)) {
+    for (size_t i = 0; i < count; i++) {
+        if (text_equal(request->claims[i]->uid, uid)) {
             return true;
         }
     }
@@ -112,10 +112,11 @@ static Dra__ClaimsRequest *unpack_request(struct grpc_call *call, const uint8_t 
         return NULL;
     }
     for (size_t i = 0; i < request->n_claims; i++) {
-        if (is_repeated(request, i)) {
-            dra__claim__free_unpacked(request->claims[i], NULL);
+        Dra__Claim *claim = request->claims[i];
+        if (is_repeated(request, count, claim->uid)) {
+            dra__claim__free_unpacked(claim, NULL);
         } else {
-            request->claims[count++] = request->claims[i];
+            request->claims[count++] = claim;
         }
     }
     request->n_claims = count;

@@ -213,7 +213,7 @@ TEST_IN(prepared_claim_names_device_request_and_share)
 TEST_IN(each_claim_gets_one_entry_of_its_own)
 {
     int32_t id =
-        ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "u2", "u3", "u1"}, 4);
+        ask(w, V1("NodePrepareResources"), (const char *const[]){"u1", "u2", "u1", "u3", "u1"}, 5);
     assert_int_equal(w->client.count, 3); /* a repeated UID has one entry in a map */
     answer(w, 2, "u3", "");
     answer_failure(w, 1, "refused: caf\xc3");
