@@ -117,9 +117,14 @@ def unexplained():
         yield from ([] if names else [f"{source}: no name by {pattern}"])
         yield from (f"{page}: no {name} of {source}" for name in names if shown.format(name) not in text)
     with open("docs/performance.md", encoding="utf-8") as page, open("docs/performance/measured.md", encoding="utf-8") as measured:
-        ratios, tables = re.findall(r"(?<![\d.])\d\.\d\d(?!\d)", page.read()), measured.read()
+        text, tables = page.read(), measured.read()
+    ratios = re.findall(r"(?<![\d.])\d\.\d\d(?!\d)", text)
     yield from ([] if ratios else ["docs/performance.md: no ratio"])
     yield from (f"docs/performance.md: {r} is not in performance/measured.md" for r in ratios if f" {r} |" not in tables)
+    prose = [part for part in re.split(r"\n\n", FENCED.sub("", text)) if not part.startswith("|")]
+    measures = [part for part in prose if re.search(r"\d (ms|KiB|MiB)\b", part)]
+    yield from ([] if measures else ["docs/performance.md: no figure"])
+    yield from (f"docs/performance.md: no command for '{part[:60]}...'" for part in measures if "`./dev " not in part)
 
 
 def unsaid(others):
