@@ -100,6 +100,14 @@ TEST(three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease)
     }
 }
 
+/* A renewal after failures: told once, and back in step. */
+static void expect_recovery(struct world *w)
+{
+    play(w, "ok renewed !again_after");
+    assert_true(mono_since(w->out.wake_at, w->now) <= 10 * NS_PER_SEC);
+    play(w, "wake ok -!again_after");
+}
+
 TEST(failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connection)
 {
     static const int64_t bound_ms[] = {200, 400, 800, 1600, 3200, 5000, 5000, 5000};
@@ -114,9 +122,7 @@ TEST(failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connecti
         expect_action(&w, RENEWER_PUT_RENEWAL);
         assert_true(w.out.fresh);
     }
-    play(&w, "ok renewed !again_after");
-    assert_true(mono_since(w.out.wake_at, w.now) <= 10 * NS_PER_SEC); /* back in step */
-    play(&w, "wake ok -!again_after");
+    expect_recovery(&w);
 }
 
 TEST(a_server_that_cannot_be_reached_is_left_alone_until_the_next_renewal)
@@ -136,9 +142,7 @@ TEST(a_server_that_cannot_be_reached_is_left_alone_until_the_next_renewal)
         expect_action(&w, RENEWER_PUT_RENEWAL);
         assert_true(w.out.fresh);
     }
-    play(&w, "ok renewed !again_after");
-    assert_true(mono_since(w.out.wake_at, w.now) <= 10 * NS_PER_SEC); /* back in step */
-    play(&w, "wake ok -!again_after");
+    expect_recovery(&w);
 }
 
 TEST(retries_do_not_wait_for_a_renewal_that_a_short_lease_would_not_last_for)
