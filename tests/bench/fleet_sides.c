@@ -26,6 +26,7 @@ enum { CONNECTING_MAX = 100 };
 
 struct side {
     struct fleet *fleet;
+    char node[NAMES_K8S_NAME_BYTES];
     struct kube_client *client;
     struct monitor *monitor;     /* of a host */
     struct events *events;       /* of a host */
@@ -64,7 +65,7 @@ static void on_stopped(void *user)
 {
 }
 
-static int start_dpu(struct side *s, const char *node, struct err *e)
+static int start_dpu(struct side *s, struct err *e)
 {
     const struct fleet_config *c = &s->fleet->config;
     struct renewer_config renewer = {
@@ -76,8 +77,8 @@ static int start_dpu(struct side *s, const char *node, struct err *e)
     };
     const struct lease_writer_handlers handlers = {
         .renewed = on_renewed, .stopped = on_stopped, .user = s};
-    text_format(renewer.lease_name, sizeof(renewer.lease_name), NAMES_LEASE_PREFIX "%s", node);
-    text_format(renewer.node_name, sizeof(renewer.node_name), "%s", node);
+    text_format(renewer.lease_name, sizeof(renewer.lease_name), NAMES_LEASE_PREFIX "%s", s->node);
+    text_format(renewer.node_name, sizeof(renewer.node_name), "%s", s->node);
     int rc = clock_boot_id(renewer.boot_id, e);
     if (rc != 0) {
         return rc;
@@ -99,11 +100,11 @@ static uint64_t count_failures(const struct side *s)
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
-static int start_host(struct side *s, const char *node, struct err *e)
+static int start_host(struct side *s, struct err *e)
 {
     const struct fleet_config *c = &s->fleet->config;
-    s->record = mem_format("%s/%s/readiness.json", c->dir, node); /* looks after its directory */
-    s->events = events_new(daemon_loop(c->daemon), s->client, node);
+    s->record = mem_format("%s/%s/readiness.json", c->dir, s->node); /* looks after its directory */
+    s->events = events_new(daemon_loop(c->daemon), s->client, s->node);
     struct monitor_config monitor = {
         .daemon = c->daemon,
         .client = s->client,
@@ -112,13 +113,13 @@ static int start_host(struct side *s, const char *node, struct err *e)
                     .renew_interval_ns = c->interval_ns,
                     .duration_ns = c->duration_ns,
                     .api_outage_hold_ns = VERDICT_HOLD_UNLIMITED},
-        .node = node,
+        .node = s->node,
         .readiness_file = s->record,
         .stale_hold_ns = 300 * NS_PER_SEC,
         .events = s->events,
     };
     text_format(monitor.verdict.lease_name, sizeof(monitor.verdict.lease_name),
-                NAMES_LEASE_PREFIX "%s", node);
+                NAMES_LEASE_PREFIX "%s", s->node);
     int rc = monitor_new(&monitor, NULL, &s->monitor, e);
     if (rc != 0) {
         return rc;
@@ -145,9 +146,8 @@ static void look_at(struct fleet *f, struct side *s, struct mono now)
 static int start_side(struct side *s, size_t number, struct err *e)
 {
     const struct fleet_config *c = &s->fleet->config;
-    char node[NAMES_K8S_NAME_BYTES];
     struct kube_conf conf = {0};
-    text_format(node, sizeof(node), "%s-%zu", c->prefix, number);
+    text_format(s->node, sizeof(s->node), "%s-%zu", c->prefix, number);
     int rc = kube_conf_load(c->kubeconfig, NULL, &conf, e);
     if (rc != 0) {
         return rc;
@@ -156,7 +156,7 @@ static int start_side(struct side *s, size_t number, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    return c->is_host ? start_host(s, node, e) : start_dpu(s, node, e);
+    return c->is_host ? start_host(s, e) : start_dpu(s, e);
 }
 
 static void stop_side(struct side *s)
