@@ -43,13 +43,9 @@ static size_t find(const struct readiness_host_probes *all, const char *probe)
 }
 
 /* By its text the record tells it from others: so it has to fit there, and be the only one. */
-static int name_host_probe(struct readiness_host_probes *all, const struct probe_spec *spec,
-                           const char *text, struct err *e)
+static int name_host_probe(struct readiness_host_probes *all, const char *text, struct err *e)
 {
     struct readiness_host_probe *next = &all->each[all->count];
-    if (spec->kind == PROBE_SERVICE) {
-        return err_set(e, ERR_PARSE, "only dpu-agent can probe that service of the DPU");
-    }
     if (all->count == HOST_PROBES_MAX) {
         return err_set(e, ERR_LIMIT, "a host has at most %d probes", HOST_PROBES_MAX);
     }
@@ -66,17 +62,6 @@ static int name_host_probe(struct readiness_host_probes *all, const struct probe
     return 0;
 }
 
-static int add_host_probe(struct readiness_host_probes *all, const char *text, struct err *e)
-{
-    struct probe_spec spec;
-    int rc = probe_spec_parse(text, 0, &defaults, &spec, e);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = name_host_probe(all, &spec, text, e);
-    return rc == 0 ? 0 : probe_spec_refuse(text, rc, e);
-}
-
 int host_probes_new(const struct host_probes_config *config, struct host_probes **out,
                     struct err *e)
 {
@@ -85,9 +70,9 @@ int host_probes_new(const struct host_probes_config *config, struct host_probes 
     w->config = *config;
     spec.root = config->root ? config->root : "";
     for (size_t i = 0; i < config->count; i++) {
-        int rc = add_host_probe(&w->said, config->probes[i], e);
+        int rc = name_host_probe(&w->said, config->probes[i], e);
         if (rc != 0) {
-            return rc;
+            return probe_spec_refuse(config->probes[i], rc, e);
         }
     }
     const struct probe_set_config set = {.probes = config->probes,

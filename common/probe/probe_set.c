@@ -224,6 +224,10 @@ static int add_probes(struct probe_set *set, struct ev_loop *loop, const char *t
         if (rc != 0) {
             return rc;
         }
+        if (set->state.is_of_host && spec.kind == PROBE_SERVICE) {
+            (void)err_set(e, ERR_PARSE, "only dpu-agent can probe that service of the DPU");
+            return probe_spec_refuse(text, ERR_PARSE, e);
+        }
         if (index == PROBES_MAX) {
             return err_set(e, ERR_LIMIT, "more than %d probes", PROBES_MAX);
         }

@@ -46,8 +46,8 @@ struct probe_set_config {
     char *const *probes; /* as written on the command line; borrowed for the call */
     size_t count;
     const struct probe_spec *defaults; /* what they do not say; borrowed for the call */
-    /* They are host probes (probe_state.h): the first report tells what is restored, and each later
-     * one that something changed. */
+    /* They are host probes (probe_state.h), of which none asks a service: the first report tells
+     * what is restored, and each later one that something changed. */
     bool is_of_host;
     probe_set_change_fn *change;
     void *user;

@@ -24,6 +24,8 @@ struct world {
     struct grpc_server *server;
     struct grpc_unary *call;
     struct grpc_call *watch;
+    int status; /* of "/t.S/Refuse" */
+    const char *text;
     int messages;
     int ended;
     struct err why;
@@ -36,9 +38,11 @@ static void echo(void *user, struct grpc_call *call, const uint8_t *message, siz
     grpc_call_reply(call, message, len);
 }
 
+/* "/t.S/Refuse": with the world's status and text. */
 static void refuse(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
-    grpc_call_end(call, GRPC_UNAVAILABLE, "not today: caf\xc3\xa9, 100%%");
+    const struct world *w = user;
+    grpc_call_end(call, (enum grpc_status)w->status, "%s", w->text);
 }
 
 static void hang(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
@@ -53,11 +57,6 @@ static void large(void *user, struct grpc_call *call, const uint8_t *message, si
     free(bytes);
 }
 
-static void lose(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
-{
-    grpc_call_end(call, GRPC_NOT_FOUND, "no such thing");
-}
-
 static void watch(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
     ((struct world *)user)->watch = call;
@@ -66,7 +65,7 @@ static void watch(void *user, struct grpc_call *call, const uint8_t *message, si
 static const struct grpc_method methods[] = {
     {"/t.S/Echo", GRPC_UNARY, echo}, {"/t.S/Refuse", GRPC_UNARY, refuse},
     {"/t.S/Hang", GRPC_UNARY, hang}, {"/t.S/Large", GRPC_UNARY, large},
-    {"/t.S/Lose", GRPC_UNARY, lose}, {"/t.S/Watch", GRPC_SERVER_STREAM, watch},
+    {"/t.S/Watch", GRPC_SERVER_STREAM, watch},
 };
 
 static void up(struct world *w)
@@ -139,22 +138,32 @@ TEST_IN(call_brings_its_message_or_why_not)
     static const struct {
         const char *method;
         int64_t timeout_ns;
+        int status; /* and its text: of a refusal */
+        const char *text;
         int code;
         int sys_errno;
         const char *words; /* the answer, or why */
     } rows[] = {
-        {"/t.S/Echo", 10 * NS_PER_SEC, 0, 0, "hello"},
-        {"/t.S/Large", 10 * NS_PER_SEC, 0, 0, ""}, /* of many reads */
-        {"/t.S/Refuse", 10 * NS_PER_SEC, ERR_RETRY, 0,
-         "/t.S/Refuse: UNAVAILABLE: not today: caf\xc3\xa9, 100%"},
-        {"/t.S/Lose", 10 * NS_PER_SEC, ERR_GONE, 0, "/t.S/Lose: NOT_FOUND: no such thing"},
-        {"/t.S/Nothing", 10 * NS_PER_SEC, ERR_RETRY, 0,
-         "/t.S/Nothing: UNIMPLEMENTED: unknown method /t.S/Nothing"},
-        {"/t.S/Hang", 50 * NS_PER_MS, ERR_RETRY, ETIMEDOUT, "/t.S/Hang: waiting for"},
+        {"/t.S/Echo", 10 * NS_PER_SEC, .words = "hello"},
+        {"/t.S/Large", 10 * NS_PER_SEC, .words = ""}, /* of many reads */
+        {"/t.S/Refuse", 10 * NS_PER_SEC, GRPC_UNAVAILABLE, "not today: caf\xc3\xa9, 100%", ERR_RETRY,
+         0, "/t.S/Refuse: UNAVAILABLE: not today: caf\xc3\xa9, 100%"},
+        {"/t.S/Refuse", 10 * NS_PER_SEC, GRPC_NOT_FOUND, "no such thing", ERR_GONE, 0,
+         "/t.S/Refuse: NOT_FOUND: no such thing"},
+        {"/t.S/Refuse", 10 * NS_PER_SEC, 99, "odd", ERR_RETRY, 0, "/t.S/Refuse: CODE: odd"},
+        {"/t.S/Refuse", 10 * NS_PER_SEC, 100, "odd", ERR_RETRY, 0, "the stream ended without"},
+        {"/t.S/Refuse", 10 * NS_PER_SEC, -1, "odd", ERR_RETRY, 0, "the stream ended without"},
+        {"/t.S/Refuse", 10 * NS_PER_SEC, GRPC_OK, "", ERR_PARSE, 0, "is not one message"},
+        {"/t.S/Nothing", 10 * NS_PER_SEC, .code = ERR_RETRY,
+         .words = "/t.S/Nothing: UNIMPLEMENTED: unknown method /t.S/Nothing"},
+        {"/t.S/Hang", 50 * NS_PER_MS, .code = ERR_RETRY, .sys_errno = ETIMEDOUT,
+         .words = "/t.S/Hang: waiting for"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         w->ended = 0;
         w->why = (struct err)ERR_INIT;
+        w->status = rows[i].status;
+        w->text = rows[i].text;
         call(w, rows[i].method, rows[i].timeout_ns);
         assert_int_equal(w->why.code, rows[i].code);
         assert_int_equal(w->why.sys_errno, rows[i].sys_errno);
@@ -189,6 +198,25 @@ TEST_IN(stream_brings_messages_until_its_end)
     assert_int_equal(w->ended, 1);
     assert_int_equal(w->why.code, 0);
     assert_int_equal(w->messages, ARRAY_LEN(reports));
+}
+
+TEST(a_message_has_its_length_before_it)
+{
+    static const uint8_t expected[GRPC_PREFIX_BYTES] = {0, 1, 2, 3, 4};
+    size_t len = 0x01020304;
+    struct buf out = {.max_bytes = GRPC_PREFIX_BYTES + len};
+    struct grpc_slice message;
+    char *bytes = calloc(1, len);
+    assert_non_null(bytes);
+    assert_int_equal(grpc_put_message(&out, bytes, len, NULL), 0);
+    assert_memory_equal(out.data, expected, sizeof(expected));
+    assert_int_equal(grpc_first_message(&out, len, &message), GRPC_WHOLE);
+    assert_int_equal(message.len, len);
+    assert_int_equal(grpc_first_message(&out, len - 1, &message), GRPC_TOO_LARGE);
+    out.len--;
+    assert_int_equal(grpc_first_message(&out, len, &message), GRPC_PARTIAL);
+    free(bytes);
+    buf_fini(&out);
 }
 
 TEST(a_status_has_its_name)

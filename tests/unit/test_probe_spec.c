@@ -60,6 +60,18 @@ TEST(settings_go_before_the_probe)
     assert_int_equal(spec_of("failures=1,interval=3600;exec:a").interval_ns, 3600 * NS_PER_SEC);
 }
 
+TEST(the_question_for_the_nodes_name_has_its_own_pace)
+{
+    struct probe_spec spec = probe_spec_of_node_name("/run/ovs");
+    assert_int_equal(spec.kind, PROBE_SERVICE);
+    assert_string_equal(spec.name, "node-name");
+    assert_string_equal(spec.ovs_run_dir, "/run/ovs");
+    assert_true(spec.service->is_of_ovs);
+    assert_int_equal(spec.interval_ns, 5 * NS_PER_SEC);
+    assert_int_equal(spec.retry_ns, 5 * NS_PER_SEC);
+    assert_int_equal(spec.timeout_ns, 2 * NS_PER_SEC);
+}
+
 TEST(a_service_has_defaults_of_its_own)
 {
     struct probe_spec spec = spec_of("ovn-controller");
