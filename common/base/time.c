@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <string.h>
 
 int64_t mono_ns_add(int64_t a_ns, int64_t b_ns)
 {
@@ -93,88 +94,27 @@ void rfc3339_format(struct wall t, bool micros, char out[static RFC3339_BYTES])
                 fraction);
 }
 
-/* Days that a month does not have count on into the next one. */
-static bool is_date(struct civil c)
-{
-    struct civil same = civil_from_days(days_from_civil(c));
-    return c.month >= 1 && c.month <= 12 && same.month == c.month && same.day == c.day;
-}
-
-/* The fields of a pattern: the digit i in it stands for a digit of out[i], 'T' for any separator of
- * date and time. */
-static bool read_fields(const char *pattern, const char *s, size_t len, int *out)
-{
-    for (size_t i = 0; pattern[i]; i++) {
-        char p = pattern[i];
-        if (i == len) {
-            return false;
-        }
-        if (text_is_digit(p)) {
-            if (!text_is_digit(s[i])) {
-                return false;
-            }
-            out[p - '0'] = out[p - '0'] * 10 + (s[i] - '0');
-        } else if (s[i] != p && (p != 'T' || (s[i] != 't' && s[i] != ' '))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* ".123" in ns, if it is there, and how long it is. */
-static int64_t read_fraction_ns(const char *s, size_t len, size_t *out_len)
-{
-    int64_t ns = 0;
-    size_t digits = 0;
-    while (digits < 9 && digits + 1 < len && (s[0] == '.' || s[0] == ',') &&
-           text_is_digit(s[digits + 1])) {
-        ns = ns * 10 + (s[++digits] - '0');
-    }
-    *out_len = digits > 0 ? digits + 1 : 0;
-    for (; digits > 0 && digits < 9; digits++) {
-        ns *= 10;
-    }
-    return ns;
-}
-
-static bool read_offset_seconds(const char *s, size_t len, int64_t *out)
-{
-    int parts[2] = {0}; /* hours, minutes */
-    *out = 0;
-    if (len == 1 && (s[0] == 'Z' || s[0] == 'z')) {
-        return true;
-    }
-    if (len != 6 || (s[0] != '+' && s[0] != '-') || !read_fields("00:11", s + 1, len - 1, parts)) {
-        return false;
-    }
-    int64_t seconds = (int64_t)parts[0] * 3600 + (int64_t)parts[1] * 60;
-    *out = s[0] == '-' ? -seconds : seconds;
-    return parts[0] < 24 && parts[1] < 60;
-}
-
+/* The API server gives each time back as rfc3339_format() writes it, whatever form it was given. */
 int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e)
 {
-    static const char pattern[] = "0000-11-22T33:44:55";
-    int f[6] = {0};
-    size_t at = sizeof(pattern) - 1;
-    size_t fraction_len;
-    int64_t offset;
-    bool valid = read_fields(pattern, s, len, f);
-    int64_t fraction_ns = valid ? read_fraction_ns(s + at, len - at, &fraction_len) : 0;
-    struct civil date = {.year = f[0], .month = f[1], .day = f[2]};
-    valid = valid && read_offset_seconds(s + at + fraction_len, len - at - fraction_len, &offset) &&
-            is_date(date) && f[3] < 24 && f[4] < 60 && f[5] <= 60;
-    if (!valid) {
-        return err_set(e, ERR_PARSE, "'%.*s' is not an RFC 3339 time",
+    static const char pattern[] = "0000-11-22T33:44:55.666666Z"; /* the digit i: one of f[i] */
+    int64_t f[7] = {0};
+    char same[RFC3339_BYTES];
+    for (size_t i = 0; i < len && pattern[i]; i++) {
+        if (text_is_digit(pattern[i]) && text_is_digit(s[i])) {
+            int64_t *field = &f[pattern[i] - '0'];
+            *field = *field * 10 + (s[i] - '0');
+        }
+    }
+    struct civil date = {.year = f[0], .month = (int)f[1], .day = (int)f[2]};
+    int64_t seconds = days_from_civil(date) * 86400 + f[3] * 3600 + f[4] * 60 + f[5];
+    struct wall t = {mono_ns_add(mono_ns_mul(seconds, NS_PER_SEC), f[6] * 1000)};
+    rfc3339_format(t, len == sizeof(pattern) - 1, same);
+    if (t.ns == INT64_MIN || len != strlen(same) || memcmp(s, same, len) != 0) {
+        return err_set(e, ERR_PARSE, "'%.*s' is not an RFC 3339 time in UTC",
                        (int)mono_ns_min((int64_t)len, RFC3339_BYTES - 1), s);
     }
-    /* A leap second has no place in POSIX time: the one before it. */
-    int64_t of_day = (int64_t)f[3] * 3600 + (int64_t)f[4] * 60 + (f[5] == 60 ? 59 : f[5]);
-    int64_t seconds = days_from_civil(date) * 86400 + of_day - offset;
-    if (seconds > INT64_MAX / NS_PER_SEC - 1 || seconds < INT64_MIN / NS_PER_SEC + 1) {
-        return err_set(e, ERR_LIMIT, "time '%.*s' is out of range", (int)len, s);
-    }
-    *out = (struct wall){seconds * NS_PER_SEC + fraction_ns};
+    *out = t;
     return 0;
 }
 

@@ -97,8 +97,7 @@ static inline int64_t wall_since(struct wall later, struct wall earlier)
 
 /*
  * Timestamps as Kubernetes has them. MicroTime needs EXACTLY six fractional digits, a real API
- * server answers 400 to anything else (apimachinery meta/v1 micro_time.go). Reading takes 0 to 9
- * digits and any offset, because other writers exist.
+ * server answers 400 to anything else (apimachinery meta/v1 micro_time.go).
  */
 enum { RFC3339_BYTES = 48 }; /* room for either form and its terminator */
 
@@ -106,7 +105,8 @@ enum { RFC3339_BYTES = 48 }; /* room for either form and its terminator */
  * down. Years 0001 to 9999; others are clamped. */
 void rfc3339_format(struct wall t, bool micros, char out[static RFC3339_BYTES]);
 
-/* Errors: ERR_PARSE; ERR_LIMIT if the time does not fit 64-bit nanoseconds (1677 to 2262). */
+/* Of a text that rfc3339_format() writes. Errors: ERR_PARSE, also for what does not fit 64-bit
+ * nanoseconds (1677 to 2262). */
 NODISCARD int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e);
 
 /* ---- chance and backoff ---------------------------------------------------------------------- */

@@ -63,8 +63,8 @@ static void watch(void *user, struct grpc_call *call, const uint8_t *message, si
 }
 
 static const struct grpc_method methods[] = {
-    {"/t.S/Echo", GRPC_UNARY, echo}, {"/t.S/Refuse", GRPC_UNARY, refuse},
-    {"/t.S/Hang", GRPC_UNARY, hang}, {"/t.S/Large", GRPC_UNARY, large},
+    {"/t.S/Echo", GRPC_UNARY, echo},           {"/t.S/Refuse", GRPC_UNARY, refuse},
+    {"/t.S/Hang", GRPC_UNARY, hang},           {"/t.S/Large", GRPC_UNARY, large},
     {"/t.S/Watch", GRPC_SERVER_STREAM, watch},
 };
 
@@ -146,8 +146,8 @@ TEST_IN(call_brings_its_message_or_why_not)
     } rows[] = {
         {"/t.S/Echo", 10 * NS_PER_SEC, .words = "hello"},
         {"/t.S/Large", 10 * NS_PER_SEC, .words = ""}, /* of many reads */
-        {"/t.S/Refuse", 10 * NS_PER_SEC, GRPC_UNAVAILABLE, "not today: caf\xc3\xa9, 100%", ERR_RETRY,
-         0, "/t.S/Refuse: UNAVAILABLE: not today: caf\xc3\xa9, 100%"},
+        {"/t.S/Refuse", 10 * NS_PER_SEC, GRPC_UNAVAILABLE, "not today: caf\xc3\xa9, 100%",
+         ERR_RETRY, 0, "/t.S/Refuse: UNAVAILABLE: not today: caf\xc3\xa9, 100%"},
         {"/t.S/Refuse", 10 * NS_PER_SEC, GRPC_NOT_FOUND, "no such thing", ERR_GONE, 0,
          "/t.S/Refuse: NOT_FOUND: no such thing"},
         {"/t.S/Refuse", 10 * NS_PER_SEC, 99, "odd", ERR_RETRY, 0, "/t.S/Refuse: CODE: odd"},

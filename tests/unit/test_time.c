@@ -139,58 +139,19 @@ static int parse(const char *text, int64_t *out_ns)
     return rc;
 }
 
-/* The API server is stricter than we are: it writes six digits and refuses any other number of
- * them. Other writers exist, so 0 to 9 digits and any offset are read. */
-TEST(other_writers_forms_are_read)
-{
-    static const struct {
-        const char *text;
-        int64_t ns;
-    } rows[] = {
-        {"2026-01-02T03:04:05.123456Z", AT_NS + 123456000},
-        {"2026-01-02T03:04:05,123456Z", AT_NS + 123456000},
-        {"2026-01-02T05:04:05.123456+02:00", AT_NS + 123456000},
-        {"2026-01-02T03:04:05.123456-00:00", AT_NS + 123456000},
-        {"2026-01-01T21:34:05-05:30", AT_NS},
-        {"2026-01-02T03:04:05Z", AT_NS},
-        {"2026-01-02T03:04:05.1Z", AT_NS + 100000000},
-        {"2026-01-02T03:04:05.123Z", AT_NS + 123000000},
-        {"2026-01-02T03:04:05.1234567Z", AT_NS + 123456700},
-        {"2026-01-02T03:04:05.123456789Z", AT_NS + 123456789},
-        {"2026-01-02t03:04:05z", AT_NS},
-        {"2026-01-02 03:04:05Z", AT_NS},
-        {"1970-01-01T00:00:00Z", 0},
-        {"1969-12-31T23:59:59.999999Z", -1000},
-        {"2024-02-29T00:00:00Z", INT64_C(1709164800) * NS_PER_SEC},
-        {"2000-02-29T00:00:00Z", INT64_C(951782400) * NS_PER_SEC},
-        {"2016-12-31T23:59:60Z", INT64_C(1483228799) * NS_PER_SEC}, /* leap second: clamped */
-        {"2262-04-11T23:47:15Z", INT64_C(9223372035) * NS_PER_SEC},
-        {"1677-09-21T00:12:45Z", INT64_C(-9223372035) * NS_PER_SEC},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        int64_t ns;
-        if (parse(rows[i].text, &ns) != 0 || ns != rows[i].ns) {
-            fail_msg("'%s' read as %lld", rows[i].text, (long long)ns);
-        }
-    }
-}
-
-TEST(what_is_no_time_is_refused)
+TEST(what_is_not_written_so_is_no_time)
 {
     static const char *const rows[] = {
         "",
         "2026",
-        "2026-01-02",
         "2026-01-02T03:04:05",
-        "2026-01-02T03:04:05+0200",
-        "2026-01-02T03:04:05+24:00",
-        "2026-01-02T03:04:05+02:60",
-        "2026-01-02T03:04:05 02:00",
-        "2026-01-02T03:04:05+",
+        "2026-01-02T05:04:05+02:00", /* the API server makes UTC of it */
+        "2026-01-02t03:04:05z",
+        "2026-01-02 03:04:05Z",
         "2026-01-02T1:00:00.000000Z",
         "2026-01-02T24:00:00Z",
         "2026-01-02T03:60:00Z",
-        "2026-01-02T03:04:61Z",
+        "2026-01-02T03:04:60Z",
         "2026-00-02T03:04:05Z",
         "2026-13-02T03:04:05Z",
         "2026-01-00T03:04:05Z",
@@ -200,25 +161,22 @@ TEST(what_is_no_time_is_refused)
         "1900-02-29T03:04:05Z",
         "12026-01-02T03:04:05Z",
         "2026-01-02T03:04:05.Z",
-        "2026-01-02T03:04:05.1234567890Z",
+        "2026-01-02T03:04:05.123Z",
+        "2026-01-02T03:04:05,123456Z",
+        "2026-01-02T03:04:05.1234567Z",
         "2026-01-02T03:04:05Z ",
-        " 2026-01-02T03:04:05Z",
         "2026/01/02T03:04:05Z",
-        "2026-01-02X03:04:05Z",
-        "2026-01-02T03.04:05Z",
         "null",
-        NULL, /* those that follow do not fit 64 bits */
-        "0000-01-01T00:00:00Z",
-        "0001-01-01T00:00:00Z",
+        "0000-01-01T00:00:00Z", /* this one and those that follow do not fit 64 bits */
         "9999-12-31T23:59:59Z",
-        "2262-04-11T23:47:16Z",
+        "2262-04-11T23:47:17Z",
+        "2262-04-11T23:47:16.854776Z",
+        "1677-09-21T00:12:43Z",
+        "1677-09-21T00:12:43.145224Z",
     };
-    int code = ERR_PARSE;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         int64_t ns;
-        if (!rows[i]) {
-            code = ERR_LIMIT;
-        } else if (parse(rows[i], &ns) != code || ns != 77) {
+        if (parse(rows[i], &ns) != ERR_PARSE || ns != 77) {
             fail_msg("'%s' is not refused", rows[i]);
         }
     }
@@ -229,7 +187,7 @@ TEST(the_error_quotes_the_text_without_control_characters)
     struct wall t;
     struct err e = ERR_INIT;
     assert_int_equal(rfc3339_parse("a\nb", 3, &t, &e), ERR_PARSE);
-    assert_string_equal(e.msg, "'a b' is not an RFC 3339 time");
+    assert_string_equal(e.msg, "'a b' is not an RFC 3339 time in UTC");
 }
 
 TEST(reading_stops_at_the_given_length)
@@ -240,7 +198,7 @@ TEST(reading_stops_at_the_given_length)
     assert_int_equal(rfc3339_parse(text, 19, &t, NULL), ERR_PARSE);
 }
 
-TEST(micro_time_has_exactly_six_digits)
+TEST(micro_time_has_exactly_six_digits_and_is_read_back)
 {
     static const struct {
         int64_t ns;
@@ -255,15 +213,24 @@ TEST(micro_time_has_exactly_six_digits)
         {-86400 * NS_PER_SEC, "1969-12-31T00:00:00.000000Z", "1969-12-31T00:00:00Z"},
         {INT64_C(951782400) * NS_PER_SEC, "2000-02-29T00:00:00.000000Z", "2000-02-29T00:00:00Z"},
         {INT64_MAX, "2262-04-11T23:47:16.854775Z", "2262-04-11T23:47:16Z"},
-        {INT64_MIN, "1677-09-21T00:12:43.145224Z", "1677-09-21T00:12:43Z"},
+        {INT64_C(1709164800) * NS_PER_SEC, "2024-02-29T00:00:00.000000Z", "2024-02-29T00:00:00Z"},
+        {INT64_MIN + NS_PER_SEC, "1677-09-21T00:12:44.145224Z", "1677-09-21T00:12:44Z"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[RFC3339_BYTES];
+        int64_t ns;
         rfc3339_format((struct wall){rows[i].ns}, true, text);
         assert_string_equal(text, rows[i].micro);
+        assert_int_equal(parse(text, &ns), 0);
+        assert_in_range(rows[i].ns - ns, 0, 999);
         rfc3339_format((struct wall){rows[i].ns}, false, text);
         assert_string_equal(text, rows[i].seconds);
+        assert_int_equal(parse(text, &ns), 0);
+        assert_in_range(rows[i].ns - ns, 0, NS_PER_SEC - 1);
     }
+    char least[RFC3339_BYTES];
+    rfc3339_format((struct wall){INT64_MIN}, true, least);
+    assert_string_equal(least, "1677-09-21T00:12:43.145224Z");
 }
 
 TEST(every_day_of_five_centuries_survives_the_round_trip)
