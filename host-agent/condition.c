@@ -92,18 +92,17 @@ struct condition *condition_new(struct ev_loop *loop, struct kube_client *client
         .name = node,
         .part = "status",
         .settle_ns = CONDITION_SETTLE_NS,
+        .check_ns = CONDITION_CHECK_NS,
         .retry_ns = NS_PER_SEC,
         .retry_max_ns = 30 * NS_PER_SEC,
         .denied_retry_ns = 300 * NS_PER_SEC,
-        .denied_advice = "; apply rbac/host-agent-node-condition.yaml",
-        .advice = ", or set --node-condition=off",
+        .denied_advice = "; apply rbac/host-agent-node-condition.yaml, or set --node-condition=off",
         .repair = rarely,
         .create = rarely,
         .desired = desired_condition,
         .pick = pick_condition,
         .user = c,
     });
-    kube_sync_set_check(c->sync, CONDITION_CHECK_NS);
     return c;
 }
 

@@ -216,14 +216,6 @@ struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer
     return dropped;
 }
 
-/* Its driver and node are ours: a name alone may be another's. */
-static bool slice_is_ours(const struct dra_device *device, const json_t *slice)
-{
-    const json_t *s = json_object_get(slice, "spec");
-    return text_equal(json_text_get(s, "driver"), device->driver) &&
-           text_equal(json_text_get(s, "nodeName"), device->node_name);
-}
-
 /* ---- the publisher --------------------------------------------------------------------------- */
 
 struct slice_publisher {
@@ -233,8 +225,6 @@ struct slice_publisher {
     char name[NAMES_K8S_NAME_BYTES];
     struct kube_sync *sync;
     struct kube_watch *watch;
-    bool is_polling;    /* watching is forbidden */
-    bool is_name_taken; /* by a slice that is not ours */
     bool is_published;
 
     bool has_taint;
@@ -249,12 +239,6 @@ struct slice_publisher {
     struct log_repeat taken;
 };
 
-/* Looks at the list again, where something is to be waited for. */
-static void slice_set_check(struct slice_publisher *p)
-{
-    kube_sync_set_check(p->sync, p->is_polling || p->is_name_taken ? SLICE_POLL_NS : 0);
-}
-
 /* ---- what there is --------------------------------------------------------------------------- */
 
 static void on_watch_object(void *user, const json_t *object, struct mono sent_at)
@@ -266,8 +250,7 @@ static void on_watch_object(void *user, const json_t *object, struct mono sent_a
 static void on_watch_contact(void *user)
 {
     struct slice_publisher *p = user;
-    p->is_polling = false;
-    slice_set_check(p);
+    log_repeat_reset(&p->denied);
 }
 
 static void on_watch_failure(void *user, const struct kube_response *response)
@@ -277,14 +260,11 @@ static void on_watch_failure(void *user, const struct kube_response *response)
         log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
         return;
     }
-    if (p->is_polling) { /* once may be an API server that has just started */
-        log_limited(&p->denied, SELDOM_WARN_NS, LOG_WARN, "dra",
-                    "watching ResourceSlices is forbidden (%s): the agent restores a slice that "
-                    "the kubelet removed only after %d s",
-                    response->message, (int)(SLICE_POLL_NS / NS_PER_SEC));
-    }
-    p->is_polling = true;
-    slice_set_check(p);
+    log_limited(&p->denied, SELDOM_WARN_NS, LOG_WARN, "dra",
+                "watching ResourceSlices is forbidden (%s): the agent restores a slice that the "
+                "kubelet removed only after up to 10 minutes",
+                response->message);
+    kube_sync_look(p->sync);
 }
 
 static void start_watch(struct slice_publisher *p)
@@ -305,15 +285,16 @@ static void start_watch(struct slice_publisher *p)
 /* Driver and node of a slice cannot be changed, and what is another's is not for us to remove. */
 static bool is_anothers(struct slice_publisher *p, const json_t *existing)
 {
-    p->is_name_taken = existing && !slice_is_ours(p->device, existing);
-    slice_set_check(p);
-    if (p->is_name_taken) {
+    const json_t *spec = json_object_get(existing, "spec");
+    bool is_ours = !existing || (text_equal(json_text_get(spec, "driver"), p->device->driver) &&
+                                 text_equal(json_text_get(spec, "nodeName"), p->device->node_name));
+    if (!is_ours) {
         log_limited(&p->taken, SELDOM_WARN_NS, LOG_WARN, "dra",
                     "ResourceSlice '%s' belongs to another driver or node. The agent publishes no "
                     "slice until you delete it",
                     p->name);
     }
-    return p->is_name_taken;
+    return !is_ours;
 }
 
 static void desired_slice(void *user, const json_t *existing, const char *uid,
@@ -367,44 +348,50 @@ static bool on_written(void *user, enum kube_method method, const struct kube_re
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-struct slice_publisher *slice_publisher_new(const struct dra_config *config,
-                                            const struct dra_device *device)
+/* Of the slice and of the taint rule. */
+static struct kube_sync_config sync_config_of(struct ev_loop *loop, struct kube_client *client,
+                                              const struct dra_device *device)
 {
-    static const char *const older[] = {NULL};
-    struct slice_publisher *p = MEM_NEW(struct slice_publisher);
-    int64_t interval_ns = config->renew_interval_ns;
-    int64_t flip_ns = interval_ns < SLICE_FLIP_MIN_NS ? SLICE_FLIP_MIN_NS : interval_ns;
-    p->flip_ns = flip_ns > SLICE_FLIP_MAX_NS ? SLICE_FLIP_MAX_NS : flip_ns;
-    p->client = config->client;
-    p->device = device;
-    slice_make_name(device->driver, device->node_name, p->name);
-    p->sync = kube_sync_new(&(struct kube_sync_config){
-        .loop = config->loop,
-        .client = config->client,
+    return (struct kube_sync_config){
+        .loop = loop,
+        .client = client,
         .mod = "dra",
-        .what = mem_format("our ResourceSlice '%s'", p->name),
-        .collection = mem_strdup(SLICES),
-        .older = older,
-        .unserved_advice = "; the API server serves no resource.k8s.io/v1: enable the feature gate "
-                           "DynamicResourceAllocation and the API group",
-        .name = p->name,
         .owner_node = device->node_name,
-        .is_owner_optional = true,
         .retry_ns = SLICE_RETRY_MIN_NS,
         .retry_max_ns = SLICE_RETRY_MAX_NS,
         .denied_retry_ns = SLICE_RETRY_MAX_NS,
-        .denied_advice = "; apply rbac/host-agent-dra.yaml",
-        .advice = "",
         .repair = {.base_ns = SLICE_REPAIR_MIN_NS,
                    .max_ns = SLICE_REPAIR_MAX_NS,
                    .quiet_ns = SLICE_QUIET_NS},
         .create = {.base_ns = SLICE_REPAIR_MIN_NS,
                    .max_ns = SLICE_CREATE_MAX_NS,
                    .quiet_ns = SLICE_QUIET_NS},
-        .desired = desired_slice,
-        .on_written = on_written,
-        .user = p,
-    });
+    };
+}
+
+struct slice_publisher *slice_publisher_new(const struct dra_config *config,
+                                            const struct dra_device *device)
+{
+    static const char *const older[] = {NULL};
+    struct slice_publisher *p = MEM_NEW(struct slice_publisher);
+    p->flip_ns =
+        mono_ns_min(mono_ns_max(config->renew_interval_ns, SLICE_FLIP_MIN_NS), SLICE_FLIP_MAX_NS);
+    p->client = config->client;
+    p->device = device;
+    slice_make_name(device->driver, device->node_name, p->name);
+    struct kube_sync_config sync = sync_config_of(config->loop, config->client, device);
+    sync.what = mem_format("our ResourceSlice '%s'", p->name);
+    sync.collection = mem_strdup(SLICES);
+    sync.older = older;
+    sync.unserved_advice = "; the API server serves no resource.k8s.io/v1: enable the feature gate "
+                           "DynamicResourceAllocation and the API group";
+    sync.name = p->name;
+    sync.is_owner_optional = true;
+    sync.denied_advice = "; apply rbac/host-agent-dra.yaml";
+    sync.desired = desired_slice;
+    sync.on_written = on_written;
+    sync.user = p;
+    p->sync = kube_sync_new(&sync);
     return p;
 }
 
@@ -498,28 +485,18 @@ struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *clie
     t->devices = devices;
     t->device = *device;
     slice_make_name(device->driver, device->node_name, t->name);
-    t->sync = kube_sync_new(&(struct kube_sync_config){
-        .loop = loop,
-        .client = client,
-        .mod = "dra",
-        .what = mem_format("DeviceTaintRule '%s'", t->name),
-        .collection = mem_strdup(RULES("v1")),
-        .older = older,
-        .unserved_advice = "; the API server serves no DeviceTaintRules: enable the feature gate "
-                           "DRADeviceTaintRules and the API group",
-        .name = t->name,
-        .owner_node = device->node_name,
-        .retry_ns = SLICE_RETRY_MIN_NS,
-        .retry_max_ns = SLICE_RETRY_MAX_NS,
-        .denied_retry_ns = SLICE_RETRY_MAX_NS,
-        .denied_advice = "; rbac/host-agent-taint-devices.yaml gives that right",
-        .advice = "",
-        .repair = {.base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS},
-        .create = {.base_ns = SLICE_REPAIR_MIN_NS, .max_ns = SLICE_REPAIR_MAX_NS},
-        .desired = desired_rule,
-        .user = t,
-    });
-    kube_sync_set_check(t->sync, SLICE_REPAIR_MAX_NS);
+    struct kube_sync_config sync = sync_config_of(loop, client, device);
+    sync.what = mem_format("DeviceTaintRule '%s'", t->name);
+    sync.collection = mem_strdup(RULES("v1"));
+    sync.older = older;
+    sync.unserved_advice = "; the API server serves no DeviceTaintRules: enable the feature gate "
+                           "DRADeviceTaintRules and the API group";
+    sync.name = t->name;
+    sync.check_ns = SLICE_REPAIR_MAX_NS;
+    sync.denied_advice = "; rbac/host-agent-taint-devices.yaml gives that right";
+    sync.desired = desired_rule;
+    sync.user = t;
+    t->sync = kube_sync_new(&sync);
     return t;
 }
 

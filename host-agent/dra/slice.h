@@ -32,7 +32,6 @@
 #define SLICE_REPAIR_MAX_NS (600 * NS_PER_SEC)
 #define SLICE_CREATE_MAX_NS (60 * NS_PER_SEC)  /* after somebody else removed it */
 #define SLICE_QUIET_NS      (300 * NS_PER_SEC) /* without repair: the next one is quick again */
-#define SLICE_POLL_NS       (60 * NS_PER_SEC)  /* where watching is forbidden */
 /* A verdict after this tries what the server dropped: a gate may be on. */
 #define SLICE_DROPPED_AGAIN_NS (600 * NS_PER_SEC)
 /* Between two verdicts in the slice: the renewal interval within these bounds. Schedulers read

@@ -55,8 +55,7 @@ struct kube_sync {
     struct mono retry_at;   /* after a failure; 0: none */
     struct mono told_until; /* by Retry-After */
     struct backoff backoff;
-    int64_t check_ns;
-    struct mono checked_at; /* counts from here */
+    struct mono checked_at;
 
     struct sync_track repaired;
     struct sync_track created;
@@ -142,12 +141,11 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     s->retry_at = mono_add(now, wait_ns);
     boot_timer_arm(s->timer, s->retry_at);
     s->has_complained |= log_limited(&s->trouble, lasts ? LASTING_LOG_NS : LOG_AGAIN_NS, LOG_WARN,
-                                     c->mod, "%s %s: %s%s%s, will retry", doing, c->what, why,
+                                     c->mod, "%s %s: %s%s, will retry", doing, c->what, why,
                                      !lasts          ? ""
                                      : is_unserved   ? c->unserved_advice
                                      : status == 403 ? c->denied_advice
-                                                     : "",
-                                     lasts && !is_unserved ? c->advice : "");
+                                                     : "");
 }
 
 /* Not by a read alone: writes may go on failing. */
@@ -362,22 +360,18 @@ static void sync_write(struct kube_sync *s, const struct kube_sync_want *want, s
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-static void sync_arm_check(struct kube_sync *s)
-{
-    boot_timer_arm(s->timer, s->check_ns > 0 ? mono_add(s->checked_at, s->check_ns) : MONO_NEVER);
-}
-
 static void sync_rest(struct kube_sync *s, struct mono now)
 {
+    const struct kube_sync_config *c = &s->config;
     s->is_resting = true;
     s->is_change = false;
     s->progress = SYNC_STANDS;
     sync_works(s);
     if (s->has_complained) {
         s->has_complained = false;
-        log_info(s->config.mod, "%s is as it should be again", s->config.what);
+        log_info(c->mod, "%s is as it should be again", c->what);
     }
-    sync_arm_check(s);
+    boot_timer_arm(s->timer, c->check_ns > 0 ? mono_add(s->checked_at, c->check_ns) : MONO_NEVER);
     if (s->look_again) {
         s->look_again = false;
         s->is_known = false;
@@ -482,14 +476,10 @@ void kube_sync_saw(struct kube_sync *s, const json_t *object)
     }
 }
 
-void kube_sync_set_check(struct kube_sync *s, int64_t check_ns)
+void kube_sync_look(struct kube_sync *s)
 {
-    if (check_ns != s->check_ns) {
-        s->check_ns = check_ns;
-        s->checked_at = clock_mono_now();
-        if (s->is_resting) {
-            sync_arm_check(s);
-        }
+    if (s->is_resting) {
+        on_timer(s);
     }
 }
 

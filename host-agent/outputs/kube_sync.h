@@ -49,11 +49,11 @@ struct kube_sync_config {
     bool is_urgent;            /* writes never wait for their turn, nor reads while it is gone */
     uint32_t deadline_ms;      /* of a request; 0: the client's own */
     int64_t settle_ns;         /* from the first want to the first look */
+    int64_t check_ns;          /* at rest it is looked at anew so often; 0: never */
     int64_t retry_ns;          /* of the backoff */
     int64_t retry_max_ns;      /* "" */
     int64_t denied_retry_ns;   /* after 400, 403 and 422; 0: as after other failures */
     const char *denied_advice; /* what to do after a 403: "; grant ..." */
-    const char *advice;        /* and after each of these */
     struct kube_sync_pace repair;
     struct kube_sync_pace create;
 
@@ -83,8 +83,8 @@ void kube_sync_free(struct kube_sync *s);
 void kube_sync_changed(struct kube_sync *s);
 /* The object is in this state; NULL: it is gone. Copied. */
 void kube_sync_saw(struct kube_sync *s, const json_t *object);
-/* At rest it is looked at anew so often; 0: never, as at the start. */
-void kube_sync_set_check(struct kube_sync *s, int64_t check_ns);
+/* At rest it is looked at anew now. */
+void kube_sync_look(struct kube_sync *s);
 
 const struct kube_sync_stats *kube_sync_stats(const struct kube_sync *s);
 
