@@ -182,6 +182,9 @@ int file_lock_take(struct file_lock *l, struct err *e)
     }
     CLEANUP(fd)
     int fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0 && errno == EISDIR) {
+        fd = open(l->path, O_RDONLY | O_CLOEXEC);
+    }
     if (fd < 0) {
         return err_set_errno(e, ERR_IO, errno, "opening '%s'", l->path);
     }

@@ -46,8 +46,8 @@ void file_flush_directory(const char *path);
 /* Whether `fd` is the file that `path` names. */
 bool file_is_at(int fd, const char *path);
 
-/* An exclusive flock on a file of its own, for as long as its holder lives: the kernel gives it
- * back when that ends, however it ends. */
+/* An exclusive flock on a file of its own, or on a directory ("/."), for as long as its holder
+ * lives: the kernel gives it back when that ends, however it ends. */
 struct file_lock {
     char path[PATH_MAX];
     int fd; /* owned; -1: not ours */

@@ -10,11 +10,10 @@
 #include "contract/names.h"
 #include "loop/daemon.h"
 
-#include <fcntl.h>
+#include <assert.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #define MOD "cni"
@@ -90,29 +89,6 @@ static int check_plugins(struct json_slice plugins, struct err *e)
     return 0;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-    return json_scan_compare(*(const struct json_slice *)a, *(const struct json_slice *)b);
-}
-
-/* With a key given twice, an editor may look at either. */
-static int check_keys_once(struct json_slice object, struct err *e)
-{
-    size_t count = json_scan_count(object);
-    CLEANUP(free) struct json_slice *keys = mem_calloc(count + 1, sizeof(*keys));
-    struct json_walk w = json_walk_start(object);
-    for (size_t i = 0; json_walk_next(&w); i++) {
-        keys[i] = w.key;
-    }
-    qsort(keys, count, sizeof(*keys), compare_keys);
-    for (size_t i = 1; i < count; i++) {
-        if (json_scan_compare(keys[i - 1], keys[i]) == 0) {
-            return err_set(e, ERR_PARSE, "it has a key twice");
-        }
-    }
-    return 0;
-}
-
 static int check_source(struct json_slice source, struct err *e)
 {
     struct json_slice plugins = json_scan_member(source, "plugins");
@@ -124,11 +100,7 @@ static int check_source(struct json_slice source, struct err *e)
         return err_set(e, ERR_PARSE, "it names no network");
     }
     if (json_scan_kind(plugins) != JSON_KIND_ABSENT) {
-        int rc = check_plugins(plugins, e);
-        if (rc != 0) {
-            return rc;
-        }
-        return check_keys_once(source, e);
+        return check_plugins(plugins, e);
     }
     if (json_scan_kind(type_of(source)) == JSON_KIND_ABSENT) {
         return err_set(e, ERR_PARSE, "it has neither type nor plugins");
@@ -673,7 +645,7 @@ struct cni_sync {
     const struct cni_options *options;
     const char *readiness_file;
     struct dir_watch watch;
-    int lock_fd; /* of the directory; -1: not locked */
+    struct file_lock lock; /* of the directory */
     struct boot_timer *timer;
     struct mono look_at;
     struct wiring last;
@@ -688,33 +660,6 @@ static void look_in(struct cni_sync *s, int64_t wait_ns)
 {
     s->look_at = mono_min(s->look_at, mono_add(clock_mono_now(), wait_ns));
     boot_timer_arm(s->timer, s->look_at);
-}
-
-static void unlock_directory(struct cni_sync *s)
-{
-    cleanup_fd(&s->lock_fd);
-    s->lock_fd = -1;
-}
-
-/* Of two agents that write one conflist, each by its own options, the gate would follow both in
- * turn. False while another one has the directory's lock; one that is not there is locked later. */
-static bool lock_directory(struct cni_sync *s)
-{
-    struct stat locked;
-    struct stat now;
-    const char *path = s->options->conf_dir;
-    if (s->lock_fd >= 0 && fstat(s->lock_fd, &locked) == 0 && stat(path, &now) == 0 &&
-        locked.st_dev == now.st_dev && locked.st_ino == now.st_ino) {
-        return true;
-    }
-    unlock_directory(s);
-    s->lock_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->lock_fd < 0 || flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0) {
-        return true;
-    }
-    bool is_taken = errno == EWOULDBLOCK;
-    unlock_directory(s);
-    return !is_taken;
 }
 
 static void sync_report(struct cni_sync *s, const struct wiring *now)
@@ -743,7 +688,9 @@ static void on_look(void *user)
     struct wiring now = {.changed = false};
     struct err e = ERR_INIT;
     s->look_at = MONO_NEVER;
-    if (!lock_directory(s)) {
+    /* Of two agents that write one conflist, each by its own options, the gate would follow both in
+     * turn. A directory that is not there is locked later. */
+    if (file_lock_take(&s->lock, NULL) == ERR_CONFLICT) {
         log_limited(&s->kept_by_another, LOG_AGAIN_NS, LOG_WARN, MOD,
                     "another dpu-host-agent keeps '%s/%s' in sync, so this one waits until that "
                     "agent ends; set cni-sync for only one agent of a node",
@@ -783,7 +730,8 @@ struct cni_sync *cni_sync_start(struct ev_loop *loop, const struct cni_options *
                                 const char *readiness_file)
 {
     struct cni_sync *s = MEM_NEW(struct cni_sync);
-    s->lock_fd = -1;
+    int rc = file_lock_init(&s->lock, options->conf_dir, "/.", NULL);
+    assert(rc == 0); /* the options bound it */
     s->options = options;
     s->readiness_file = readiness_file;
     s->look_at = MONO_NEVER;
@@ -798,7 +746,7 @@ void cni_sync_stop(struct cni_sync *s)
     if (s) {
         dir_watch_stop(&s->watch);
         boot_timer_free(s->timer);
-        unlock_directory(s);
+        file_lock_release(&s->lock);
         free(s);
     }
 }

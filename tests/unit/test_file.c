@@ -78,25 +78,32 @@ TEST_WITH(what_can_be_read_is_read_whole, enter, leave)
 
 /* ---- locking --------------------------------------------------------------------------------- */
 
-static struct file_lock new_lock(void)
+static struct file_lock lock_on(const char *where, const char *name)
 {
     struct file_lock l;
-    assert_int_equal(file_lock_init(&l, path_of_file, ".lock", NULL), 0);
+    assert_int_equal(file_lock_init(&l, where, name, NULL), 0);
     return l;
+}
+
+static struct file_lock new_lock(void)
+{
+    return lock_on(path_of_file, ".lock");
 }
 
 TEST_WITH(one_has_it_until_it_gives_it_back, enter, leave)
 {
-    struct file_lock first = new_lock();
-    struct file_lock second = new_lock();
-    assert_int_equal(file_lock_take(&first, NULL), 0);
-    assert_int_equal(file_lock_take(&second, NULL), ERR_CONFLICT);
-    assert_int_equal(file_lock_take(&first, NULL), 0);
-    file_lock_release(&first);
-    assert_int_equal(file_lock_take(&second, NULL), 0);
-    assert_int_equal(file_lock_take(&first, NULL), ERR_CONFLICT);
-    file_lock_release(&first);
-    file_lock_release(&second);
+    for (int is_directory = 0; is_directory < 2; is_directory++) {
+        struct file_lock first = is_directory ? lock_on(directory, "/.") : new_lock();
+        struct file_lock second = first;
+        assert_int_equal(file_lock_take(&first, NULL), 0);
+        assert_int_equal(file_lock_take(&second, NULL), ERR_CONFLICT);
+        assert_int_equal(file_lock_take(&first, NULL), 0);
+        file_lock_release(&first);
+        assert_int_equal(file_lock_take(&second, NULL), 0);
+        assert_int_equal(file_lock_take(&first, NULL), ERR_CONFLICT);
+        file_lock_release(&first);
+        file_lock_release(&second);
+    }
 }
 
 TEST_WITH(lock_on_a_removed_file_is_none, enter, leave)
@@ -122,11 +129,10 @@ TEST_WITH(file_system_that_refuses_is_no_other_writer, enter, leave)
     assert_int_equal(file_lock_take(&first, NULL), 0);
     file_lock_release(&first);
     assert_int_equal(unlink(first.path), 0);
-    assert_int_equal(mkdir(first.path, 0755), 0);
+    assert_int_equal(symlink("file", first.path), 0);
     assert_int_equal(file_lock_take(&first, &e), ERR_IO);
     assert_non_null(strstr(e.msg, first.path));
-    struct file_lock l;
-    assert_int_equal(file_lock_init(&l, "/proc/nonexistent/record.json", ".lock", NULL), 0);
+    struct file_lock l = lock_on("/proc/nonexistent/record.json", ".lock");
     assert_int_equal(file_lock_take(&l, NULL), ERR_IO);
     char path[PATH_MAX];
     memset(path, 'x', sizeof(path) - 1);
