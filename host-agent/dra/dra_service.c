@@ -22,7 +22,6 @@
 #define STANDARD "resource.kubernetes.io/" /* before the names of standard attributes */
 
 enum {
-    SOCKET_MODE = 0600, /* kubelets are root */
     DRIVER_MAX_BYTES = 63,
     DEVICE_MAX_BYTES = 63,
 };
@@ -33,16 +32,14 @@ enum { SOCKET_DRA, SOCKET_REGISTRATION, SOCKET_COUNT };
 struct dra_service {
     struct plugin plugin; /* first, so that its callbacks lead back */
     struct dra_config config;
-    const struct dra_options *options; /* the config's */
-    struct dra_device device;          /* owns its attributes */
-    struct file_lock answer_lock;      /* the plugin's in rolling updates */
-    struct file_lock driver_lock;      /* held with the sockets, but by a second */
+    struct dra_device device;     /* owns its attributes */
+    struct file_lock answer_lock; /* the plugin's in rolling updates */
+    struct file_lock driver_lock; /* held with the sockets, but by a second */
     struct slice_publisher *publisher;
     struct grpc_server *servers[SOCKET_COUNT]; /* NULL: not listening; all are, or none */
     struct log_repeat socket_warnings;
-    struct boot_timer *timer; /* heartbeat, sockets */
+    struct boot_timer *timer; /* heartbeat, sockets; the end, if it is stopping */
     struct mono next_check;
-    struct boot_timer *stop_timer;
     bool is_stopping;
     int draining; /* servers that are */
 };
@@ -86,30 +83,21 @@ static int name_dir(const char *dir, const char *root, const char *below,
     return 0;
 }
 
-static int name_sockets(struct dra_options *o, struct err *e)
+/* DIR/STEM[-UID]TAIL; where the UID does not fit, a hash keeps a handful of instances apart. */
+static bool name_socket(const struct dra_options *o, const char *dir, const char *stem,
+                        const char *tail, char out[static SOCKET_PATH_BYTES])
 {
     enum { MAX = SOCKET_PATH_BYTES };
     char text[2 * NAMES_K8S_NAME_BYTES];
-    const char *registry = o->names.registry_dir;
-    const char *plugin = o->names.plugin_dir;
-    const char *uid = o->rolling_uid ? o->rolling_uid : "";
-    bool is_rolling = uid[0] != '\0';
-    const char *dash = is_rolling ? "-" : "";
-    text_format(text, sizeof(text), "%s.%s", o->driver, uid);
-    uint32_t hash = crc32c_compute(text, strlen(text)); /* keeps a handful of instances apart */
-    int len =
-        snprintf(o->names.registration, MAX, "%s/%s%s%s-reg.sock", registry, o->driver, dash, uid);
+    bool is_rolling = !text_is_empty(o->rolling_uid);
+    const char *uid = is_rolling ? o->rolling_uid : "";
+    int len = snprintf(out, MAX, "%s/%s%s%s%s", dir, stem, is_rolling ? "-" : "", uid, tail);
     if (is_rolling && !fits(len)) {
-        len = snprintf(o->names.registration, MAX, "%s/dra-%08" PRIx32 "-reg.sock", registry, hash);
+        text_format(text, sizeof(text), "%s.%s", o->driver, uid);
+        len = snprintf(out, MAX, "%s/dra-%08" PRIx32 "%s", dir, crc32c_compute(text, strlen(text)),
+                       tail);
     }
-    int dra_len = snprintf(o->names.dra, MAX, "%s/dra%s%s.sock", plugin, dash, uid);
-    if (is_rolling && !fits(dra_len)) { /* a driver of 63 bytes leaves no room for more */
-        dra_len = snprintf(o->names.dra, MAX, "%s/dra-%08" PRIx32 ".sock", plugin, hash);
-    }
-    return fits(len) && fits(dra_len)
-               ? 0
-               : err_set(e, ERR_LIMIT, "socket names in '%s' and '%s' exceed %d bytes", registry,
-                         plugin, MAX - 1);
+    return fits(len);
 }
 
 static int name_paths(struct dra_options *o, struct err *e)
@@ -125,10 +113,16 @@ static int name_paths(struct dra_options *o, struct err *e)
     text_format(below, sizeof(below), "/plugins/%s", o->driver);
     const char *root = o->dirs.kubelet_root;
     int rc = name_dir(o->dirs.registry, root, "/plugins_registry", o->names.registry_dir, e);
+    const char *registry = o->names.registry_dir;
+    const char *plugin = o->names.plugin_dir;
     if (rc != 0 || (rc = name_dir(o->dirs.plugin, root, below, o->names.plugin_dir, e)) != 0) {
         return rc;
     }
-    return name_sockets(o, e);
+    return name_socket(o, registry, o->driver, "-reg.sock", o->names.registration) &&
+                   name_socket(o, plugin, "dra", ".sock", o->names.dra)
+               ? 0
+               : err_set(e, ERR_LIMIT, "socket names in '%s' and '%s' exceed %d bytes", registry,
+                         plugin, SOCKET_PATH_BYTES - 1);
 }
 
 int dra_options_check(struct dra_options *o, struct err *e)
@@ -198,12 +192,9 @@ static bool describe_function(const char *root, const char *probe, json_t *out)
         return false;
     }
     bus += strlen("/devices/");
-    text_format(text, sizeof(text), STANDARD "pciBusID=%s", address);
-    int rc = attribute_add(out, text, NULL);
-    text_format(text, sizeof(text), STANDARD "pcieRoot=%.*s", (int)strcspn(bus, "/"), bus);
-    if (rc != 0 || attribute_add(out, text, NULL) != 0) {
-        return false;
-    }
+    (void)json_object_set_new(out, STANDARD "pciBusID", json_pack("{s:s}", "string", address));
+    (void)json_object_set_new(out, STANDARD "pcieRoot",
+                              json_pack("{s:s%}", "string", bus, strcspn(bus, "/")));
     describe_numa_node(dir, out);
     return true;
 }
@@ -212,8 +203,7 @@ static bool describe_function(const char *root, const char *probe, json_t *out)
 
 static void rearm(struct dra_service *s)
 {
-    boot_timer_arm(s->timer,
-                   s->is_stopping ? MONO_NEVER : mono_min(s->plugin.next_beat, s->next_check));
+    boot_timer_arm(s->timer, mono_min(s->plugin.next_beat, s->next_check));
 }
 
 /* ---- sockets --------------------------------------------------------------------------------- */
@@ -223,7 +213,7 @@ static void on_drained(void *user)
     struct dra_service *s = user;
     s->draining--;
     if (s->draining == 0) {
-        boot_timer_arm(s->stop_timer, clock_mono_now()); /* from the loop, not from a callback */
+        boot_timer_arm(s->timer, clock_mono_now()); /* from the loop, not from a callback */
     }
 }
 
@@ -241,7 +231,7 @@ static void close_sockets(struct dra_service *s)
 static int take_driver(struct dra_service *s, struct err *e)
 {
     /* 0750: only root, and whoever the admin put into root's group, can reach the socket. */
-    const char *dir = s->options->names.plugin_dir;
+    const char *dir = s->config.options->names.plugin_dir;
     if (mkdir(dir, 0750) != 0 && errno != EEXIST) {
         return err_set_errno(e, ERR_IO, errno, "making directory '%s'", dir);
     }
@@ -261,8 +251,8 @@ static int open_sockets(struct dra_service *s, struct err *e)
         const struct grpc_server_config config = {
             .loop = s->config.loop,
             .name = names[i],
-            .path = i == SOCKET_DRA ? s->options->names.dra : s->options->names.registration,
-            .mode = SOCKET_MODE,
+            .path = i == SOCKET_DRA ? s->config.options->names.dra
+                                    : s->config.options->names.registration,
             .methods = plugin_methods,
             .method_count = ARRAY_LEN(plugin_methods),
             .on_drained = on_drained,
@@ -305,7 +295,7 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
     }
     if (rc == 0 && open_sockets(s, &why) == 0) {
         log_info("dra", "serving driver '%s' at '%s', announced at '%s'", s->device.driver,
-                 s->options->names.dra, s->options->names.registration);
+                 s->config.options->names.dra, s->config.options->names.registration);
         log_repeat_reset(&s->socket_warnings);
     } else {
         log_limited(&s->socket_warnings, 60 * DRA_CHECK_NS, LOG_WARN, "dra",
@@ -319,6 +309,11 @@ static void on_timer(void *user)
     struct dra_service *s = user;
     struct mono now = clock_mono_now();
     struct err e = ERR_INIT;
+    if (s->is_stopping) {
+        close_sockets(s);
+        s->config.on_stopped(s->config.user); /* may free `s` */
+        return;
+    }
     if (mono_reached(now, s->next_check) && check_sockets(s, now, &e) != 0) {
         log_error("dra", "%s: stopping", e.msg);
         dra_service_stop(s);
@@ -328,34 +323,24 @@ static void on_timer(void *user)
     rearm(s);
 }
 
-static void on_stop_timer(void *user)
-{
-    struct dra_service *s = user;
-    close_sockets(s);
-    if (s->config.on_stopped) {
-        s->config.on_stopped(s->config.user); /* may free `s` */
-    }
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* Found ones come first, so that given ones win. */
 static int make_attributes(struct dra_service *s, struct err *e)
 {
     const struct option_list *probes = s->config.probes;
-    const char *root = s->config.host_root ? s->config.host_root : "";
     size_t at = 0;
     while (probes && at < probes->count &&
-           !describe_function(root, probes->items[at], s->device.attributes)) {
+           !describe_function(s->config.host_root, probes->items[at], s->device.attributes)) {
         at++;
     }
-    return add_attributes(s->options, s->device.attributes, e);
+    return add_attributes(s->config.options, s->device.attributes, e);
 }
 
 static void make_parts(struct dra_service *s)
 {
     const struct dra_config *c = &s->config;
-    const struct dra_options *o = s->options;
+    const struct dra_options *o = c->options;
     s->device = (struct dra_device){.driver = o->driver,
                                     .node_name = c->node_name,
                                     .pool = text_is_empty(o->pool) ? c->node_name : o->pool,
@@ -369,7 +354,6 @@ static void make_parts(struct dra_service *s)
                                 .lock = text_is_empty(o->rolling_uid) ? NULL : &s->answer_lock};
     plugin_init(&s->plugin);
     s->timer = boot_timer_new(c->loop, on_timer, s);
-    s->stop_timer = boot_timer_new(c->loop, on_stop_timer, s);
 }
 
 int dra_service_start(const struct dra_config *config, struct dra_service **out, struct err *e)
@@ -377,7 +361,6 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
     struct dra_service *s = MEM_NEW(struct dra_service);
     const struct dra_options *o = config->options;
     s->config = *config;
-    s->options = o;
     s->driver_lock.fd = s->answer_lock.fd = -1;
     if (config->check_interval_ns == 0) {
         s->config.check_interval_ns = DRA_CHECK_NS;
@@ -421,14 +404,13 @@ void dra_service_stop(struct dra_service *s)
     }
     struct mono now = clock_mono_now();
     s->is_stopping = true;
-    rearm(s);
     plugin_stop(&s->plugin, now, clock_wall_now());
     if (!s->servers[SOCKET_DRA]) {
-        boot_timer_arm(s->stop_timer, now);
+        boot_timer_arm(s->timer, now);
         return;
     }
     s->draining = SOCKET_COUNT;
-    boot_timer_arm(s->stop_timer, mono_add(now, DRA_STOP_GRACE_NS));
+    boot_timer_arm(s->timer, mono_add(now, DRA_STOP_GRACE_NS));
     for (int i = SOCKET_COUNT - 1; i >= 0; i--) {
         grpc_server_shutdown(s->servers[i]);
     }
@@ -445,7 +427,6 @@ void dra_service_free(struct dra_service *s)
     slice_publisher_free(s->publisher);
     json_decref(s->device.attributes);
     boot_timer_free(s->timer);
-    boot_timer_free(s->stop_timer);
     free(s);
 }
 

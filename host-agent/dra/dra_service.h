@@ -103,14 +103,14 @@ struct dra_config {
     /* The host's own probes: the first 'pci:' or 'netdev:' among them names the DPU's function,
      * whose standard attributes the device gets. NULL: none. */
     const struct option_list *probes;
-    const char *host_root; /* of /sys; NULL or "": none */
+    const char *host_root; /* of /sys; "": none */
     bool is_second;        /* another agent leads, until dra_service_lead; needs a rolling UID */
     int64_t renew_interval_ns; /* verdicts go to the slice no faster */
     int64_t check_interval_ns; /* 0: DRA_CHECK_NS */
 
     /* Does whatever makes the verdicts still work? Asked at each heartbeat. NULL: always. */
     bool (*is_monitor_alive)(void *user, struct mono now);
-    /* The service has stopped: from the loop; may free it. */
+    /* The service has stopped: from the loop; may free it. Not NULL. */
     void (*on_stopped)(void *user);
     void *user;
 };

@@ -25,6 +25,7 @@ enum {
     STATUS_TEXT_BYTES = 1024, /* before it is encoded */
     READ_BYTES = 16 << 10,
     BACKLOG = 16,
+    SOCKET_MODE = 0600, /* kubelets are root */
 };
 static const double ACCEPT_PAUSE_S = 0.5; /* after running out of descriptors or memory */
 
@@ -38,7 +39,6 @@ struct grpc_call {
     struct grpc_conn *conn; /* borrowed */
     LIST_ENTRY(grpc_call) link;
     int32_t stream_id;
-    uint64_t number;
     struct mono begun;
     enum call_phase phase;
 
@@ -86,7 +86,6 @@ struct grpc_server {
     bool is_stopping;
     LIST_HEAD(grpc_conn_list, grpc_conn) conns; /* owned */
     size_t open;
-    uint64_t calls; /* that there were */
     struct log_repeat refusals;
     struct log_repeat evictions;
 };
@@ -213,9 +212,8 @@ static void answer_go_on(struct grpc_call *call, const char *http_status)
 static void call_log_end(const struct grpc_call *call, enum grpc_status status)
 {
     int64_t took_ns = mono_since(clock_mono_now(), call->begun);
-    log_debug(MOD, "%s: call %" PRIu64 " of %s: %s after %.3f ms", call->conn->server->config.name,
-              call->number, call->path, grpc_status_name((int)status),
-              (double)took_ns / (double)NS_PER_MS);
+    log_debug(MOD, "%s: call of %s: %s after %.3f ms", call->conn->server->config.name, call->path,
+              grpc_status_name((int)status), (double)took_ns / (double)NS_PER_MS);
 }
 
 static void call_end(struct grpc_call *call, const char *http_status, enum grpc_status status,
@@ -308,7 +306,6 @@ static struct grpc_call *call_new(struct grpc_conn *conn, int32_t stream_id)
     struct grpc_call *call = MEM_NEW(struct grpc_call);
     call->conn = conn;
     call->stream_id = stream_id;
-    call->number = ++conn->server->calls;
     call->begun = conn->heard;
     ev_timer_init(&call->deadline, on_request_deadline, GRPC_REQUEST_S, 0.);
     call->deadline.data = call;
@@ -407,24 +404,20 @@ static enum grpc_framing call_message(const struct grpc_call *call, struct grpc_
 /* Its first bytes have come, or more of them. */
 static void judge_message(struct grpc_call *call)
 {
+    static const struct {
+        enum grpc_status status;
+        const char *text;
+    } wrongs[] = {
+        [GRPC_WHOLE] = {GRPC_INTERNAL, "more than one request message"},
+        [GRPC_COMPRESSED] = {GRPC_UNIMPLEMENTED, "compressed messages are not supported"},
+        [GRPC_BAD_FLAG] = {GRPC_INTERNAL, "malformed message prefix"},
+        [GRPC_TOO_LARGE] = {GRPC_RESOURCE_EXHAUSTED, "the request message is too large"},
+    };
     struct grpc_slice message;
-    switch (call_message(call, &message)) {
-    case GRPC_PARTIAL:
-        break;
-    case GRPC_WHOLE:
-        if (call->request.len > GRPC_PREFIX_BYTES + message.len) {
-            call_fail_receiving(call, GRPC_INTERNAL, "more than one request message");
-        }
-        break;
-    case GRPC_COMPRESSED:
-        call_fail_receiving(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
-        break;
-    case GRPC_BAD_FLAG:
-        call_fail_receiving(call, GRPC_INTERNAL, "malformed message prefix");
-        break;
-    case GRPC_TOO_LARGE:
-        call_fail_receiving(call, GRPC_RESOURCE_EXHAUSTED, "the request message is too large");
-        break;
+    enum grpc_framing kind = call_message(call, &message);
+    bool is_all = kind == GRPC_WHOLE && call->request.len == GRPC_PREFIX_BYTES + message.len;
+    if (kind != GRPC_PARTIAL && !is_all) {
+        call_fail_receiving(call, wrongs[kind].status, wrongs[kind].text);
     }
 }
 
@@ -761,9 +754,8 @@ static int bind_hidden(int fd, const char *path, struct sockaddr_un *out_address
 static int server_publish(struct grpc_server *s, const char *hidden, struct err *e)
 {
     struct stat st;
-    /* chmod because the umask may have taken bits away that the admin asked for. */
-    if (chmod(hidden, s->config.mode) != 0 || lstat(hidden, &st) != 0 ||
-        listen(s->fd, BACKLOG) != 0 || rename(hidden, s->config.path) != 0) {
+    if (lstat(hidden, &st) != 0 || listen(s->fd, BACKLOG) != 0 ||
+        rename(hidden, s->config.path) != 0) {
         (void)err_set_errno(e, ERR_IO, errno, "listening on '%s'",
                             s->config.path); /* that is returned */
         (void)unlink(hidden);
@@ -785,7 +777,7 @@ static int server_bind(struct grpc_server *s, struct err *e)
     }
     s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     /* The mode of the socket becomes that of the name, so it is never wider than asked for. */
-    if (s->fd < 0 || fchmod(s->fd, s->config.mode) != 0) {
+    if (s->fd < 0 || fchmod(s->fd, SOCKET_MODE) != 0) {
         return err_set_errno(e, ERR_IO, errno, "creating a socket for '%s'", path);
     }
     int rc = bind_hidden(s->fd, path, &hidden, e);

@@ -31,7 +31,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 enum {
     GRPC_CONNECTIONS_MAX = 32,              /* a kubelet has two; the rest is dpuctl, and leaks */
@@ -87,7 +86,6 @@ struct grpc_server_config {
     struct ev_loop *loop; /* borrowed, like all of these */
     const char *name;     /* for the log: "dra" */
     const char *path;     /* at most 107 bytes */
-    mode_t mode;          /* of the socket */
     const struct grpc_method *methods;
     size_t method_count;
 

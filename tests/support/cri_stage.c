@@ -265,7 +265,6 @@ static void listen_for_calls(struct stage *s)
     const struct grpc_server_config config = {.loop = daemon_loop(s->daemon),
                                               .name = "cri",
                                               .path = s->socket,
-                                              .mode = 0600,
                                               .methods = methods,
                                               .method_count = ARRAY_LEN(methods),
                                               .user = s};

@@ -307,7 +307,6 @@ void h2_peer_start(struct h2_peer *p, const struct grpc_method *methods, size_t 
     const struct grpc_server_config config = {.loop = p->loop,
                                               .name = "test",
                                               .path = p->path,
-                                              .mode = 0600,
                                               .methods = methods,
                                               .method_count = count,
                                               .user = user};

@@ -76,7 +76,6 @@ static void up(struct world *w)
     const struct grpc_server_config config = {.loop = w->loop,
                                               .name = "t",
                                               .path = w->path,
-                                              .mode = 0600,
                                               .methods = methods,
                                               .method_count = ARRAY_LEN(methods),
                                               .user = w};
