@@ -183,7 +183,7 @@ TEST_IN(a_lock_that_cannot_be_had_is_told_and_not_waited_for)
 {
     char said[512] = "";
     int log_fd = memfd_create("log", MFD_CLOEXEC);
-    assert_int_equal(mkdir(w->other.path, 0755), 0); /* no file can be locked there */
+    assert_int_equal(symlink("elsewhere", w->other.path), 0); /* no file can be locked there */
     log_set_fd(log_fd);
     start(w, "ovn-dpu-w1");
     record_writer_free(write_at_our_turn(w));
@@ -192,7 +192,7 @@ TEST_IN(a_lock_that_cannot_be_had_is_told_and_not_waited_for)
     assert_non_null(strstr(said, "writing the record without a lock"));
     assert_false(record_turn_is_waiting(w->turn));
     assert_int_equal(w->losses, 0);
-    assert_int_equal(rmdir(w->other.path), 0);
+    assert_int_equal(unlink(w->other.path), 0);
     assert_int_equal(close(log_fd), 0);
 }
 
