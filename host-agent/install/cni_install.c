@@ -114,7 +114,7 @@ static int check_source(struct json_slice source, struct err *e)
 struct plan {
     const struct conflist_request *request;
     struct json_slice source; /* absent: unknown */
-    struct json_slice standing;
+    struct json_slice known;  /* the source, or what stands in its place */
     struct buf *out;
     struct err *e;
     int rc;
@@ -164,10 +164,9 @@ static void put_plugins(struct plan *p, struct json_slice plugins, size_t skippe
  * that tells: a copy, or the plugins behind the gate of a chain. */
 static void put_last_delegate(struct plan *p)
 {
-    struct json_slice chain = json_scan_member(p->standing, "plugins");
-    struct json_slice last = p->source.len > 0
-                                 ? first_plugin(p->source)
-                                 : json_scan_member(first_plugin(p->standing), LAST_DELEGATE);
+    struct json_slice chain = json_scan_member(p->known, "plugins");
+    struct json_slice last = first_plugin(p->known);
+    last = p->source.len > 0 ? last : json_scan_member(last, LAST_DELEGATE);
     if (json_scan_kind(last) == JSON_KIND_OBJECT) {
         put(p, ",\n     \"" LAST_DELEGATE "\": %.*s", SLICE(last));
     } else if (json_scan_count(chain) > 1) {
@@ -180,7 +179,7 @@ static void put_last_delegate(struct plan *p)
 /* The gate itself reads a wrapped source; without its capabilities the runtime sends nothing. */
 static void put_gate_plugin(struct plan *p, bool wraps)
 {
-    struct json_slice capabilities = json_scan_member(first_plugin(p->source), "capabilities");
+    struct json_slice capabilities = json_scan_member(first_plugin(p->known), "capabilities");
     put(p, "    {\"type\": \"" GATE_TYPE "\"");
     if (wraps) {
         put_text_member(p, "delegateConf", p->request->source_path);
@@ -202,7 +201,7 @@ static void put_gate_plugin(struct plan *p, bool wraps)
 static void put_list_keys(struct plan *p)
 {
     static const char *const ours[] = {"cniVersion", "cniVersions", "name", "plugins"};
-    for (struct json_walk w = json_walk_start(p->source); json_walk_next(&w);) {
+    for (struct json_walk w = json_walk_start(p->known); json_walk_next(&w);) {
         bool is_ours = false;
         for (size_t i = 0; i < ARRAY_LEN(ours); i++) {
             is_ours = is_ours || json_scan_equals(w.key, ours[i]);
@@ -216,7 +215,7 @@ static void put_list_keys(struct plan *p)
 /* With its quotes. */
 static struct json_slice network_of(const struct plan *p)
 {
-    struct json_slice name = json_scan_member(p->source.len > 0 ? p->source : p->standing, "name");
+    struct json_slice name = json_scan_member(p->known, "name");
     bool is_name = json_scan_kind(name) == JSON_KIND_TEXT && name.len > QUOTES_BYTES;
     return is_name ? name
                    : (struct json_slice){.at = DEFAULT_NETWORK, .len = strlen(DEFAULT_NETWORK)};
@@ -227,12 +226,13 @@ int conflist_plan(const char *source, size_t len, const struct conflist_request 
 {
     struct json_slice whole;
     struct plan p = {.request = request, .out = out, .e = e};
-    p.standing = read_conf(request->standing, request->standing_len);
+    p.known = read_conf(request->standing, request->standing_len);
     if (source) {
         int rc = json_scan_check(source, len, &p.source, e);
         if (rc != 0 || (rc = check_source(p.source, e)) != 0) {
             return rc;
         }
+        p.known = p.source;
     }
     struct json_slice plugins = json_scan_member(p.source, "plugins");
     bool wraps = json_scan_count(plugins) <= 1;
@@ -241,7 +241,7 @@ int conflist_plan(const char *source, size_t len, const struct conflist_request 
         "{\n  \"cniVersion\": \"1.0.0\",\n"
         "  \"cniVersions\": [\"1.0.0\", \"1.1.0\"],\n  \"name\": %.*s,\n",
         SLICE(network));
-    if (json_scan_kind(plugins) != JSON_KIND_ABSENT) {
+    if (json_scan_kind(json_scan_member(p.known, "plugins")) != JSON_KIND_ABSENT) {
         put_list_keys(&p);
     }
     put(&p, "  \"plugins\": [\n");
@@ -260,15 +260,6 @@ int conflist_plan(const char *source, size_t len, const struct conflist_request 
 bool conflist_is_gated(const char *text, size_t len)
 {
     return is_gate(first_plugin(read_conf(text, len)));
-}
-
-bool conflist_wraps(const char *text, size_t len, const char *source_path)
-{
-    struct json_slice plugin = first_plugin(read_conf(text, len));
-    char path[PATH_MAX];
-    return is_gate(plugin) &&
-           json_scan_text(json_scan_member(plugin, "delegateConf"), path, sizeof(path)) &&
-           text_equal(path, source_path);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -388,9 +379,8 @@ static void find_first(const struct cni_options *o, bool is_gated, char out[stat
     }
 }
 
-/* Without its source (`source` NULL), a wrapping conflist that was made when it was there says
- * more, and stays. A chain would go on as if nothing were missing: a wrapping one of the same name
- * takes its place. */
+/* Without its source (`source` NULL), a conflist that was made when it was there says more: it
+ * stays, but for a chain, which would go on as if nothing were missing and so is wrapped. */
 static int put_plan(const char *path, const struct buf *source, struct conflist_request *request,
                     bool *changed, struct err *e)
 {
@@ -399,9 +389,6 @@ static int put_plan(const char *path, const struct buf *source, struct conflist_
     CLEANUP(buf) struct buf plan = {.max_bytes = PLAN_MAX_BYTES};
     if (!source && is_our_file(path, &found) && file_read(path, &old, NULL) == 0 &&
         conflist_is_gated(buf_text(&old), old.len)) {
-        if (conflist_wraps(buf_text(&old), old.len, request->source_path)) {
-            return put_file(path, &old, CONFLIST_MODE, changed, e);
-        }
         request->standing = buf_text(&old);
         request->standing_len = old.len;
     }

@@ -40,8 +40,8 @@ struct conflist_request {
     const char *readiness_file; /* absolute */
 };
 
-/* `source` NULL: it does not exist (yet); the gate then answers STATUS with 50, and network and
- * lastDelegate are those of what stands. Appends to `out`.
+/* `source` NULL: it does not exist (yet); the gate then answers STATUS with 50, and all that came
+ * from the source is what stands. Appends to `out`.
  * Errors: ERR_PARSE if the source is no network configuration, or holds dpu-gate itself;
  * ERR_LIMIT. */
 NODISCARD int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
@@ -49,9 +49,6 @@ NODISCARD int conflist_plan(const char *source, size_t len, const struct conflis
 
 /* Does this configuration have dpu-gate as its first plugin? False for what cannot be parsed. */
 bool conflist_is_gated(const char *text, size_t len);
-
-/* Does dpu-gate, its first plugin, read `source_path` at each call? */
-bool conflist_wraps(const char *text, size_t len, const char *source_path);
 
 /* ---- options and commands -------------------------------------------------------------------- */
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/install/cni_install.h"
+
+#include "base/text.h"
 #include "tests/support/case.h"
 
 #define HEAD                                                                                       \
@@ -44,14 +46,21 @@ TEST(source_gives_plan)
               "    {\"Type\":\"b\",\"w\":1e999}" TAIL},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct conflist_request r = {.source_path = "/c/10.conf",
-                                           .readiness_file = "/run/dpu-heartbeat/readiness.json"};
+        struct conflist_request r = {.source_path = "/c/10.conf",
+                                     .readiness_file = "/run/dpu-heartbeat/readiness.json"};
         struct buf out = {.max_bytes = 4096};
+        struct buf again = {.max_bytes = 4096};
         struct err e = ERR_INIT;
         size_t len = rows[i].source ? strlen(rows[i].source) : 0;
         assert_int_equal(conflist_plan(rows[i].source, len, &r, &out, &e), 0);
         assert_string_equal(buf_text(&out), rows[i].plan);
         assert_true(conflist_is_gated(buf_text(&out), out.len));
+        r.standing = buf_text(&out);
+        r.standing_len = out.len;
+        assert_int_equal(conflist_plan(NULL, 0, &r, &again, &e), 0); /* the source is gone */
+        assert_int_equal(text_equal(buf_text(&again), rows[i].plan),
+                         strstr(rows[i].plan, "delegateConf") != NULL);
+        buf_fini(&again);
         buf_fini(&out);
     }
 }
@@ -140,32 +149,24 @@ TEST(a_copy_that_is_too_deep_for_any_reader_is_refused)
     buf_fini(&out);
 }
 
-TEST(what_stands_tells_whether_it_is_gated_and_its_source)
+TEST(what_stands_tells_whether_it_is_gated)
 {
     static const struct {
         const char *text;
         bool is_gated;
-        bool wraps;
     } rows[] = {
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/10.conf\"}]}",
-         true, true},
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\",\"delegateConf\":\"/c/1.conf\"}]}",
-         true, false},
-        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"x\",\"delegateConf\":\"/c/10.conf\"}]}", false,
-         false},
-        {"{\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"x\"}]}", true, false},
-        {"{\"type\":\"dpu-gate\"}", true, false},
-        {"{\"plugins\":[{\"type\":\"x\"},{\"type\":\"dpu-gate\"}]}", false, false},
-        {"{\"plugins\":[]}", false, false},
-        {"{\"plugins\":3}", false, false},
-        {"[]", false, false},
-        {"", false, false},
-        {"{", false, false},
+        {"{\"name\":\"n\",\"plugins\":[{\"type\":\"dpu-gate\"}]}", true},
+        {"{\"plugins\":[{\"type\":\"dpu-gate\"},{\"type\":\"x\"}]}", true},
+        {"{\"type\":\"dpu-gate\"}", true},
+        {"{\"plugins\":[{\"type\":\"x\"},{\"type\":\"dpu-gate\"}]}", false},
+        {"{\"plugins\":[]}", false},
+        {"{\"plugins\":3}", false},
+        {"[]", false},
+        {"", false},
+        {"{", false},
     };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        size_t len = strlen(rows[i].text);
-        assert_int_equal(conflist_is_gated(rows[i].text, len), rows[i].is_gated);
-        assert_int_equal(conflist_wraps(rows[i].text, len, "/c/10.conf"), rows[i].wraps);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(conflist_is_gated(rows[i].text, strlen(rows[i].text)), rows[i].is_gated);
     }
 }
 
