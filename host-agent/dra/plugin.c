@@ -473,15 +473,14 @@ void plugin_stop(struct plugin *p, struct mono now, struct wall wall)
 /* ---- life ------------------------------------------------------------------------------------ */
 
 const struct grpc_method plugin_methods[PLUGIN_METHODS] = {
-    {"/pluginregistration.Registration/GetInfo", GRPC_UNARY, get_info},
-    {"/pluginregistration.Registration/NotifyRegistrationStatus", GRPC_UNARY, notify_status},
-    {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", GRPC_UNARY, prepare},
-    {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources", GRPC_UNARY, unprepare},
-    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources", GRPC_UNARY, prepare},
-    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources", GRPC_UNARY,
-     unprepare},
-    {"/v1.DRAResourceHealth/NodeWatchResources", GRPC_SERVER_STREAM, open_stream},
-    {"/v1alpha1.DRAResourceHealth/NodeWatchResources", GRPC_SERVER_STREAM, open_stream},
+    {"/pluginregistration.Registration/GetInfo", get_info},
+    {"/pluginregistration.Registration/NotifyRegistrationStatus", notify_status},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", prepare},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources", unprepare},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources", prepare},
+    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources", unprepare},
+    {"/v1.DRAResourceHealth/NodeWatchResources", open_stream},
+    {"/v1alpha1.DRAResourceHealth/NodeWatchResources", open_stream},
 };
 
 void plugin_init(struct plugin *p)
@@ -497,7 +496,6 @@ void plugin_fini(struct plugin *p)
 {
     while (!LIST_EMPTY(&p->under_way)) {
         struct grpc_call *call = LIST_FIRST(&p->under_way)->call;
-        grpc_call_on_cancel(call, NULL, NULL);
         grpc_call_end(call, GRPC_UNAVAILABLE, "stopping");
         prepare_free(LIST_FIRST(&p->under_way));
     }

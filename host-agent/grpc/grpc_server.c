@@ -235,15 +235,6 @@ static int answer_put(struct grpc_call *call, const void *message, size_t len, s
                                       : grpc_put_message(&call->pending, message, len, e);
 }
 
-static void call_cancel(struct grpc_call *call)
-{
-    grpc_cancel_fn *on_cancel = call->on_cancel;
-    call->on_cancel = NULL;
-    if (on_cancel && call->phase == CALL_HANDLING) {
-        on_cancel(call->cancel_user, call);
-    }
-}
-
 void grpc_call_on_cancel(struct grpc_call *call, grpc_cancel_fn *on_cancel, void *user)
 {
     call->on_cancel = on_cancel;
@@ -253,14 +244,14 @@ void grpc_call_on_cancel(struct grpc_call *call, grpc_cancel_fn *on_cancel, void
 void grpc_call_reply(struct grpc_call *call, const void *message, size_t len)
 {
     struct err e = ERR_INIT;
-    assert(call->phase == CALL_HANDLING && call->method->kind == GRPC_UNARY);
+    assert(call->phase == CALL_HANDLING);
     bool is_put = answer_put(call, message, len, &e) == 0;
     call_end(call, "200", is_put ? GRPC_OK : GRPC_RESOURCE_EXHAUSTED, is_put ? "" : e.msg);
 }
 
 void grpc_call_send(struct grpc_call *call, const void *message, size_t len)
 {
-    assert(call->phase == CALL_HANDLING && call->method->kind == GRPC_SERVER_STREAM);
+    assert(call->phase == CALL_HANDLING);
     int rc = answer_put(call, message, len, NULL);
     assert(rc == 0);
     answer_go_on(call, "200");
@@ -324,7 +315,9 @@ static void call_free(struct grpc_call *call)
         call_log_end(call, GRPC_CANCELLED);
     }
     ev_timer_stop(conn->server->config.loop, &call->deadline);
-    call_cancel(call);
+    if (call->on_cancel && call->phase == CALL_HANDLING) {
+        call->on_cancel(call->cancel_user, call);
+    }
     call_drop_request(call);
     buf_fini(&call->sending);
     buf_fini(&call->pending);
@@ -447,14 +440,10 @@ static void call_dispatch(struct grpc_call *call)
         call_fail_receiving(call, GRPC_INTERNAL, "the request ended within its message");
         return;
     }
-    const struct grpc_method *method = call->method;
     call->phase = CALL_HANDLING;
     ev_timer_stop(call->conn->server->config.loop, &call->deadline);
-    method->handle(call->conn->server->config.user, call, message.bytes, message.len);
+    call->method->handle(call->conn->server->config.user, call, message.bytes, message.len);
     call_drop_request(call);
-    if (method->kind == GRPC_SERVER_STREAM && !call->has_headers) {
-        answer_go_on(call, "200");
-    }
 }
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)

@@ -49,8 +49,6 @@ struct grpc_server;
 
 /* ---- methods and calls ----------------------------------------------------------------------- */
 
-enum grpc_kind { GRPC_UNARY, GRPC_SERVER_STREAM };
-
 /* `message` is borrowed until the handler returns. */
 typedef void grpc_handler_fn(void *user, struct grpc_call *call, const uint8_t *message,
                              size_t len);
@@ -60,7 +58,6 @@ typedef void grpc_cancel_fn(void *user, struct grpc_call *call);
 
 struct grpc_method {
     const char *path; /* "/package.Service/Method" */
-    enum grpc_kind kind;
     grpc_handler_fn *handle;
 };
 

@@ -39,8 +39,7 @@ static void watch(void *user, struct grpc_call *call, const uint8_t *message, si
     grpc_call_send(call, message, len);
 }
 
-static const struct grpc_method methods[] = {{"/t.S/Echo", GRPC_UNARY, echo},
-                                             {"/t.S/W", GRPC_SERVER_STREAM, watch}};
+static const struct grpc_method methods[] = {{"/t.S/Echo", echo}, {"/t.S/W", watch}};
 
 /* Says it to the server; false once that has closed. */
 static bool say(struct h2_peer *peer, const void *bytes, size_t len)

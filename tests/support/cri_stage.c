@@ -256,11 +256,11 @@ static void listen_for_calls(struct stage *s)
 {
     struct err e = ERR_INIT;
     static const struct grpc_method methods[] = {
-        {"/runtime.v1.RuntimeService/ListPodSandbox", GRPC_UNARY, on_list},
-        {"/runtime.v1.RuntimeService/PodSandboxStatus", GRPC_UNARY, on_inspect},
-        {"/runtime.v1.RuntimeService/StopPodSandbox", GRPC_UNARY, on_stop},
-        {"/runtime.v1.RuntimeService/Status", GRPC_UNARY, on_status},
-        {"/runtime.v1.RuntimeService/Version", GRPC_UNARY, on_version},
+        {"/runtime.v1.RuntimeService/ListPodSandbox", on_list},
+        {"/runtime.v1.RuntimeService/PodSandboxStatus", on_inspect},
+        {"/runtime.v1.RuntimeService/StopPodSandbox", on_stop},
+        {"/runtime.v1.RuntimeService/Status", on_status},
+        {"/runtime.v1.RuntimeService/Version", on_version},
     };
     const struct grpc_server_config config = {.loop = daemon_loop(s->daemon),
                                               .name = "cri",

@@ -80,13 +80,9 @@ static void huge(void *user, struct grpc_call *call, const uint8_t *message, siz
 }
 
 static const struct grpc_method methods[] = {
-    {"/test.S/Echo", GRPC_UNARY, echo},
-    {"/test.S/Hold", GRPC_UNARY, hold},
-    {"/test.S/Fail", GRPC_UNARY, refuse},
-    {"/test.S/Big", GRPC_UNARY, big},
-    {"/test.S/Huge", GRPC_UNARY, huge},
-    {"/test.S/Watch", GRPC_SERVER_STREAM, hold},
-    {"/test.S/NoWatch", GRPC_SERVER_STREAM, refuse},
+    {"/test.S/Echo", echo},      {"/test.S/Hold", hold}, {"/test.S/Fail", refuse},
+    {"/test.S/Big", big},        {"/test.S/Huge", huge}, {"/test.S/Watch", hold},
+    {"/test.S/NoWatch", refuse},
 };
 
 /* This process' clocks, libev's among them, are ahead by so much. */
@@ -436,11 +432,9 @@ TEST_IN(peer_that_never_speaks_is_closed)
 
 /* ---- streaming ---- */
 
-TEST_IN(stream_headers_and_reports_go_out_at_once)
+TEST_IN(reports_go_out_at_once)
 {
     struct h2_stream *s = call(w, "/test.S/Watch", "");
-    assert_int_equal(s->header_frames, 1);
-    assert_int_equal(s->body_len, 0);
     static const char *const reports[] = {"one", "two", ""};
     for (size_t i = 0; i < ARRAY_LEN(reports); i++) {
         grpc_call_send(w->held, reports[i], strlen(reports[i]));

@@ -63,9 +63,8 @@ static void watch(void *user, struct grpc_call *call, const uint8_t *message, si
 }
 
 static const struct grpc_method methods[] = {
-    {"/t.S/Echo", GRPC_UNARY, echo},           {"/t.S/Refuse", GRPC_UNARY, refuse},
-    {"/t.S/Hang", GRPC_UNARY, hang},           {"/t.S/Large", GRPC_UNARY, large},
-    {"/t.S/Watch", GRPC_SERVER_STREAM, watch},
+    {"/t.S/Echo", echo},   {"/t.S/Refuse", refuse}, {"/t.S/Hang", hang},
+    {"/t.S/Large", large}, {"/t.S/Watch", watch},
 };
 
 static void up(struct world *w)
