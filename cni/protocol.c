@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cni/protocol.h"
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/mem.h"

@@ -6,7 +6,6 @@
 #ifndef CNI_PROTOCOL_H
 #define CNI_PROTOCOL_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "base/mem.h"

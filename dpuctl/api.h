@@ -6,7 +6,6 @@
 #ifndef DPUCTL_API_H
 #define DPUCTL_API_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "dpuctl/options.h"
 #include "kube/kube_client.h"

@@ -3,7 +3,7 @@
 #ifndef DPUCTL_DOCTOR_H
 #define DPUCTL_DOCTOR_H
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "dpuctl/node.h"
 #include "dpuctl/options.h"
 

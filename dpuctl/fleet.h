@@ -11,7 +11,6 @@
 #ifndef DPUCTL_FLEET_H
 #define DPUCTL_FLEET_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/time.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpuctl: finds the command. Each is a module of its own. */
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/version.h"

@@ -7,7 +7,6 @@
 #ifndef DPUCTL_NODE_H
 #define DPUCTL_NODE_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "contract/record.h"

@@ -3,7 +3,7 @@
 #ifndef DPUCTL_PRINT_H
 #define DPUCTL_PRINT_H
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/time.h"
 
 #include <jansson.h>

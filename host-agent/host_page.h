@@ -6,7 +6,6 @@
 #ifndef HOST_AGENT_HOST_PAGE_H
 #define HOST_AGENT_HOST_PAGE_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"

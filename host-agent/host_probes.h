@@ -6,7 +6,6 @@
 #ifndef HOST_AGENT_HOST_PROBES_H
 #define HOST_AGENT_HOST_PROBES_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "contract/readiness.h"
 

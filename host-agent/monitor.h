@@ -7,7 +7,6 @@
 #ifndef HOST_AGENT_MONITOR_H
 #define HOST_AGENT_MONITOR_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "host-agent/verdict.h"
 

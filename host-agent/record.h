@@ -6,7 +6,6 @@
 #ifndef HOST_AGENT_RECORD_H
 #define HOST_AGENT_RECORD_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "contract/record.h"
 #include "host-agent/verdict.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/verdict.h"
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/text.h"
 

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 

@@ -6,7 +6,6 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/time.h"
 

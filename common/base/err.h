@@ -13,9 +13,15 @@
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
-#include "base/attr.h"
-
 #include <stdint.h>
+
+/* The result says whether it worked: ignoring it is a warning. */
+#define NODISCARD __attribute__((warn_unused_result))
+
+/* Argument `fmt_at` is a printf format for the arguments from `args_at` on (1-based). */
+#define PRINTF_LIKE(fmt_at, args_at) __attribute__((format(printf, fmt_at, args_at)))
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 enum err_code {
     ERR_RETRY = -1,    /* may work later: no answer, overload, server error */

@@ -3,7 +3,6 @@
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/mem.h"
 

@@ -13,7 +13,6 @@
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
-#include "base/attr.h"
 #include "base/err.h"
 
 #include <stdbool.h>

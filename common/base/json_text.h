@@ -3,7 +3,6 @@
 #ifndef BASE_JSON_TEXT_H
 #define BASE_JSON_TEXT_H
 
-#include "base/attr.h"
 #include "base/err.h"
 
 #include <jansson.h>

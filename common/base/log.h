@@ -14,7 +14,7 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/time.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };

@@ -6,7 +6,6 @@
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
 
-#include "base/attr.h"
 #include "base/err.h"
 
 #include <errno.h>

@@ -6,7 +6,6 @@
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
-#include "base/attr.h"
 #include "base/err.h"
 
 #include <stdarg.h>

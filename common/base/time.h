@@ -12,7 +12,6 @@
 #ifndef BASE_TIME_H
 #define BASE_TIME_H
 
-#include "base/attr.h"
 #include "base/err.h"
 
 #include <stdbool.h>

@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "base/time.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define API_VERSION "coordination.k8s.io/v1"
@@ -168,25 +167,6 @@ const char *lease_renewed_by(const json_t *lease)
         writer = json_text_get(entry, "manager");
     }
     return writer;
-}
-
-int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES], struct err *e)
-{
-    char name[NAMES_K8S_NAME_BYTES];
-    int len = snprintf(name, sizeof(name), "%s%s", NAMES_LEASE_PREFIX, node);
-    if ((size_t)len >= sizeof(name)) {
-        return err_set(e, ERR_LIMIT,
-                       "node name of %zu bytes is too long: a lease '%s<node>' holds %zu",
-                       strlen(node), NAMES_LEASE_PREFIX, sizeof(name) - sizeof(NAMES_LEASE_PREFIX));
-    }
-    if (!text_is_dns1123_subdomain(name)) {
-        return err_set(
-            e, ERR_LIMIT,
-            "'%.99s' is not a valid lease name: use only lower-case letters, digits, '-' and '.'",
-            name);
-    }
-    memcpy(out, name, (size_t)len + 1);
-    return 0;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */

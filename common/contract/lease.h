@@ -58,11 +58,6 @@ NODISCARD int lease_read(const struct json_t *lease, struct lease_view *out, str
  * if there is not exactly one. Returns borrowed from `lease`. */
 const char *lease_renewed_by(const struct json_t *lease);
 
-/* "ovn-dpu-<node>". Errors: ERR_LIMIT if the result is no valid object name (at most 253 bytes of
- * lower-case labels). */
-NODISCARD int lease_name_for_node(const char *node, char out[static NAMES_K8S_NAME_BYTES],
-                                  struct err *e);
-
 /* ---- the DPU's edits -------------------------------------------------------------------------
  *
  * Of a lease that lease_read has taken, or of one out of lease_new. */

@@ -9,7 +9,7 @@
 #ifndef CONTRACT_READINESS_H
 #define CONTRACT_READINESS_H
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/time.h"
 #include "contract/names.h"
 

@@ -7,7 +7,6 @@
 #ifndef GRPC_CRI_MESSAGE_H
 #define GRPC_CRI_MESSAGE_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/time.h"
 

@@ -181,10 +181,6 @@ static void on_ended(void *user, CURL *easy, CURLcode code)
     ev_timer_start(u->loop, &u->end);
 }
 
-static void after_curl(void *user)
-{
-}
-
 static void on_end(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct grpc_unary *u = timer->data;
@@ -244,8 +240,7 @@ struct grpc_unary *grpc_unary_start(struct ev_loop *loop, const struct grpc_unar
     assert(rc == 0); /* it fits */
     ev_timer_init(&u->end, on_end, 0., 0.);
     u->end.data = u;
-    u->curl = curl_loop_new(
-        loop, &(struct curl_loop_config){.ended = on_ended, .after = after_curl, .user = u});
+    u->curl = curl_loop_new(loop, &(struct curl_loop_config){.ended = on_ended, .user = u});
     u->easy = easy_new(u);
     curl_loop_add(u->curl, u->easy);
     return u;

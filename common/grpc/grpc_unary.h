@@ -10,7 +10,6 @@
 #ifndef GRPC_GRPC_UNARY_H
 #define GRPC_GRPC_UNARY_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/mem.h"
 

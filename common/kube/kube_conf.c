@@ -4,13 +4,13 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json_text.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
 
 #include <ctype.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -482,11 +482,11 @@ static bool set_expiry(struct kube_expiry *out, int64_t from_s, int64_t until_s)
     return true;
 }
 
-bool kube_expiry_of_token(const char *token, size_t len, struct kube_expiry *out)
+static bool expiry_of_token(const struct buf *token, struct kube_expiry *out)
 {
     unsigned char claims[CLAIMS_DECODED_BYTES];
-    const char *first = memchr(token, '.', len);
-    const char *end = token + len;
+    const char *end = buf_text(token) + token->len;
+    const char *first = memchr(buf_text(token), '.', token->len);
     const char *second = first ? memchr(first + 1, '.', (size_t)(end - first - 1)) : NULL;
     if (!second || memchr(second + 1, '.', (size_t)(end - second - 1))) {
         return false;
@@ -511,9 +511,9 @@ static int64_t seconds_of(const ASN1_TIME *time)
     return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : -1;
 }
 
-bool kube_expiry_of_certificate(const char *pem, size_t len, struct kube_expiry *out)
+static bool expiry_of_certificate(const struct buf *pem, struct kube_expiry *out)
 {
-    BIO *text = len > 0 && len <= INT_MAX ? BIO_new_mem_buf(pem, (int)len) : NULL;
+    BIO *text = pem->len > 0 ? BIO_new_mem_buf(pem->data, (int)pem->len) : NULL;
     X509 *certificate = text ? PEM_read_bio_X509(text, NULL, NULL, NULL) : NULL;
     bool known = certificate && set_expiry(out, seconds_of(X509_get0_notBefore(certificate)),
                                            seconds_of(X509_get0_notAfter(certificate)));
@@ -533,8 +533,8 @@ bool kube_conf_expiry(const struct kube_conf *conf, struct kube_expiry *out)
     const struct buf *token = &conf->secrets[KUBE_SECRET_TOKEN].content;
     const struct buf *pem = &conf->secrets[KUBE_SECRET_CERT].content;
     struct kube_expiry certificate;
-    bool has_token = token->len > 0 && kube_expiry_of_token(token->data, token->len, out);
-    if (pem->len == 0 || !kube_expiry_of_certificate(pem->data, pem->len, &certificate)) {
+    bool has_token = expiry_of_token(token, out);
+    if (!expiry_of_certificate(pem, &certificate)) {
         return has_token;
     }
     if (!has_token || wall_since(out->until, certificate.until) > 0) {

@@ -17,9 +17,7 @@
 #ifndef KUBE_KUBE_CONF_H
 #define KUBE_KUBE_CONF_H
 
-#include "base/attr.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/time.h"
 
@@ -98,15 +96,9 @@ struct kube_expiry {
     struct wall until; /* later than `from` */
 };
 
-/* Of token and client certificate the one that runs out first. False if neither says when. */
+/* Of the token (a JSON Web Token with `exp` and `iat`, RFC 7519) and the first client certificate
+ * (RFC 5280) the one that runs out first. False if neither says when. */
 bool kube_conf_expiry(const struct kube_conf *conf, struct kube_expiry *out);
-
-/* Of a JSON Web Token with `exp` and `iat` (RFC 7519), as service accounts have them. False for any
- * other token: those do not tell. */
-bool kube_expiry_of_token(const char *token, size_t len, struct kube_expiry *out);
-
-/* Of the first certificate in PEM text (RFC 5280). False if there is none. */
-bool kube_expiry_of_certificate(const char *pem, size_t len, struct kube_expiry *out);
 
 /* A tenth of its time is left, or less: whatever renews it should have done so. The kubelet
  * replaces a pod's token when a fifth is left. */

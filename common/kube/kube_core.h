@@ -9,7 +9,6 @@
 #include "base/time.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* ---- how many --------------------------------------------------------------------------------

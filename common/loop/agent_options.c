@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 #include "base/text.h"
-#include "contract/lease.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,15 +46,16 @@ void agent_options_guess_node(struct agent_config *config)
 int agent_options_set_node(struct agent_config *config, const char *name, const char *source,
                            struct err *e)
 {
-    char lease[NAMES_K8S_NAME_BYTES];
+    CLEANUP(free) char *lease = mem_format(NAMES_LEASE_PREFIX "%s", name);
     if (!text_is_dns1123_subdomain(name)) {
         return err_set(e, ERR_LIMIT, "%s: '%.63s' is not usable; allowed: " SUBDOMAIN, source,
                        name);
     }
     if (!config->is_lease_given) {
-        int rc = lease_name_for_node(name, lease, e);
-        if (rc != 0) {
-            return rc;
+        if (!text_is_dns1123_subdomain(lease)) {
+            return err_set(e, ERR_LIMIT,
+                           "%s: a node name of %zu bytes is too long for a lease '%s'", source,
+                           strlen(name), NAMES_LEASE_PREFIX "NODE");
         }
         replace_text(&config->lease_name, lease);
     }

@@ -15,7 +15,6 @@
 #include "loop/option.h"
 
 #include <jansson.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /* The options that platforms give in ways of their own, in this order. */

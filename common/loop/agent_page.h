@@ -10,14 +10,12 @@
 #ifndef LOOP_AGENT_PAGE_H
 #define LOOP_AGENT_PAGE_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "loop/metrics.h"
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 struct ev_loop;
 struct agent_page;

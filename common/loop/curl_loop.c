@@ -47,7 +47,9 @@ static void act(struct curl_loop *c, curl_socket_t fd, int events)
             c->config.ended(c->config.user, message->easy_handle, message->data.result);
         }
     }
-    c->config.after(c->config.user);
+    if (c->config.after) {
+        c->config.after(c->config.user);
+    }
 }
 
 static void on_socket(struct ev_loop *loop, ev_io *io, int events)

@@ -19,7 +19,7 @@ struct curl_loop_config {
     /* This handle has ended. Must neither add nor remove one. */
     void (*ended)(void *user, CURL *easy, CURLcode code);
     /* Curl is off the stack again, after all that may have moved a transfer. May add and remove
-     * handles; must not free the loop. */
+     * handles; must not free the loop. NULL: nothing to do. */
     void (*after)(void *user);
     void *user;
 };

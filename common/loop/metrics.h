@@ -9,7 +9,6 @@
 
 #include "base/mem.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum { METRICS_PAGE_MAX_BYTES = 1 << 20, METRICS_BUCKETS = 11 };

@@ -306,28 +306,15 @@ static int apply_mapping(struct option_origins *run, const char *path, json_t *r
     return 0;
 }
 
-static int apply_text(struct option_origins *run, const char *path, const char *text, size_t len,
-                      struct err *e)
-{
-    struct err why = ERR_INIT;
-    CLEANUP(json) json_t *root = json_text_parse_yaml(path, text, len, &why);
-    return root ? apply_mapping(run, path, root, e) : err_set(e, why.code, "%s", why.msg);
-}
-
-int option_apply_yaml(const struct option_program *program, void *config, const char *path,
-                      const char *text, size_t len, struct err *e)
-{
-    struct option_origins run = {.program = program, .config = config};
-    return apply_text(&run, path, text, len, e);
-}
-
 static int apply_file(struct option_origins *run, const char *path, struct err *e)
 {
     CLEANUP(buf) struct buf text = {.max_bytes = OPTION_MAX_FILE_BYTES};
+    struct err why = ERR_INIT;
     if (file_read(path, &text, e) != 0) {
         return err_wrap(e, "--config");
     }
-    return apply_text(run, path, buf_text(&text), text.len, e);
+    CLEANUP(json) json_t *root = json_text_parse_yaml(path, buf_text(&text), text.len, &why);
+    return root ? apply_mapping(run, path, root, e) : err_set(e, why.code, "%s", why.msg);
 }
 
 /* ---- flags ----------------------------------------------------------------------------------- */

@@ -12,10 +12,8 @@
 #ifndef LOOP_OPTION_TABLE_H
 #define LOOP_OPTION_TABLE_H
 
-#include "base/attr.h"
 #include "base/err.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -104,11 +102,6 @@ const char *option_origin(const struct option_origins *origins, const char *name
 /* An error naming where the value came from, and what is allowed. Returns ERR_PARSE. */
 NODISCARD int option_refuse(const struct option_origins *origins, const char *name,
                             const char *value, const char *allowed, struct err *e);
-
-/* Reads the file of --config, one YAML mapping, as option_parse does. `path` is for messages.
- * Errors as there. */
-NODISCARD int option_apply_yaml(const struct option_program *program, void *config,
-                                const char *path, const char *text, size_t len, struct err *e);
 
 void option_print_help(const struct option_program *program, FILE *out);
 

@@ -11,7 +11,6 @@
 #ifndef PROBE_PROBE_SET_H
 #define PROBE_PROBE_SET_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "probe/probe_spec.h"
 #include "probe/probe_state.h"

@@ -18,7 +18,6 @@
 #ifndef PROBE_PROBE_SPEC_H
 #define PROBE_PROBE_SPEC_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "probe/probe_state.h"
 

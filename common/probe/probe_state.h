@@ -22,7 +22,7 @@
 #ifndef PROBE_PROBE_STATE_H
 #define PROBE_PROBE_STATE_H
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/time.h"
 #include "contract/names.h"
 

@@ -16,7 +16,6 @@
 #ifndef DRA_CLAIM_H
 #define DRA_CLAIM_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "contract/names.h"
 #include "contract/readiness.h"

@@ -13,7 +13,6 @@
 #ifndef DRA_DRA_SERVICE_H
 #define DRA_DRA_SERVICE_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/time.h"
 #include "contract/names.h"

@@ -24,7 +24,6 @@
 #ifndef GRPC_GRPC_SERVER_H
 #define GRPC_GRPC_SERVER_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "grpc/grpc_unary.h"
 

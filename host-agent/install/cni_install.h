@@ -9,7 +9,6 @@
 #ifndef INSTALL_CNI_INSTALL_H
 #define INSTALL_CNI_INSTALL_H
 
-#include "base/attr.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "loop/option.h"

@@ -3,7 +3,6 @@
 #ifndef BENCH_FLEET_H
 #define BENCH_FLEET_H
 
-#include "base/attr.h"
 #include "base/time.h"
 
 #include <stdbool.h>

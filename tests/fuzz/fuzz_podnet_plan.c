@@ -3,7 +3,7 @@
  * bytes are a step: what and whom it is about, what is said of it, and how much later. */
 #include "host-agent/podnet/podnet_plan.h"
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>

@@ -8,7 +8,6 @@
 #ifndef STANDIN_STORE_H
 #define STANDIN_STORE_H
 
-#include "base/attr.h"
 #include "base/clock.h"
 
 #include <jansson.h>

@@ -3,7 +3,7 @@
 #ifndef TESTS_SUPPORT_SCRATCH_H
 #define TESTS_SUPPORT_SCRATCH_H
 
-#include "base/attr.h"
+#include "base/err.h"
 
 #include <stdbool.h>
 

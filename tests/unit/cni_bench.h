@@ -4,7 +4,6 @@
 #ifndef TESTS_UNIT_CNI_BENCH_H
 #define TESTS_UNIT_CNI_BENCH_H
 
-#include "base/attr.h"
 #include "base/mem.h"
 #include "cni/protocol.h"
 #include "tests/support/case.h"

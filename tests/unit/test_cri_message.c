@@ -2,7 +2,7 @@
 /* The messages of CRI, against bytes as kubelet and runtimes write them. */
 #include "grpc/cri_message.h"
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "tests/support/case.h"
 
 struct list {

@@ -2,7 +2,7 @@
 /* Which Events are written, when, in what order, and what stands in them. */
 #include "host-agent/outputs/events.h"
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "tests/support/case.h"
 #include "tests/unit/api_world.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "tests/support/case.h"
 

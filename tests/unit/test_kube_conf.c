@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/kube_conf.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "tests/support/case.h"
@@ -504,8 +505,16 @@ static const char certificate[] =
     "MN76AiEAwD2v8RlFbCpAgFoYbCY36dyBKus/Ne8g3qqTL6o3qIc=\n"
     "-----END CERTIFICATE-----\n";
 
+static bool expiry_of(enum kube_secret which, const char *text, size_t len, struct kube_expiry *out)
+{
+    struct kube_conf known = {.server = NULL};
+    known.secrets[which].content = (struct buf){.data = (char *)text, .len = len};
+    return kube_conf_expiry(&known, out);
+}
+
 TEST(a_token_says_when)
 {
+    static char huge[1 << 16];
     static const struct {
         const char *token;
         int64_t from_s;
@@ -535,33 +544,28 @@ TEST(a_token_says_when)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct kube_expiry seen = {.from = {0}};
-        bool known = kube_expiry_of_token(rows[i].token, strlen(rows[i].token), &seen);
+        bool known = expiry_of(KUBE_SECRET_TOKEN, rows[i].token, strlen(rows[i].token), &seen);
         if (known != (rows[i].until_s != 0) || seen.from.ns != rows[i].from_s * NS_PER_SEC ||
             seen.until.ns != rows[i].until_s * NS_PER_SEC) {
             fail_msg("%s", rows[i].token);
         }
     }
-}
-
-TEST(a_huge_token_does_not_tell)
-{
-    static char huge[1 << 16];
-    struct kube_expiry seen;
+    struct kube_expiry none;
     memset(huge, 'A', sizeof(huge));
     huge[10] = '.';
     huge[sizeof(huge) - 10] = '.';
-    assert_false(kube_expiry_of_token(huge, sizeof(huge), &seen));
+    assert_false(expiry_of(KUBE_SECRET_TOKEN, huge, sizeof(huge), &none));
 }
 
 TEST(a_certificate_says_when)
 {
     struct kube_expiry seen;
     size_t len = strlen(certificate);
-    assert_true(kube_expiry_of_certificate(certificate, len, &seen));
+    assert_true(expiry_of(KUBE_SECRET_CERT, certificate, len, &seen));
     assert_true(seen.from.ns == 1795250181 * NS_PER_SEC);
     assert_true(seen.until.ns == 1826786181 * NS_PER_SEC);
     for (size_t cut = 0; cut + 8 < len; cut++) { /* without the end of its last line */
-        assert_false(kube_expiry_of_certificate(certificate, cut, &seen));
+        assert_false(expiry_of(KUBE_SECRET_CERT, certificate, cut, &seen));
     }
 }
 

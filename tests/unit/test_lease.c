@@ -251,32 +251,6 @@ TEST(one_writer_of_the_renewal_is_named)
     }
 }
 
-TEST(lease_is_named_after_the_node)
-{
-    struct {
-        char name[NAMES_K8S_NAME_BYTES];
-        char behind;
-    } out = {.behind = 'x'};
-    char node[300];
-    struct err e = ERR_INIT;
-    assert_int_equal(lease_name_for_node("worker-1.example", out.name, &e), 0);
-    assert_string_equal(out.name, "ovn-dpu-worker-1.example");
-    assert_int_equal(lease_name_for_node("Worker_1", out.name, &e), ERR_LIMIT);
-    assert_non_null(strstr(e.msg, "'ovn-dpu-Worker_1'"));
-    assert_int_equal(lease_name_for_node("", out.name, &e), ERR_LIMIT);
-    memset(node, 'a', sizeof(node));
-    for (size_t at = 50; at < sizeof(node); at += 50) {
-        node[at] = '.';
-    }
-    node[245] = '\0';
-    assert_int_equal(lease_name_for_node(node, out.name, &e), 0);
-    assert_int_equal(strlen(out.name), 253);
-    assert_int_equal(out.behind, 'x');
-    node[245] = 'a';
-    node[246] = '\0';
-    assert_int_equal(lease_name_for_node(node, out.name, &e), ERR_LIMIT);
-}
-
 TEST(what_it_is_instead_is_named)
 {
     static const struct {

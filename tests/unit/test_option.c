@@ -5,6 +5,7 @@
 #include "base/time.h"
 #include "base/version.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <fcntl.h>
 #include <time.h>
@@ -72,15 +73,31 @@ static struct run run_options(const struct option_program *with, const char *con
     return r;
 }
 
-static int forget_last(void **state)
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static char dir[SCRATCH_BYTES]; /* the working directory, where the file "f" is */
+
+static int enter_directory(void **state)
 {
-    (void)run_options(&program, ((const char *const[]){"--none", NULL}), NULL);
+    scratch_make(dir);
+    return chdir(dir);
+}
+
+static int leave_directory(void **state)
+{
+    (void)run_options(&program, ARGS("--none"), NULL); /* frees the last one */
+    scratch_remove(dir);
     return 0;
 }
 
-TEST_GROUP(NULL, forget_last)
+TEST_GROUP(enter_directory, leave_directory)
 
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+/* With a file of that text. */
+static struct run run_file(const struct option_program *with, const char *text)
+{
+    scratch_put(dir, "f", text);
+    return run_options(with, ARGS("--config=f"), NULL);
+}
 
 TEST(defaults_stand_where_nothing_is_said)
 {
@@ -148,22 +165,12 @@ TEST(environment_names_are_tried_in_order_and_empty_means_unset)
     }
 }
 
-static void write_file(char *path, const char *text)
-{
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    assert_int_equal(close(fd), 0);
-}
-
 TEST(flag_beats_environment_beats_file_beats_default)
 {
-    char path[] = "/tmp/test_option_XXXXXX";
-    char flag[64];
-    write_file(path, "name: file\ncount: 11\ntime-span: 20s\nitem: [f1, f2]\nflag: on\n");
-    (void)snprintf(flag, sizeof(flag), "--config=%s", path);
     const char *env[] = {"PRE_COUNT=12", "PRE_TIME_SPAN=30", NULL};
-    struct run r = run_options(&program, ARGS(flag, "--time-span=40"), env);
+    const char *by_env[] = {"PRE_CONFIG=f", NULL};
+    scratch_put(dir, "f", "name: file\ncount: 11\ntime-span: 20s\nitem: [f1, f2]\nflag: on\n");
+    struct run r = run_options(&program, ARGS("--config=f", "--time-span=40"), env);
     assert_int_equal(r.rc, 0);
     assert_string_equal(r.config.name, "file");
     assert_true(r.config.flag);
@@ -173,15 +180,11 @@ TEST(flag_beats_environment_beats_file_beats_default)
     assert_string_equal(r.config.items.items[0], "f1");
     assert_string_equal(r.config.items.items[1], "f2");
 
-    char env_config[64];
-    (void)snprintf(env_config, sizeof(env_config), "PRE_CONFIG=%s", path);
-    const char *by_env[] = {env_config, NULL};
     r = run_options(&program, ARGS("--item=x", "--item=y", "--item=z"), by_env);
     assert_int_equal(r.rc, 0);
     assert_string_equal(r.config.name, "file");
     assert_int_equal(r.config.items.count, 3);
     assert_string_equal(r.config.items.items[2], "z");
-    assert_int_equal(unlink(path), 0);
 }
 
 TEST(errors_name_source_value_and_allowed_range)
@@ -246,9 +249,6 @@ TEST(errors_name_source_value_and_allowed_range)
 TEST(a_value_and_the_file_are_bounded_and_say_how_large_they_were)
 {
     static char value[OPTION_MAX_FILE_BYTES + 2];
-    char path[] = "/tmp/test_option_XXXXXX";
-    char flag[64];
-    char want[160];
     memset(value, 'x', OPTION_MAX_VALUE_BYTES);
     struct run r = run_options(&program, ARGS("--name", value, "--item", value), NULL);
     assert_int_equal(r.rc, 0);
@@ -265,14 +265,9 @@ TEST(a_value_and_the_file_are_bounded_and_say_how_large_they_were)
     value[OPTION_MAX_SOCKET_BYTES] = '\0';
     assert_int_equal(run_options(&program, ARGS("--socket", value), NULL).rc, 0);
     memset(value, '\n', OPTION_MAX_FILE_BYTES + 1);
-    write_file(path, value);
-    (void)snprintf(flag, sizeof(flag), "--config=%s", path);
-    (void)snprintf(want, sizeof(want),
-                   "--config: '%s' has 65537 bytes, more than the allowed 65536", path);
-    r = run_options(&program, ARGS(flag), NULL);
-    assert_string_equal(r.e.msg, want);
+    r = run_file(&program, value);
+    assert_string_equal(r.e.msg, "--config: 'f' has 65537 bytes, more than the allowed 65536");
     assert_int_equal(r.rc, ERR_LIMIT);
-    assert_int_equal(unlink(path), 0);
 }
 
 TEST(a_list_is_bounded)
@@ -359,36 +354,22 @@ TEST(the_programs_check_sees_where_values_came_from)
     r = run_options(&checked, ARGS("--count=9"), env);
     assert_int_equal(r.rc, ERR_LIMIT);
     assert_string_equal(r.e.msg, "flag --count, environment variable PRE_TIME_SPAN");
-
-    char path[] = "/tmp/test_option_XXXXXX";
-    char flag[64];
-    char want[128];
-    write_file(path, "\n\ncount: 50\n");
-    (void)snprintf(flag, sizeof(flag), "--config=%s", path);
-    (void)snprintf(want, sizeof(want), "file '%s', key count, default of --time-span", path);
-    r = run_options(&checked, ARGS(flag), NULL);
-    assert_string_equal(r.e.msg, want);
-    assert_int_equal(unlink(path), 0);
+    r = run_file(&checked, "\n\ncount: 50\n");
+    assert_string_equal(r.e.msg, "file 'f', key count, default of --time-span");
 }
 
 /* ---- its file -------------------------------------------------------------------------------- */
 
-static int apply(struct config *config, const char *text, struct err *e)
-{
-    return option_apply_yaml(&program, config, "f", text, strlen(text), e);
-}
-
 TEST(a_mapping_of_scalars_and_lists_is_applied)
 {
-    struct config c = {0};
-    const char *text = "# ours\n---\nname: ''\nflag: on\ncount: 7\nitem:\n- a\n- \"b: c\"\n";
-    assert_int_equal(apply(&c, text, NULL), 0);
-    assert_string_equal(c.name, "");
-    assert_true(c.flag);
-    assert_int_equal(c.count, 7);
-    assert_int_equal(c.items.count, 2);
-    assert_string_equal(c.items.items[1], "b: c");
-    option_fini(&program, &c);
+    struct run r =
+        run_file(&program, "# ours\n---\nname: ''\nflag: on\ncount: 7\nitem:\n- a\n- \"b: c\"\n");
+    assert_int_equal(r.rc, 0);
+    assert_string_equal(r.config.name, "");
+    assert_true(r.config.flag);
+    assert_int_equal(r.config.count, 7);
+    assert_int_equal(r.config.items.count, 2);
+    assert_string_equal(r.config.items.items[1], "b: c");
 }
 
 TEST(documents_that_set_nothing_are_fine)
@@ -396,10 +377,9 @@ TEST(documents_that_set_nothing_are_fine)
     static const char *const texts[] = {"",          "\n", "# nothing\n", "{}", "---\n{}\n...\n",
                                         "item: []\n"};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        struct config c = {0};
-        assert_int_equal(apply(&c, texts[i], NULL), 0);
-        assert_null(c.name);
-        option_fini(&program, &c);
+        struct run r = run_file(&program, texts[i]);
+        assert_int_equal(r.rc, 0);
+        assert_string_equal(r.config.name, "anon");
     }
 }
 
@@ -436,12 +416,9 @@ TEST(what_is_not_options_is_refused_with_its_place)
         {"name: a\n---\nname: b\n", ERR_PARSE, "file 'f' line 2: only one document is allowed"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct config c = {0};
-        struct err e = ERR_INIT;
-        int rc = apply(&c, cases[i].text, &e);
-        assert_string_equal(e.msg, cases[i].message);
-        assert_int_equal(rc, cases[i].code);
-        option_fini(&program, &c);
+        struct run r = run_file(&program, cases[i].text);
+        assert_string_equal(r.e.msg, cases[i].message);
+        assert_int_equal(r.rc, cases[i].code);
     }
 }
 
@@ -450,22 +427,21 @@ TEST(of_a_shared_file_other_keys_are_passed_over_unless_they_are_deep)
     static const char *const texts[] = {"x: 1\nname: n\ny: [a, b]\nz:\n- c\n",
                                         "x: {a: [1, 2], b: {c: d}}\nname: n\n",
                                         "x: [[[[[[[[a]]]]]]]]\nname: n\n"};
-    static char deep[OPTION_MAX_FILE_BYTES];
+    static char deep[OPTION_MAX_FILE_BYTES + 1];
     struct option_program sharing = program;
-    struct err e = ERR_INIT;
     sharing.shared_file = "f";
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        struct config c = {0};
-        assert_int_equal(option_apply_yaml(&sharing, &c, "f", texts[i], strlen(texts[i]), NULL), 0);
-        assert_string_equal(c.name, "n");
-        option_fini(&sharing, &c);
+        scratch_put(dir, "f", texts[i]);
+        struct run r = run_options(&sharing, NULL, NULL);
+        assert_int_equal(r.rc, 0);
+        assert_string_equal(r.config.name, "n");
     }
-    memset(deep, '[', sizeof(deep));
+    memset(deep, '[', OPTION_MAX_FILE_BYTES);
     memcpy(deep, "x: ", 3);
-    struct config c = {0};
     clock_t began = clock();
-    assert_int_equal(option_apply_yaml(&sharing, &c, "f", deep, sizeof(deep), &e), ERR_LIMIT);
-    assert_string_equal(e.msg, "file 'f' line 1: nested deeper than 32 levels");
+    struct run r = run_file(&sharing, deep);
+    assert_int_equal(r.rc, ERR_LIMIT);
+    assert_string_equal(r.e.msg, "file 'f' line 1: nested deeper than 32 levels");
     assert_true(clock() - began < CLOCKS_PER_SEC);
 }
 
@@ -475,11 +451,9 @@ TEST(broken_yaml_is_refused_with_its_line)
                                         "name: a\n b: c", "name: \xff\n", "name: @a\n",
                                         "name: %\n"};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        struct config c = {0};
-        struct err e = ERR_INIT;
-        assert_int_equal(apply(&c, texts[i], &e), ERR_PARSE);
-        assert_memory_equal(e.msg, "file 'f' line ", 14);
-        assert_non_null(strstr(e.msg, "not valid YAML: "));
-        option_fini(&program, &c);
+        struct run r = run_file(&program, texts[i]);
+        assert_int_equal(r.rc, ERR_PARSE);
+        assert_memory_equal(r.e.msg, "file 'f' line ", 14);
+        assert_non_null(strstr(r.e.msg, "not valid YAML: "));
     }
 }

@@ -142,7 +142,15 @@ TEST_IN(the_node_is_the_lower_case_host_name_unless_told)
 
 TEST_IN(a_node_that_is_found_later_names_the_lease_unless_that_is_given)
 {
+    char longest[247];
+    memset(longest, 'a', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
     assert_int_equal(parse_dpu(w, NULL, NULL), 0);
+    assert_int_equal(agent_options_set_node(&w->dpu.agent, longest, "OVS", &w->e), ERR_LIMIT);
+    assert_non_null(strstr(w->e.msg, "OVS: a node name of 246 bytes is too long"));
+    assert_null(w->dpu.agent.node_name);
+    assert_int_equal(agent_options_set_node(&w->dpu.agent, longest + 1, "OVS", &w->e), 0);
+    assert_int_equal(strlen(w->dpu.agent.lease_name), NAMES_K8S_NAME_BYTES - 1);
     assert_int_equal(agent_options_set_node(&w->dpu.agent, "w1", "OVS", &w->e), 0);
     assert_string_equal(w->dpu.agent.lease_name, "ovn-dpu-w1");
     assert_string_equal(w->dpu.agent.sources[AGENT_SOURCE_NODE], "OVS");

@@ -3,7 +3,7 @@
  * answer well, badly, endlessly and never. */
 #include "probe/ovs_rpc.c" /* nobody else calls it */
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"

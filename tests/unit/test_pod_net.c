@@ -3,7 +3,7 @@
  * namespaces. */
 #include "probe/pod_net.h"
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/text.h"
 
 #include <fcntl.h>

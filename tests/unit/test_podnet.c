@@ -2,7 +2,7 @@
 /* May a pod's sandbox be stopped? By what the API server says of the pod. */
 #include "host-agent/podnet/podnet.h"
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "tests/support/case.h"
 
 static enum podnet_policy read_list(const char *text, const char *uid)

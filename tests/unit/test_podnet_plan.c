@@ -2,7 +2,7 @@
 /* Whose network is lost, and which sandbox is stopped next: stories. Walks: tests/fuzz. */
 #include "host-agent/podnet/podnet_plan.h"
 
-#include "base/attr.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "tests/support/case.h"
 
