@@ -461,9 +461,11 @@ static int run(struct agent *a)
 {
     struct err e = ERR_INIT;
     set_up_log(&a->config.agent);
-    if (set_up(a, &e) != 0) {
+    int rc = set_up(a, &e);
+    if (rc != 0) {
+        bool is_misused = !a->probes && rc != ERR_IO; /* --probe is wrong */
         log_error(MOD, "cannot start: %s", e.msg);
-        return EXIT_FAILURE;
+        return is_misused ? EXIT_USAGE : EXIT_FAILURE;
     }
     begin(a);
     return daemon_run(a->daemon);

@@ -121,6 +121,8 @@ def test_a_certificate_of_nobody_we_know_is_no_answer(world, target, tmp_path):
 
 
 def test_a_probe_that_makes_no_sense_is_refused_at_the_start(world):
-    for agent in (world.dpu(probe=["color=red;exec:true"]), world.host(probe=["ovsdb"])):
-        assert agent.wait() == 1
+    wrong = ["color=red;exec:true"], ["foo"], ["unix:relative"], ["exec:true"] * 17
+    started = [(world.dpu(probe=probes), 2) for probes in wrong]
+    for agent, status in [*started, (world.host(probe=["ovsdb"]), 1)]:
+        assert agent.wait() == status
         assert "probe" in agent.text()
