@@ -183,9 +183,7 @@ static void on_answer(void *user, const struct kube_response *response)
                                   .code = response->code,
                                   .http_status = response->http_status,
                                   .retry_after_ms = response->retry_after_ns / NS_PER_MS,
-                                  .is_unreachable =
-                                      response->transport_error == KUBE_TRANSPORT_CONNECT ||
-                                      response->transport_error == KUBE_TRANSPORT_TLS,
+                                  .is_unreachable = kube_is_unreachable(response),
                                   .message = response->message,
                                   .sent_stamp = w->sent_stamp};
     w->call = is_late ? w->call : NULL;

@@ -345,8 +345,7 @@ static enum chain_answer answer_to_read(const struct kube_response *r)
 static enum chain_answer answer_to_patch(const struct kube_response *r)
 {
     int status = r->http_status;
-    enum kube_transport_error lost = r->transport_error;
-    if (lost == KUBE_TRANSPORT_CONNECT || lost == KUBE_TRANSPORT_TLS) {
+    if (kube_is_unreachable(r)) {
         return CHAIN_UNSENT;
     }
     if (status < 400 && status != 0) {

@@ -12,6 +12,12 @@ bool kube_is_not_found(const struct kube_response *response)
     return response->http_status == 404 && text_equal(response->reason, "NotFound");
 }
 
+bool kube_is_unreachable(const struct kube_response *response)
+{
+    return response->transport_error == KUBE_TRANSPORT_CONNECT ||
+           response->transport_error == KUBE_TRANSPORT_TLS;
+}
+
 const char *kube_object_uid(const json_t *object)
 {
     const char *uid = json_text_get(json_object_get(object, "metadata"), "uid");

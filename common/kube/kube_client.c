@@ -16,6 +16,9 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/queue.h>
@@ -42,6 +45,7 @@ struct kube_client {
     struct kube_conf conf;
     struct curl_loop *curl;    /* NULL until open */
     CURLSH *sessions;          /* of TLS: what each further connection resumes */
+    X509_STORE *ca;            /* parsed; NULL: libcurl reads it, or has its own */
     struct kube_bucket bucket; /* every request passes it */
     uint32_t patience_ms[PATIENCE_KINDS];
     LIST_HEAD(kube_calls, kube_call) calls; /* the newest first */
@@ -86,7 +90,7 @@ struct kube_call {
     kube_done_fn *done;
     void *user;
     bool has_retried; /* after a 401 */
-    bool is_waiting;  /* for a token */
+    bool is_waiting;  /* for its turn */
     bool is_accepted; /* a stream, by the server */
     struct try tries[TRIES_MAX];
     int count;         /* of tries that were begun */
@@ -95,6 +99,32 @@ struct kube_call {
 };
 
 /* ---- the credentials ------------------------------------------------------------------------- */
+
+/* libcurl parses a CA that it is given as text for each connection: half of a handshake's cost. One
+ * that cannot be parsed is left to it, which says why. */
+static void parse_ca(struct kube_client *client)
+{
+    bool is_alone = !client->conf.proxy_url; /* libcurl would show this CA to a proxy, too */
+    const struct buf *pem = is_alone ? kube_conf_secret(&client->conf, KUBE_SECRET_CA) : NULL;
+    BIO *text = pem ? BIO_new_mem_buf(pem->data, (int)pem->len) : NULL;
+    STACK_OF(X509_INFO) *found = text ? PEM_X509_INFO_read_bio(text, NULL, NULL, NULL) : NULL;
+    X509_STORE *store = X509_STORE_new();
+    int count = 0;
+    for (int i = 0; i < sk_X509_INFO_num(found); i++) {
+        X509 *certificate = sk_X509_INFO_value(found, i)->x509;
+        count += certificate ? X509_STORE_add_cert(store, certificate) : 0;
+    }
+    /* As libcurl has it: a certificate of the file is trusted, whoever signed it. */
+    (void)X509_STORE_set_flags(store, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
+    X509_STORE_free(client->ca);
+    client->ca = count > 0 ? store : NULL;
+    if (count == 0) {
+        X509_STORE_free(store);
+    }
+    sk_X509_INFO_pop_free(found, X509_INFO_free);
+    BIO_free(text);
+    ERR_clear_error();
+}
 
 static void forget_server(struct kube_client *client)
 {
@@ -145,6 +175,7 @@ static bool refresh_credentials(struct kube_client *client, struct mono now, boo
         client->conf.tls_changed = false;
         client->draining = true;
         locate_server(client);
+        parse_ca(client);
     }
     return changed;
 }
@@ -287,14 +318,35 @@ static void set_blob(CURL *easy, CURLoption option, const struct buf *content)
     }
 }
 
-static void set_tls(const struct kube_client *client, CURL *easy)
+/* Whatever libcurl has loaded, or kept for the next connection, counts no longer. */
+static CURLcode use_ca(CURL *easy, void *ssl_ctx, void *user)
+{
+    const struct kube_client *client = user;
+    return SSL_CTX_set1_verify_cert_store(ssl_ctx, client->ca) == 1 ? CURLE_OK
+                                                                    : CURLE_SSL_CACERT_BADFILE;
+}
+
+/* The CA stands alone: neither the system's file nor its directory counts beside it. */
+static void set_ca(struct kube_client *client, CURL *easy)
 {
     const struct buf *ca = kube_conf_secret(&client->conf, KUBE_SECRET_CA);
-    long verify = client->conf.insecure_skip_tls_verify ? 0L : 1L;
-    set_blob(easy, CURLOPT_CAINFO_BLOB, ca);
-    if (ca) { /* alone: it stands in for the system's file, but not for its directory */
-        (void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    if (!ca) {
+        return;
     }
+    (void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    if (client->ca) {
+        (void)curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
+        (void)curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, use_ca);
+        (void)curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, client);
+    } else {
+        set_blob(easy, CURLOPT_CAINFO_BLOB, ca);
+    }
+}
+
+static void set_tls(struct kube_client *client, CURL *easy)
+{
+    long verify = client->conf.insecure_skip_tls_verify ? 0L : 1L;
+    set_ca(client, easy);
     set_blob(easy, CURLOPT_SSLCERT_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_CERT));
     set_blob(easy, CURLOPT_SSLKEY_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_KEY));
     (void)curl_easy_setopt(easy, CURLOPT_SHARE, client->sessions);
@@ -544,7 +596,6 @@ static void wait_for_next(struct kube_call *call)
 
 static void send_now(struct kube_call *call, struct mono now)
 {
-    call->is_waiting = false;
     (void)refresh_credentials(call->client, now, false);
     call->count = 1;
     if (call->request.on_bytes) {
@@ -556,13 +607,24 @@ static void send_now(struct kube_call *call, struct mono now)
     }
 }
 
+/* An urgent one does not wait. */
+static void wait_or_send(struct kube_call *call, int64_t wait_ns, struct mono now)
+{
+    call->is_waiting = wait_ns > 0;
+    if (call->is_waiting) {
+        loop_timer_arm(call->client->loop, &call->next_try, wait_ns);
+    } else {
+        send_now(call, now);
+    }
+}
+
 static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct kube_call *call = timer->data;
     struct kube_bucket *bucket = &call->client->bucket;
     struct mono now = clock_mono_now();
     if (call->is_waiting) {
-        send_now(call, now);
+        wait_or_send(call, kube_bucket_pause_ns(bucket, now), now);
         return;
     }
     if (call->count == TRIES_MAX || !may_hang(&call->tries[0])) {
@@ -612,20 +674,28 @@ static void end_tries(struct kube_call *call)
 /* Sends it, or lets it wait for its turn. */
 static void send_in_turn(struct kube_call *call)
 {
-    struct kube_client *client = call->client;
+    struct kube_bucket *bucket = &call->client->bucket;
     struct mono now = clock_mono_now();
     int64_t wait_ns = 0;
     if (call->request.priority == KUBE_URGENT) {
-        kube_bucket_take_urgent(&client->bucket, now);
+        kube_bucket_take_urgent(bucket, now);
     } else {
-        wait_ns = kube_bucket_take(&client->bucket, now);
+        wait_ns = kube_bucket_take(bucket, now);
+        call->client->metrics.delayed += wait_ns > 0;
+        wait_ns = mono_ns_max(wait_ns, kube_bucket_pause_ns(bucket, now));
     }
-    if (wait_ns == 0) {
-        send_now(call, now);
-    } else {
-        call->is_waiting = true;
-        client->metrics.delayed++;
-        loop_timer_arm(client->loop, &call->next_try, wait_ns);
+    wait_or_send(call, wait_ns, now);
+}
+
+/* The API server is back: who waits for that waits no longer. */
+static void end_pause(struct kube_client *client)
+{
+    struct kube_call *call;
+    LIST_FOREACH(call, &client->calls, link)
+    {
+        if (call->is_waiting) {
+            loop_timer_arm(client->loop, &call->next_try, 0);
+        }
     }
 }
 
@@ -655,6 +725,11 @@ static void observe(struct kube_call *call, const struct kube_response *r)
 {
     const struct kube_request *request = &call->request;
     bool is_answered = r->transport_error == KUBE_TRANSPORT_OK;
+    if (is_answered && kube_bucket_reached(&call->client->bucket)) {
+        end_pause(call->client);
+    } else if (kube_is_unreachable(r)) {
+        kube_bucket_unreached(&call->client->bucket, r->received_at);
+    }
     kube_metrics_count(&call->client->metrics,
                        request->on_bytes ? "WATCH" : kube_status_verb(request->method), r);
     if (is_answered || r->transport_error == KUBE_TRANSPORT_TIMEOUT) {
@@ -894,6 +969,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     }
     client->metrics.has_expiry = kube_conf_expiry(&client->conf, &client->metrics.expiry);
     locate_server(client);
+    parse_ca(client);
     *out = client;
     return 0;
 }
@@ -917,6 +993,7 @@ void kube_client_free(struct kube_client *client)
     curl_loop_free(client->curl);
     (void)curl_share_cleanup(client->sessions); /* also of none */
     forget_server(client);
+    X509_STORE_free(client->ca);
     kube_conf_fini(&client->conf);
     free(client);
 }

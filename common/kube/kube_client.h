@@ -63,7 +63,8 @@ enum kube_outcome {
 
 /* Every request is counted against the client's limit (kube/kube_core.h). */
 enum kube_priority {
-    KUBE_ORDINARY, /* waits for its turn when too many were sent */
+    KUBE_ORDINARY, /* waits for its turn when too many were sent, and for an API server that was
+                      not found */
     KUBE_URGENT,   /* never waits: a renewal, a confirming read, what makes a lease that is gone, a
                       claim that the kubelet asks for; its sender keeps a pace of its own */
 };
@@ -127,6 +128,9 @@ struct kube_response {
 /* The API server says that there is no such object: a 404 without that is a proxy's, or of an API
  * that is not served. */
 bool kube_is_not_found(const struct kube_response *response);
+
+/* No connection came about: nobody was asked. */
+bool kube_is_unreachable(const struct kube_response *response);
 
 /* The object of this name in a list, borrowed; NULL: it is not there. A server may ignore a
  * selector, and list others, too. */

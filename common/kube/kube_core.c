@@ -49,6 +49,25 @@ void kube_bucket_return(struct kube_bucket *b)
     b->credit_ns += KUBE_BUCKET_REFILL_NS;
 }
 
+void kube_bucket_unreached(struct kube_bucket *b, struct mono now)
+{
+    b->unreached += b->unreached < KUBE_UNREACHED;
+    b->unreached_at = now;
+}
+
+bool kube_bucket_reached(struct kube_bucket *b)
+{
+    bool was_paused = b->unreached >= KUBE_UNREACHED;
+    b->unreached = 0;
+    return was_paused;
+}
+
+int64_t kube_bucket_pause_ns(const struct kube_bucket *b, struct mono now)
+{
+    struct mono until = mono_add(b->unreached_at, KUBE_UNREACHED_PAUSE_NS);
+    return b->unreached >= KUBE_UNREACHED ? mono_ns_max(0, mono_since(until, now)) : 0;
+}
+
 uint32_t kube_patience_learn(uint32_t now_ms, bool is_answered, int64_t took_ms, uint32_t least_ms,
                              uint32_t most_ms)
 {

@@ -28,6 +28,8 @@ enum {
 struct kube_bucket {
     int64_t credit_ns; /* below 0: it is owed to those that wait */
     struct mono credited;
+    uint32_t unreached;       /* connections in a row that did not come about */
+    struct mono unreached_at; /* the last of them */
 };
 
 void kube_bucket_init(struct kube_bucket *b, struct mono now); /* full */
@@ -40,6 +42,17 @@ bool kube_bucket_try(struct kube_bucket *b, struct mono now);
 void kube_bucket_take_urgent(struct kube_bucket *b, struct mono now);
 /* The token of a request that waits no longer. */
 void kube_bucket_return(struct kube_bucket *b);
+
+/* Where KUBE_UNREACHED connections in a row did not come about, ordinary requests wait until
+ * KUBE_UNREACHED_PAUSE_NS after the last one: the urgent ones, which do not wait, find out when the
+ * API server is back, and thousands of agents do not all ask in vain for all that they would. */
+#define KUBE_UNREACHED_PAUSE_NS (15 * NS_PER_SEC)
+enum { KUBE_UNREACHED = 3 };
+
+void kube_bucket_unreached(struct kube_bucket *b, struct mono now);
+/* True if requests were waiting for it, or would have. */
+bool kube_bucket_reached(struct kube_bucket *b);
+int64_t kube_bucket_pause_ns(const struct kube_bucket *b, struct mono now); /* 0: none */
 
 /* ---- how long --------------------------------------------------------------------------------
  *

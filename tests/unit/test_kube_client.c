@@ -21,10 +21,12 @@ enum { SENT = KUBE_BUCKET_BURST, WAITING = 4, DONE_MAX = 2 * (SENT + WAITING) };
 
 /* The bucket and the patience, put in place of the real ones when linking. */
 static int taken;
+static int unreached;
 
 void kube_bucket_init(struct kube_bucket *b, struct mono now)
 {
     taken = 0;
+    unreached = 0;
 }
 
 int64_t kube_bucket_take(struct kube_bucket *b, struct mono now)
@@ -45,6 +47,23 @@ void kube_bucket_take_urgent(struct kube_bucket *b, struct mono now)
 void kube_bucket_return(struct kube_bucket *b)
 {
     taken--;
+}
+
+void kube_bucket_unreached(struct kube_bucket *b, struct mono now)
+{
+    unreached++;
+}
+
+bool kube_bucket_reached(struct kube_bucket *b)
+{
+    bool was_paused = unreached > 0;
+    unreached = 0;
+    return was_paused;
+}
+
+int64_t kube_bucket_pause_ns(const struct kube_bucket *b, struct mono now)
+{
+    return unreached > DONE_MAX ? 3600 * NS_PER_SEC : 0;
 }
 
 uint32_t kube_patience_learn(uint32_t now_ms, bool is_answered, int64_t took_ms, uint32_t least_ms,
@@ -150,6 +169,7 @@ TEST(who_waits_is_sent_in_its_turn)
         assert_int_equal(late[i].last.transport_error, KUBE_TRANSPORT_CONNECT);
         assert_int_equal(late[i].last.outcome, KUBE_NO_CONTACT);
     }
+    assert_int_equal(unreached, SENT + 1 + WAITING);
     kube_client_free(client);
 }
 
@@ -223,6 +243,32 @@ TEST(a_request_that_is_refused_with_new_credentials_too_has_failed)
         (void)unlink(token_file);
         (void)waitpid(server, NULL, 0); /* the default loop may have been first */
     }
+}
+
+/* Any answer is one. */
+TEST(who_waits_for_an_api_server_goes_when_an_urgent_one_has_found_it)
+{
+    struct done ordinary = {.count = 0};
+    struct done urgent = {.count = 0};
+    char token_file[] = "/tmp/test-token.XXXXXX";
+    int told_fd;
+    uint16_t port;
+    assert_true(close(mkstemp(token_file)) == 0);
+    write_token(token_file, 0);
+    pid_t server = serve_refusals(token_file, false, &port, &told_fd);
+    struct kube_client *client = new_client_with(port, token_file);
+    unreached = DONE_MAX + 1;
+    start(client, KUBE_ORDINARY, &ordinary);
+    start(client, KUBE_URGENT, &urgent);
+    run_until(&urgent, 1);
+    assert_int_equal(ordinary.count, 0);
+    run_until(&ordinary, 1);
+    assert_int_equal(ordinary.last.http_status, 401);
+    kube_client_free(client);
+    (void)kill(server, SIGKILL);
+    (void)waitpid(server, NULL, 0); /* the default loop may have been first */
+    (void)close(told_fd);
+    (void)unlink(token_file);
 }
 
 /* ---- tries beside those that hang ------------------------------------------------------------ */

@@ -84,6 +84,25 @@ TEST(urgent_ones_without_end_starve_nobody)
     assert_in_range(taken, 50, 50 + KUBE_BUCKET_RESERVE + 1);
 }
 
+TEST(a_server_that_is_not_found_three_times_is_left_alone_for_a_while)
+{
+    struct kube_bucket b;
+    kube_bucket_init(&b, at_ms(0));
+    assert_false(kube_bucket_reached(&b));
+    for (int ms = 1; ms <= KUBE_UNREACHED; ms++) {
+        assert_int_equal(kube_bucket_pause_ns(&b, at_ms(ms)), 0);
+        kube_bucket_unreached(&b, at_ms(ms));
+    }
+    assert_int_equal(kube_bucket_pause_ns(&b, at_ms(1003)), 14 * NS_PER_SEC);
+    assert_int_equal(kube_bucket_pause_ns(&b, at_ms(15003)), 0);
+    kube_bucket_unreached(&b, at_ms(15003)); /* again, and again as long */
+    assert_int_equal(kube_bucket_pause_ns(&b, at_ms(15003)), 15 * NS_PER_SEC);
+    assert_true(kube_bucket_reached(&b));
+    assert_int_equal(kube_bucket_pause_ns(&b, at_ms(15003)), 0);
+    kube_bucket_unreached(&b, at_ms(15004));
+    assert_false(kube_bucket_reached(&b));
+}
+
 TEST(patience_doubles_with_each_timeout_until_an_answer_is_fast)
 {
     static const struct {
