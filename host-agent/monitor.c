@@ -96,7 +96,7 @@ static void publish(struct monitor *m)
         condition_publish(m->parts.condition, v);
     }
     if (m->parts.rule) {
-        taint_rule_publish(m->parts.rule, slice_taint_of(v));
+        taint_rule_publish(m->parts.rule, v);
     }
 }
 

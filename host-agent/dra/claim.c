@@ -44,43 +44,36 @@ int claim_ask(struct kube_client *client, enum kube_priority priority, const str
     return 0;
 }
 
-/* Copies the member if it is a text that fits; absent is "". */
-static int copy_member(const json_t *object, const char *key, char *out, size_t out_bytes,
-                       struct err *e)
+/* Absent is "". */
+static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_text_get(object, key);
-    return text_copy(out, out_bytes, text ? text : "")
-               ? 0
-               : err_set(e, ERR_LIMIT, "%s has more than %zu bytes", key, out_bytes - 1);
+    return text ? text : "";
 }
 
 static int read_result(const json_t *result, const struct dra_device *device,
                        struct claim_allocation *a, struct err *e)
 {
-    char request[2 * CLAIM_REQUEST_BYTES];
-    const char *pool = json_text_get(result, "pool");
-    const char *name = json_text_get(result, "device");
+    const char *pool = text_of(result, "pool");
+    const char *name = text_of(result, "device");
+    const char *request = text_of(result, "request");
     struct claim_share *share = &a->shares[a->count];
     if (!text_equal(json_text_get(result, "driver"), device->driver)) {
         return 0;
     }
     if (!text_equal(pool, device->pool) || !text_equal(name, device->name)) {
         return err_set(e, ERR_CONFLICT, "device '%s/%s' is not on this node, which has '%s/%s'",
-                       pool ? pool : "", name ? name : "", device->pool, device->name);
+                       pool, name, device->pool, device->name);
     }
     if (a->count == CLAIM_RESULTS_MAX) {
         return err_set(e, ERR_LIMIT, "more than %d allocation results", CLAIM_RESULTS_MAX);
     }
-    int rc = copy_member(result, "request", request, sizeof(request), e);
-    if (rc != 0 ||
-        (rc = copy_member(result, "shareID", share->share_id, sizeof(share->share_id), e)) != 0) {
-        return rc;
+    size_t len = strcspn(request, "/"); /* the kubelet compares base names */
+    if (len >= sizeof(share->request) ||
+        !text_copy(share->share_id, sizeof(share->share_id), text_of(result, "shareID"))) {
+        return err_set(e, ERR_LIMIT, "request '%.80s' or its share ID is too long", request);
     }
-    request[strcspn(request, "/")] = '\0'; /* the kubelet compares base names */
-    if (!text_copy(share->request, sizeof(share->request), request)) {
-        return err_set(e, ERR_LIMIT, "request '%s' has more than %d bytes", request,
-                       CLAIM_REQUEST_BYTES - 1);
-    }
+    text_format(share->request, sizeof(share->request), "%.*s", (int)len, request);
     a->count++;
     /* Of all results the closest use wins. */
     if (!json_is_true(json_object_get(result, "adminAccess"))) {

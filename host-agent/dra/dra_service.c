@@ -393,7 +393,7 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
     plugin_publish(&s->plugin, verdict, clock_mono_now(), clock_wall_now());
     rearm(s);
     if (!s->config.is_second) {
-        slice_publisher_publish(s->publisher, slice_taint_of(verdict));
+        slice_publisher_publish(s->publisher, verdict);
     }
 }
 

@@ -84,22 +84,10 @@ static void notify_status(void *user, struct grpc_call *call, const uint8_t *mes
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* A UID among the first `count` of the same request has its entry already: the answer is a map. */
-static bool is_repeated(const Dra__ClaimsRequest *request, size_t count, const char *uid)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (text_equal(request->claims[i]->uid, uid)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Without what is repeated. Returns owned, or NULL after having failed the call. */
+/* Returns owned, or NULL after having failed the call. */
 static Dra__ClaimsRequest *unpack_request(struct grpc_call *call, const uint8_t *message,
                                           size_t len)
 {
-    size_t count = 0;
     Dra__ClaimsRequest *request = dra__claims_request__unpack(NULL, len, message);
     if (!request) {
         grpc_call_end(call, GRPC_INVALID_ARGUMENT, "malformed request");
@@ -111,15 +99,6 @@ static Dra__ClaimsRequest *unpack_request(struct grpc_call *call, const uint8_t 
         dra__claims_request__free_unpacked(request, NULL);
         return NULL;
     }
-    for (size_t i = 0; i < request->n_claims; i++) {
-        Dra__Claim *claim = request->claims[i];
-        if (is_repeated(request, count, claim->uid)) {
-            dra__claim__free_unpacked(claim, NULL);
-        } else {
-            request->claims[count++] = claim;
-        }
-    }
-    request->n_claims = count;
     return request;
 }
 

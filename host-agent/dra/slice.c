@@ -20,7 +20,8 @@
 
 enum { DOMAIN_MAX = 63, IDENTIFIER_MAX = 32 };
 
-const char *slice_taint_of(const struct readiness *verdict)
+/* A taint's value: a sentence does not fit. NULL: no taint. Constant. */
+static const char *taint_of(const struct readiness *verdict)
 {
     return verdict->admit ? NULL : readiness_reason_name(verdict->reason);
 }
@@ -227,8 +228,7 @@ struct slice_publisher {
     struct kube_watch *watch;
     bool is_published;
 
-    bool has_taint;
-    const char *taint; /* constant; NULL: none */
+    const char *taint; /* constant; NULL: none; "": no verdict yet */
     json_t *sent;      /* owned; what was last to be written */
     struct slice_dropped dropped;
     struct mono dropped_again; /* when that is tried anew */
@@ -376,6 +376,7 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
     struct slice_publisher *p = MEM_NEW(struct slice_publisher);
     p->flip_ns =
         mono_ns_min(mono_ns_max(config->renew_interval_ns, SLICE_FLIP_MIN_NS), SLICE_FLIP_MAX_NS);
+    p->taint = "";
     p->client = config->client;
     p->device = device;
     slice_make_name(device->driver, device->node_name, p->name);
@@ -405,15 +406,15 @@ void slice_publisher_free(struct slice_publisher *p)
     }
 }
 
-void slice_publisher_publish(struct slice_publisher *p, const char *taint)
+void slice_publisher_publish(struct slice_publisher *p, const struct readiness *verdict)
 {
-    if (p->has_taint && text_equal(p->taint, taint)) {
+    const char *taint = taint_of(verdict);
+    if (text_equal(p->taint, taint)) {
         return;
     }
     if (mono_reached(clock_mono_now(), p->dropped_again)) {
         p->dropped = (struct slice_dropped){.taints = false}; /* it may keep them now */
     }
-    p->has_taint = true;
     p->taint = taint;
     kube_sync_changed(p->sync);
 }
@@ -434,8 +435,7 @@ struct taint_rule {
     const char *devices;
     char name[NAMES_K8S_NAME_BYTES];
     struct kube_sync *sync;
-    bool has_taint;
-    const char *taint; /* constant; NULL: none */
+    const char *taint; /* constant; NULL: none; "": no verdict yet */
 };
 
 int taint_rule_check(const char *devices, struct err *e)
@@ -482,6 +482,7 @@ struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *clie
 {
     static const char *const older[] = {RULES("v1beta2"), RULES("v1alpha3"), NULL};
     struct taint_rule *t = MEM_NEW(struct taint_rule);
+    t->taint = "";
     t->devices = devices;
     t->device = *device;
     slice_make_name(device->driver, device->node_name, t->name);
@@ -508,12 +509,11 @@ void taint_rule_free(struct taint_rule *t)
     }
 }
 
-void taint_rule_publish(struct taint_rule *t, const char *taint)
+void taint_rule_publish(struct taint_rule *t, const struct readiness *verdict)
 {
-    if (t->has_taint && text_equal(t->taint, taint)) {
-        return;
+    const char *taint = taint_of(verdict);
+    if (!text_equal(t->taint, taint)) {
+        t->taint = taint;
+        kube_sync_changed(t->sync);
     }
-    t->has_taint = true;
-    t->taint = taint;
-    kube_sync_changed(t->sync);
 }

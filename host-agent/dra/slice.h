@@ -57,11 +57,6 @@ struct slice_dropped {
  * Errors: ERR_PARSE, ERR_LIMIT. */
 NODISCARD int attribute_add(json_t *attributes, const char *text, struct err *e);
 
-/* The device is tainted exactly while CNI ADD would be refused, so that the scheduler sends no pod
- * where its network cannot come up. The taint's value is the reason: a sentence does not fit. NULL:
- * no taint. Constant. */
-const char *slice_taint_of(const struct readiness *verdict);
-
 /* ---- what it should be ----------------------------------------------------------------------- */
 
 /* "<driver>-<node>", hashed at the end where that is no valid name: the same for every instance
@@ -86,8 +81,9 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
 /* Gives up what is under way; not within a callback of the client; accepts NULL. */
 void slice_publisher_free(struct slice_publisher *p);
 
-/* The taint that the device should have (constant); the first call starts the work. */
-void slice_publisher_publish(struct slice_publisher *p, const char *taint);
+/* The first call starts the work. The device is tainted exactly while CNI ADD would be refused, so
+ * that the scheduler sends no pod where its network cannot come up. */
+void slice_publisher_publish(struct slice_publisher *p, const struct readiness *verdict);
 
 /* Fills in what is the slice's. */
 void slice_publisher_count(const struct slice_publisher *p, struct dra_stats *out);
@@ -110,7 +106,7 @@ NODISCARD int taint_rule_check(const char *devices, struct err *e);
 /* Borrows all but `device`; of that, driver, node_name and effect count. `devices` is checked. */
 struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *client,
                                   const char *devices, const struct dra_device *device);
-void taint_rule_free(struct taint_rule *t);                       /* as slice_publisher_free */
-void taint_rule_publish(struct taint_rule *t, const char *taint); /* as for the slice */
+void taint_rule_free(struct taint_rule *t); /* as slice_publisher_free */
+void taint_rule_publish(struct taint_rule *t, const struct readiness *verdict);
 
 #endif

@@ -78,9 +78,8 @@ struct grpc_conn {
 
 struct grpc_server {
     struct grpc_server_config config;
-    int fd;       /* -1: closed */
-    dev_t device; /* of the name in the file system, to tell it from a successor's */
-    ino_t inode;
+    int fd;            /* -1: closed */
+    struct stat named; /* the name in the file system, to tell it from a successor's */
     ev_io acceptable;
     ev_timer accept_again;
     bool is_stopping;
@@ -742,16 +741,13 @@ static int bind_hidden(int fd, const char *path, struct sockaddr_un *out_address
 /* From the hidden name to the listening socket under its own. */
 static int server_publish(struct grpc_server *s, const char *hidden, struct err *e)
 {
-    struct stat st;
-    if (lstat(hidden, &st) != 0 || listen(s->fd, BACKLOG) != 0 ||
+    if (lstat(hidden, &s->named) != 0 || listen(s->fd, BACKLOG) != 0 ||
         rename(hidden, s->config.path) != 0) {
         (void)err_set_errno(e, ERR_IO, errno, "listening on '%s'",
                             s->config.path); /* that is returned */
         (void)unlink(hidden);
         return ERR_IO;
     }
-    s->device = st.st_dev;
-    s->inode = st.st_ino;
     return 0;
 }
 
@@ -776,8 +772,8 @@ static int server_bind(struct grpc_server *s, struct err *e)
 bool grpc_server_is_in_place(const struct grpc_server *s)
 {
     struct stat st;
-    return s->fd >= 0 && lstat(s->config.path, &st) == 0 && st.st_dev == s->device &&
-           st.st_ino == s->inode;
+    return s->fd >= 0 && lstat(s->config.path, &st) == 0 && st.st_dev == s->named.st_dev &&
+           st.st_ino == s->named.st_ino;
 }
 
 int grpc_server_start(const struct grpc_server_config *config, struct grpc_server **out,

@@ -128,7 +128,7 @@ static struct kube_client *make_client(struct ev_loop *loop)
 
 void dra_service_publish(struct dra_service *dra, const struct readiness *verdict)
 {
-    slice_publisher_publish(dra->publisher, slice_taint_of(verdict));
+    slice_publisher_publish(dra->publisher, verdict);
 }
 
 static void start_dra(struct host *host)

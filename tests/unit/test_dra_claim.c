@@ -122,7 +122,10 @@ TEST(claims_that_do_not_fit_are_told_apart)
         {CLAIM("{\"driver\":\"dpu.example.com\"}"), ERR_CONFLICT, "not on this node"},
         {CLAIM("1,null,\"x\""), ERR_NOTFOUND, "nothing of driver"},
         {CLAIM(OUR_RESULT("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "")),
-         ERR_LIMIT, "more than 63 bytes"},
+         ERR_LIMIT, "too long"},
+        {CLAIM(OUR_RESULT("r", ",\"shareID\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+                               "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"")),
+         ERR_LIMIT, "too long"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct claim_allocation a = {.count = 99};

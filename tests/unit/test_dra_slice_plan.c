@@ -163,23 +163,3 @@ TEST(long_node_name_gives_a_valid_slice_name)
         node[len] = saved;
     }
 }
-
-TEST(device_is_tainted_exactly_while_pods_are_refused)
-{
-    static const struct {
-        bool admit;
-        enum readiness_reason reason;
-        const char *value; /* NULL: no taint */
-    } rows[] = {
-        {true, REASON_LEASE_RENEWED, NULL},
-        {true, REASON_API_SERVER_UNREACHABLE, NULL},
-        {true, REASON_HEALTH_CHECK_DISABLED, NULL},
-        {false, REASON_LEASE_EXPIRED, "LeaseExpired"},
-        {false, REASON_AWAITING_FIRST_RENEWAL, "AwaitingFirstRenewal"},
-        {false, REASON_DPU_SHUTDOWN, "DPUShutdown"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct readiness verdict = {.admit = rows[i].admit, .reason = rows[i].reason};
-        assert_true(text_equal(slice_taint_of(&verdict), rows[i].value));
-    }
-}

@@ -38,9 +38,25 @@ static void down(struct world *w)
 
 WORLD(up, down)
 
+/* By the reason why pods are refused; NULL: they are admitted, for a reason that need not be good.
+ */
+static struct readiness verdict_of(const char *value)
+{
+    struct readiness verdict = {.admit = !value, .reason = REASON_API_SERVER_UNREACHABLE};
+    assert_true(!value || readiness_reason_from_name(value, &verdict.reason));
+    return verdict;
+}
+
 static void publish(struct world *w, const char *value)
 {
-    slice_publisher_publish(w->publisher, value);
+    const struct readiness verdict = verdict_of(value);
+    slice_publisher_publish(w->publisher, &verdict);
+}
+
+static void publish_rule(struct taint_rule *rule, const char *value)
+{
+    const struct readiness verdict = verdict_of(value);
+    taint_rule_publish(rule, &verdict);
 }
 
 static struct dra_stats stats(const struct world *w)
@@ -413,17 +429,17 @@ static void assert_body(const char *wanted)
 TEST_IN(a_rule_taints_the_devices_of_another_driver)
 {
     struct taint_rule *rule = start_rule(w, "vf.example.com");
-    taint_rule_publish(rule, NULL);
+    publish_rule(rule, NULL);
     world_answer(200, NODE);
     world_expect(KUBE_GET, RULES("v1") "/" RULE);
     world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
     world_expect(KUBE_POST, RULES("v1"));
     assert_body(RULE_BODY("", "ready"));
     json_decref(respond_stored("1"));
-    taint_rule_publish(rule, NULL);
+    publish_rule(rule, NULL);
     assert_false(world.client.is_busy);
     world_pass(TAINT_RULE_GAP_NS);
-    taint_rule_publish(rule, "LeaseExpired");
+    publish_rule(rule, "LeaseExpired");
     world_expect(KUBE_PUT, RULES("v1") "/" RULE);
     CLEANUP(json) json_t *stored = json_deep_copy(world.client.body);
     json_t *spec = json_object_get(stored, "spec");
@@ -439,7 +455,7 @@ TEST_IN(a_rule_is_tried_in_older_versions_of_its_api)
     static const char *const served[] = {RULES("v1"), RULES("v1beta2"), RULES("v1alpha3"),
                                          RULES("v1")};
     struct taint_rule *rule = start_rule(w, "vf.example.com/east");
-    taint_rule_publish(rule, "LeaseExpired");
+    publish_rule(rule, "LeaseExpired");
     world_answer(200, NODE);
     for (size_t i = 0; i < ARRAY_LEN(served); i++) {
         world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
