@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ResourceClaims: whether a claim has our device, and which claims are prepared.
+ * ResourceClaims: whether a claim has our device, and which claims are prepared. Loop thread only.
  *
  * The kubelet names claims in its requests; the claim's status, at the API server, has the
  * allocation. Only results of our driver count. Each must be our one device, and the claim must
  * have the requested UID: another claim may have taken its name (KEP-4381).
  *
  * The driver remembers only which claims are prepared: for each a symbolic link in `claims/` of the
- * plugin's directory, named by the claim's UID. Its target is not a path but "USE NAMESPACE/NAME".
- * A link is whole or absent, outlives the agent, and is the same for two agents in a rolling
- * update. To add one, hold the lock of plugin.h; to drop one needs no lock. A link may be out of
- * date after a kubelet lost its own state, so the driver asks the API server about it. Loop thread
- * only.
+ * plugin's directory, named by the claim's UID, to "USE NAMESPACE/NAME". A link is whole or absent,
+ * outlives the agent, and is the same for two agents in a rolling update. To add one, hold the lock
+ * of plugin.h. A link may be out of date after a kubelet lost its own state, so the driver asks the
+ * API server about it.
  */
 #ifndef DRA_CLAIM_H
 #define DRA_CLAIM_H
@@ -89,12 +88,9 @@ NODISCARD bool claim_store_next(const char *plugin_dir, const char *uid, struct 
 
 /* ---- Events ----------------------------------------------------------------------------------
  *
- * Writes an Event about the DPU's state on each Pod that claims it: the Pod then shows since when
- * and why, even where the kubelet shows no health.
- *
- * The store knows which claims are prepared. The API server tells, claim by claim, which Pods have
- * them at this moment. A claim that is no longer prepared leaves the store. A newer verdict starts
- * the round again.
+ * Writes an Event about the DPU's state on each Pod that claims it, even where the kubelet shows no
+ * health. The API server tells, for each claim of the store, which Pods have it; one that is no
+ * longer prepared leaves the store. A newer verdict starts the round again.
  *
  * With --dra-claim-conditions the claim says it, too, from when it is prepared: Ready, in the
  * status of our devices, by the newest verdict. A write that fails is dropped, like an Event.

@@ -3,21 +3,18 @@
  * The ResourceSlice: its desired content, and the publisher that keeps it so on the API server.
  * Loop thread only.
  *
- * One node, one pool, one slice, one device. The plan writes the desired fields into a copy of the
- * server's slice; without a difference, there is no write. So fields that a server adds
- * (taints[].timeAdded, defaults of a newer version) stay as they are and never cause a write, and
- * with one slice in the pool every change is one atomic update that keeps the pool's generation.
+ * One node, one pool, one slice, one device: every change is one atomic update that keeps the
+ * pool's generation. The plan lays the desired fields over a copy of the server's slice, so fields
+ * that a server adds (taints[].timeAdded, defaults of a newer version) never cause a write.
  *
- * A server whose feature gates are off drops fields silently. slice_find_dropped finds that in the
- * answer; the plan then omits these fields. Without taints, the plan does not offer an unhealthy
- * device, because nothing else keeps the scheduler off it.
+ * A server whose feature gates are off drops fields silently; then the plan omits them. Without
+ * taints, it does not offer an unhealthy device, because nothing else keeps the scheduler off it.
  *
- * The publisher watches its own slice and writes when the verdict changes or somebody changed or
- * removed it. A kubelet removes the slices of its node at each start (after that it wants them
- * back), so a vanished slice is created again, at kube_sync's pace. One that is being deleted is
- * made anew when it is gone. A server may ignore a selector and a name may be taken, so driver,
- * node and pool of each slice are looked at before anybody touches it. The slice is left behind on
- * stop: the successor takes it over, the kubelet removes it if there is none.
+ * A kubelet removes the slices of its node at each start, and then wants them back: the publisher
+ * watches its slice, and creates one that vanished again, at kube_sync's pace. A server may ignore
+ * a selector and a name may be taken, so driver and node of each slice are looked at before anybody
+ * touches it. The slice is left behind on stop: the successor takes it over, the kubelet removes it
+ * if there is none.
  */
 #ifndef DRA_SLICE_H
 #define DRA_SLICE_H

@@ -3,10 +3,9 @@
  * A gRPC server on one unix socket in one libev loop. Several may live in one loop; they share
  * nothing. Loop thread only. HTTP/2 is nghttp2's (1.52: the ssize_t functions).
  *
- * The socket appears under its name only when it listens: it is bound to a hidden name beside it
- * and renamed, which also replaces a stale socket in one step. The kubelet watches the directory:
- * it ignores names with a leading dot, takes a rename for a new socket, and may connect in the same
- * instant.
+ * The socket is bound to a hidden name and renamed once it listens, which also replaces a stale
+ * socket in one step: the kubelet watches the directory, ignores names with a leading dot, and may
+ * connect in the instant of the rename.
  *
  * Peers are root or the agent's user (SO_PEERCRED); the server rejects all others. When all
  * connections are in use, a new one closes the one that has been idle longest, preferably one

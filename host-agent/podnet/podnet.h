@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pods that lost their network with their DPU. Twice per renewal interval it lists all Pod
- * sandboxes of this node over CRI and checks the network of each (probe/pod_net.h). podnet_plan.h
- * decides; podnet reports the losses and stops the sandboxes that the plan names, so that the
- * kubelet creates new ones. One call at a time, each with a deadline. It ignores Pods in the host's
- * network. Loop thread only.
+ * sandboxes of this node over CRI and checks the network of each (probe/pod_net.h), but for those
+ * in the host's network. It reports the losses and stops the sandboxes that podnet_plan.h names, so
+ * that the kubelet creates new ones. One call at a time, each with a deadline. Loop thread only.
  *
  * For sandboxes older than the agent, CNI's cached result counts as proof that they had their
  * interface. For younger ones, the agent must have seen the interface itself: otherwise a Pod whose
