@@ -79,16 +79,13 @@ static int64_t unit_ns(const char *unit, size_t len)
 
 int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *e)
 {
-    bool negative = len > 0 && s[0] == '-';
-    size_t at = negative;
-    size_t digits = count_digits(s + at, len - at);
+    size_t at = count_digits(s, len);
     uint64_t whole = 0;
     int64_t nanos = 0; /* of one unit */
-    int rc = text_to_u64(s + at, digits, &whole, NULL);
-    at += digits;
+    int rc = text_to_u64(s, at, &whole, NULL);
     if (rc == 0 && at < len && s[at] == '.') {
         at++;
-        digits = count_digits(s + at, len - at);
+        size_t digits = count_digits(s + at, len - at);
         rc = digits == 0 || digits > 9 ? ERR_PARSE : 0;
         for (size_t i = 0; rc == 0 && i < 9; i++) {
             nanos = nanos * 10 + (i < digits ? s[at + i] - '0' : 0);
@@ -105,28 +102,35 @@ int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *
     }
     int64_t fraction_ns =
         unit >= NS_PER_SEC ? nanos * (unit / NS_PER_SEC) : nanos / (NS_PER_SEC / unit);
-    int64_t ns = (int64_t)whole * unit + fraction_ns;
-    *out_ns = negative ? -ns : ns;
+    *out_ns = (int64_t)whole * unit + fraction_ns;
     return 0;
 }
 
 void text_from_duration(int64_t ns, char *out, size_t out_bytes)
 {
-    const char *sign = ns < 0 ? "-" : "";
-    uint64_t abs_ns = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-    uint64_t seconds = abs_ns / (uint64_t)NS_PER_SEC;
-    uint64_t rest = abs_ns % (uint64_t)NS_PER_SEC;
+    int64_t seconds = ns / NS_PER_SEC;
+    int64_t rest = ns % NS_PER_SEC;
     int digits = 9;
     if (rest == 0) {
-        text_format(out, out_bytes, "%s%" PRIu64 "s", sign, seconds);
-    } else if (seconds == 0 && rest % (uint64_t)NS_PER_MS == 0) {
-        text_format(out, out_bytes, "%s%" PRIu64 "ms", sign, rest / (uint64_t)NS_PER_MS);
+        text_format(out, out_bytes, "%" PRId64 "s", seconds);
+    } else if (seconds == 0 && rest % NS_PER_MS == 0) {
+        text_format(out, out_bytes, "%" PRId64 "ms", rest / NS_PER_MS);
     } else {
         for (; rest % 10 == 0; rest /= 10) {
             digits--;
         }
-        text_format(out, out_bytes, "%s%" PRIu64 ".%0*" PRIu64 "s", sign, seconds, digits, rest);
+        text_format(out, out_bytes, "%" PRId64 ".%0*" PRId64 "s", seconds, digits, rest);
     }
+}
+
+uint64_t text_stat_field(const char *stat, size_t field)
+{
+    const char *at = strrchr(stat, ')');
+    uint64_t value;
+    for (size_t i = 2; at && i < field; i++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at && text_to_u64(at + 1, strcspn(at + 1, " \n"), &value, NULL) == 0 ? value : 0;
 }
 
 /* Source: RFC 3629, section 4. */
@@ -258,20 +262,18 @@ bool text_is_dns1123_subdomain(const char *s)
 
 /* ---- base64 ---------------------------------------------------------------------------------- */
 
-bool base64_decode(enum base64_kind kind, const char *in, size_t len, unsigned char *out,
-                   size_t *out_len)
+bool base64_decode(const char *in, size_t len, unsigned char *out, size_t *out_len)
 {
-    static const char standard[] =
+    static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    static const char url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    const char *letters = kind == BASE64_URL ? url : standard;
     uint32_t bits = 0; /* `count` of them are not written yet */
     unsigned count = 0;
     size_t used = 0;
     bool is_padded = false;
     for (size_t i = 0; i < len; i++) {
-        const char *at = in[i] ? strchr(letters, in[i]) : NULL;
-        if (kind == BASE64_STANDARD && in[i] && strchr("\n =", in[i])) {
+        char letter = (char)(in[i] == '-' ? '+' : in[i] == '_' ? '/' : in[i]);
+        const char *at = letter ? strchr(letters, letter) : NULL;
+        if (letter && strchr("\n =", letter)) {
             is_padded = is_padded || in[i] == '=';
         } else if (!at || is_padded) {
             return false;

@@ -18,13 +18,17 @@ NODISCARD int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *
 NODISCARD int text_to_i64(const char *s, size_t len, int64_t *out, struct err *e);
 
 /*
- * A duration: "10", "0.5" (seconds), "500ms", "10s", "1m", "2h", with up to nine fractional digits
- * and an optional '-'. Result in ns. Errors: ERR_PARSE, ERR_LIMIT (beyond 100 years).
+ * A duration: "10", "0.5" (seconds), "500ms", "10s", "1m", "2h", with up to nine fractional digits.
+ * Result in ns. Errors: ERR_PARSE, ERR_LIMIT (beyond 100 years).
  */
 NODISCARD int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *e);
 
-/* Text that text_to_duration_ns reads back: "40s", "500ms", "1.5s". */
+/* Text that text_to_duration_ns reads back: "40s", "500ms", "1.5s"; `ns` is not negative. */
 void text_from_duration(int64_t ns, char *out, size_t out_bytes);
+
+/* A field of /proc/PID/stat, counted from 1 and behind the second, the name, which may hold
+ * anything (proc_pid_stat(5)). 0: there is no such number. */
+uint64_t text_stat_field(const char *stat, size_t field);
 
 /* Copies src, truncated to fit on a UTF-8 boundary; always terminates. Returns false if cut. */
 bool text_copy(char *dst, size_t dst_bytes, const char *src);
@@ -65,17 +69,11 @@ bool text_is_dns1123_subdomain(const char *s);
 
 /* ---- base64 ---------------------------------------------------------------------------------- */
 
-/* Of RFC 4648. Both may lack the padding. */
-enum base64_kind {
-    BASE64_STANDARD, /* section 4; blanks and ends of lines do not count */
-    BASE64_URL,      /* section 5, as JWTs have it: without padding */
-};
-
 #define BASE64_DECODED_BYTES(len) ((len) / 4 * 3 + 3) /* most that `len` characters make */
 
-/* Decodes into `out` of BASE64_DECODED_BYTES(len). Returns false if it is not base64. */
-NODISCARD bool base64_decode(enum base64_kind kind, const char *in, size_t len, unsigned char *out,
-                             size_t *out_len);
+/* Decodes either alphabet of RFC 4648 into `out` of BASE64_DECODED_BYTES(len). The padding may
+ * lack; blanks and ends of lines do not count. Returns false if it is not base64. */
+NODISCARD bool base64_decode(const char *in, size_t len, unsigned char *out, size_t *out_len);
 
 /* ---- checksum -------------------------------------------------------------------------------- */
 

@@ -159,7 +159,7 @@ static bool decode_text(const char *in, struct buf *out)
     size_t len = strlen(in);
     size_t used;
     CLEANUP(free) unsigned char *bytes = mem_alloc(BASE64_DECODED_BYTES(len));
-    return base64_decode(BASE64_STANDARD, in, len, bytes, &used) && used > 0 &&
+    return base64_decode(in, len, bytes, &used) && used > 0 &&
            !memchr(bytes, '\0', used) && buf_append(out, bytes, used, NULL) == 0;
 }
 
@@ -494,7 +494,7 @@ static bool expiry_of_token(const struct buf *token, struct kube_expiry *out)
     size_t encoded_len = (size_t)(second - first - 1);
     size_t claims_len;
     if (encoded_len > CLAIMS_MAX_BYTES ||
-        !base64_decode(BASE64_URL, first + 1, encoded_len, claims, &claims_len)) {
+        !base64_decode(first + 1, encoded_len, claims, &claims_len)) {
         return false;
     }
     CLEANUP(json)

@@ -109,20 +109,6 @@ void metrics_histogram_write(struct buf *page, const char *name, const char *lab
     metrics_sample(page, sample_name, (double)count, "%s", labels);
 }
 
-/* Field `index` (from 0) after the command name of /proc/self/stat, see proc_pid_stat(5). */
-static uint64_t stat_field(const char *stat, size_t index)
-{
-    const char *at = strrchr(stat, ')');
-    uint64_t value = 0;
-    for (size_t i = 0; at && i <= index; i++) {
-        at = strchr(at + 1, ' ');
-    }
-    if (at && text_to_u64(at + 1, strcspn(at + 1, " "), &value, NULL) != 0) {
-        value = 0;
-    }
-    return value;
-}
-
 static uint64_t count_open_fds(void)
 {
     uint64_t count = 0;
@@ -135,7 +121,7 @@ static uint64_t count_open_fds(void)
 
 static void process_metrics(struct buf *page)
 {
-    enum { STAT_STARTTIME = 19, STAT_VSIZE = 20, STAT_RSS = 21 };
+    enum { STAT_STARTTIME = 22, STAT_VSIZE = 23, STAT_RSS = 24 };
     CLEANUP(buf) struct buf file = {.max_bytes = 1024};
     struct rusage usage = {0};
     int rc = file_read("/proc/self/stat", &file, NULL);
@@ -143,7 +129,8 @@ static void process_metrics(struct buf *page)
     (void)getrusage(RUSAGE_SELF, &usage); /* cannot fail with these arguments */
     double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-    double since_boot = (double)stat_field(stat, STAT_STARTTIME) / (double)sysconf(_SC_CLK_TCK);
+    double since_boot =
+        (double)text_stat_field(stat, STAT_STARTTIME) / (double)sysconf(_SC_CLK_TCK);
     double boot_wall = (double)(clock_wall_now().ns - clock_mono_now().ns) / 1e9;
     /* Both are read anew each time. To the kernel's tick, or who counts changes of this value would
      * count restarts where there are none. */
@@ -155,8 +142,9 @@ static void process_metrics(struct buf *page)
     } rows[] = {
         {"process_cpu_seconds_total", "CPU time used.", cpu},
         {"process_resident_memory_bytes", "Resident memory.",
-         (double)stat_field(stat, STAT_RSS) * (double)sysconf(_SC_PAGESIZE)},
-        {"process_virtual_memory_bytes", "Virtual memory.", (double)stat_field(stat, STAT_VSIZE)},
+         (double)text_stat_field(stat, STAT_RSS) * (double)sysconf(_SC_PAGESIZE)},
+        {"process_virtual_memory_bytes", "Virtual memory.",
+         (double)text_stat_field(stat, STAT_VSIZE)},
         {"process_open_fds", "Open file descriptors.", (double)count_open_fds()},
         {"process_start_time_seconds", "Start time since the epoch.", started},
     };

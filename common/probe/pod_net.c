@@ -53,7 +53,7 @@ static void take_config(struct pod_net *p, struct json_slice encoded)
         return;
     }
     CLEANUP(free) unsigned char *text = mem_alloc(BASE64_DECODED_BYTES(encoded.len));
-    if (!base64_decode(BASE64_STANDARD, encoded.at + 1, encoded.len - 2, text, &len) ||
+    if (!base64_decode(encoded.at + 1, encoded.len - 2, text, &len) ||
         json_scan_check((const char *)text, len, &config, NULL) != 0) {
         return;
     }
@@ -127,24 +127,14 @@ static void read_cache(struct pod_net *p, const char *root, const char *cache,
 
 /* ---- the namespace --------------------------------------------------------------------------- */
 
-/* When it started: the 22nd field of /proc/PID/stat, counted from behind the name, which may hold
- * anything. 0: there is no such process. */
+/* When it started; 0: there is no such process. */
 static uint64_t read_start(const char *root, int32_t pid)
 {
-    enum { FIELDS_AFTER_NAME = 20 };
+    enum { STAT_STARTTIME = 22 };
     char path[PATH_MAX];
-    uint64_t started;
     CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
     text_format(path, sizeof(path), "%s/proc/%d/stat", root, (int)pid);
-    if (file_read(path, &text, NULL) != 0) {
-        return 0;
-    }
-    const char *at = strrchr(buf_text(&text), ')');
-    for (int i = 0; at && i < FIELDS_AFTER_NAME; i++) {
-        at = strchr(at + 1, ' ');
-    }
-    bool is_read = at && text_to_u64(at + 1, strcspn(at + 1, " \n"), &started, NULL) == 0;
-    return is_read ? started : 0;
+    return file_read(path, &text, NULL) == 0 ? text_stat_field(buf_text(&text), STAT_STARTTIME) : 0;
 }
 
 /* Never waits. -1 with errno: it cannot be opened, or its path does not fit. */

@@ -202,13 +202,14 @@ TEST(errors_name_source_value_and_allowed_range)
         {"--count=many", NULL, ERR_PARSE,
          "flag --count: 'many' is not a whole number; allowed: 1 to 100"},
         {"--count=", NULL, ERR_PARSE, "flag --count: '' is not a whole number; allowed: 1 to 100"},
-        {"--time-span=-1", NULL, ERR_LIMIT,
-         "flag --time-span: '-1' is out of range; allowed: 0s to 60s"},
+        {"--time-span=61", NULL, ERR_LIMIT,
+         "flag --time-span: '61' is out of range; allowed: 0s to 60s"},
         {"--time-span=soon", NULL, ERR_PARSE,
          "flag --time-span: 'soon' is not a duration (seconds like 10 or 0.5, or 500ms, 10s, 1m); "
          "allowed: 0s to 60s"},
-        {"--hold=-1", NULL, ERR_LIMIT,
-         "flag --hold: '-1' is out of range; allowed: at least 0s, or unlimited"},
+        {"--hold=-1", NULL, ERR_PARSE,
+         "flag --hold: '-1' is not a duration (seconds like 10 or 0.5, or 500ms, 10s, 1m); "
+         "allowed: at least 0s, or unlimited"},
         {"--hold=unlimite", NULL, ERR_PARSE,
          "flag --hold: 'unlimite' is not a duration (seconds like 10 or 0.5, or 500ms, 10s, 1m); "
          "allowed: at least 0s, or unlimited"},

@@ -254,8 +254,8 @@ TEST_IN(impossible_combinations_name_options_values_and_sources)
         {"--dpu-node-lease-renew-interval=50", "DPU_NODE_LEASE_DURATION=45",
          "environment variable DPU_NODE_LEASE_DURATION: '45s' is not usable; allowed: whole "
          "seconds, more than the renew interval 50s (flag --dpu-node-lease-renew-interval)"},
-        {"--dpu-node-lease-renew-interval=-1", NULL,
-         "flag --dpu-node-lease-renew-interval: '-1' is out of range; allowed: 0s to 600s"},
+        {"--dpu-node-lease-renew-interval=601", NULL,
+         "flag --dpu-node-lease-renew-interval: '601' is out of range; allowed: 0s to 600s"},
         {"--dpu-node-lease-renew-interval=1ms", NULL,
          "flag --dpu-node-lease-renew-interval: '1ms' is not usable; allowed: 0, or at least "
          "100ms"},

@@ -63,8 +63,7 @@ TEST(durations_are_seconds_or_have_a_unit)
         {"1.5m", 0, 90 * NS_PER_SEC},
         {"2h", 0, 7200 * NS_PER_SEC},
         {"0.000000001", 0, 1},
-        {"-1", 0, -NS_PER_SEC},
-        {"-0.5s", 0, -500 * NS_PER_MS},
+        {"-1", ERR_PARSE, 0},
         {"876000h", 0, INT64_C(876000) * 3600 * NS_PER_SEC},
         {"876001h", ERR_LIMIT, 0},
         {"99999999999", ERR_LIMIT, 0},
@@ -83,7 +82,6 @@ TEST(durations_are_seconds_or_have_a_unit)
         {"ten", ERR_PARSE, 0},
         {"1e3", ERR_PARSE, 0},
         {"+1", ERR_PARSE, 0},
-        {"--1", ERR_PARSE, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         int64_t ns = 77;
@@ -105,11 +103,10 @@ TEST(a_written_duration_reads_back)
         {40 * NS_PER_SEC, "40s"},
         {500 * NS_PER_MS, "500ms"},
         {1500 * NS_PER_MS, "1.5s"},
-        {-1500 * NS_PER_MS, "-1.5s"},
-        {-NS_PER_MS, "-1ms"},
         {1, "0.000000001s"},
         {3600 * NS_PER_SEC, "3600s"},
         {NS_PER_SEC + 1, "1.000000001s"},
+        {100 * INT64_C(31536000) * NS_PER_SEC - 1, "3153599999.999999999s"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[40];
@@ -120,8 +117,8 @@ TEST(a_written_duration_reads_back)
         assert_true(ns == rows[i].ns);
     }
     char text[40];
-    text_from_duration(INT64_MIN, text, sizeof(text));
-    assert_string_equal(text, "-9223372036.854775808s");
+    text_from_duration(INT64_MAX, text, sizeof(text));
+    assert_string_equal(text, "9223372036.854775807s");
 }
 
 TEST(a_copy_is_cut_between_characters)
@@ -240,35 +237,52 @@ TEST(names_follow_dns_1123)
     assert_false(text_is_dns1123_subdomain(longest));
 }
 
-TEST(both_alphabets_of_base64_are_read_or_refused)
+TEST(fields_of_a_process_are_counted_behind_its_name)
 {
     static const struct {
-        enum base64_kind kind;
+        const char *stat;
+        size_t field;
+        uint64_t value;
+    } rows[] = {
+        {"1 (a) S 4 5", 4, 4},
+        {"1 (a) S 4 5\n", 5, 5},
+        {"1 (a) b) S 4 5", 4, 4}, /* a name may hold anything */
+        {"1 (a) S 4 5", 6, 0},
+        {"1 (a) S 4 5", 3, 0}, /* no number */
+        {"1 (a) S -4", 4, 0},
+        {"1 (a", 4, 0},
+        {"", 4, 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(text_stat_field(rows[i].stat, rows[i].field), rows[i].value);
+    }
+}
+
+TEST(both_alphabets_of_base64_are_read)
+{
+    static const struct {
         const char *in;
         const char *out; /* NULL: refused */
     } rows[] = {
-        {BASE64_STANDARD, "", ""},
-        {BASE64_STANDARD, "Zg==", "f"},
-        {BASE64_STANDARD, "Zg", "f"},
-        {BASE64_STANDARD, "YmE=", "ba"},
-        {BASE64_STANDARD, "Zm9v", "foo"},
-        {BASE64_STANDARD, "Zm9v\n YmE=\n", "fooba"},
-        {BASE64_STANDARD, "+/8=", "\xfb\xff"},
-        {BASE64_STANDARD, "-_8=", NULL},
-        {BASE64_STANDARD, "Z", NULL},
-        {BASE64_STANDARD, "Zg==Zg==", NULL},
-        {BASE64_STANDARD, "Zm9v\t", NULL},
-        {BASE64_URL, "Zm9vYg", "foob"},
-        {BASE64_URL, "-_8", "\xfb\xff"},
-        {BASE64_URL, "+/8", NULL},
-        {BASE64_URL, "Zg==", NULL},
-        {BASE64_URL, "Zm9vY", NULL},
-        {BASE64_URL, "Zm 9v", NULL},
+        {"", ""},
+        {"Zg==", "f"},
+        {"Zg", "f"},
+        {"YmE=", "ba"},
+        {"Zm9v", "foo"},
+        {"Zm9vYg", "foob"},
+        {"Zm9v\n YmE=\n", "fooba"},
+        {"+/8=", "\xfb\xff"},
+        {"-_8", "\xfb\xff"},
+        {"Z", NULL},
+        {"Zm9vY", NULL},
+        {"Zg==Zg==", NULL},
+        {"Zm9v\t", NULL},
+        {"Zm9v.", NULL},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         unsigned char out[BASE64_DECODED_BYTES(32)];
         size_t len = 0;
-        bool read = base64_decode(rows[i].kind, rows[i].in, strlen(rows[i].in), out, &len);
+        bool read = base64_decode(rows[i].in, strlen(rows[i].in), out, &len);
         assert_int_equal(read, rows[i].out != NULL);
         if (rows[i].out) {
             assert_int_equal(len, strlen(rows[i].out));
