@@ -170,14 +170,11 @@ json_t *slice_plan(const struct dra_device *device, const char *node_uid, const 
                    struct slice_dropped dropped, const json_t *existing)
 {
     char name[NAMES_K8S_NAME_BYTES];
-    json_t *owners = NULL;
     slice_make_name(device->driver, device->node_name, name);
-    if (node_uid) {
-        owners = json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind", "Node", "name",
-                           device->node_name, "uid", node_uid, "controller", 1);
-    }
+    json_t *owners = json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind", "Node",
+                               "name", device->node_name, "uid", node_uid, "controller", 1);
     json_t *slice =
-        lay_over(existing, json_pack("{s:{s:s, s:o*}, s:{s:s, s:s, s:{s:s, s:i}}}", "metadata",
+        lay_over(existing, json_pack("{s:{s:s, s:o}, s:{s:s, s:s, s:{s:s, s:i}}}", "metadata",
                                      "name", name, "ownerReferences", owners, "spec", "driver",
                                      device->driver, "nodeName", device->node_name, "pool", "name",
                                      device->pool, "resourceSliceCount", 1));
@@ -387,7 +384,6 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
     sync.unserved_advice = "; the API server serves no resource.k8s.io/v1: enable the feature gate "
                            "DynamicResourceAllocation and the API group";
     sync.name = p->name;
-    sync.is_owner_optional = true;
     sync.denied_advice = "; apply rbac/host-agent-dra.yaml";
     sync.desired = desired_slice;
     sync.on_written = on_written;

@@ -61,8 +61,7 @@ NODISCARD int attribute_add(json_t *attributes, const char *text, struct err *e)
 void slice_make_name(const char *driver, const char *node_name,
                      char out[static NAMES_K8S_NAME_BYTES]);
 
-/* The desired slice, given the server's (NULL: none). `node_uid` NULL: unknown; the slice gets no
- * owner. Returns owned. */
+/* The desired slice, given the server's (NULL: none). Returns owned. */
 json_t *slice_plan(const struct dra_device *device, const char *node_uid, const char *taint,
                    struct slice_dropped dropped, const json_t *existing);
 /* The fields of `sent` that the server dropped from its `answer`. */

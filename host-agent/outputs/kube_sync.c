@@ -42,8 +42,7 @@ struct kube_sync {
     enum kube_method method;
     bool is_telling; /* within on_written */
 
-    bool has_owner;
-    char owner_uid[KUBE_UID_BYTES]; /* "": unknown */
+    char owner_uid[KUBE_UID_BYTES]; /* "": unknown, or there is none */
     bool is_known;                  /* else it is read before the next write */
     json_t *existing;               /* owned; as last read, answered or shown; NULL: absent */
     bool look_again;                /* it changed while we were at work */
@@ -79,7 +78,7 @@ static const char *sync_collection(const struct kube_sync *s)
 static void sync_take(struct kube_sync *s, json_t *object)
 {
     if (!object && s->existing) {
-        s->has_owner = !s->config.owner_node; /* it may have gone with its Node */
+        s->owner_uid[0] = '\0'; /* it may have gone with its Node */
     }
     json_decref(s->existing);
     s->existing = object;
@@ -101,8 +100,7 @@ static bool sync_is_absent(const struct kube_sync *s, const struct kube_response
 static struct kube_sync_want sync_desired(struct kube_sync *s)
 {
     struct kube_sync_want want = {.body = NULL};
-    const char *uid = s->owner_uid[0] != '\0' ? s->owner_uid : NULL;
-    s->config.desired(s->config.user, s->existing, uid, &want);
+    s->config.desired(s->config.user, s->existing, s->owner_uid, &want);
     return want;
 }
 
@@ -183,11 +181,7 @@ static void on_owner(void *user, const struct kube_response *r)
     struct kube_sync *s = user;
     const char *uid = kube_object_uid(r->body);
     s->call = NULL;
-    if (r->code == ERR_AUTH && s->config.is_owner_optional) {
-        log_warn(s->config.mod, "reading its Node is forbidden (%s): %s gets no owner, continuing",
-                 r->message, s->config.what);
-        uid = "";
-    } else if (r->code != 0 || !uid) {
+    if (r->code != 0 || !uid) {
         sync_fail(s, "reading the Node that owns",
                   r->code == ERR_NOTFOUND ? "it does not exist yet: check --node-name"
                   : r->code != 0          ? r->message
@@ -195,7 +189,6 @@ static void on_owner(void *user, const struct kube_response *r)
                   r);
         return;
     }
-    s->has_owner = true;
     text_format(s->owner_uid, sizeof(s->owner_uid), "%s", uid);
     sync_step(s, r->received_at);
 }
@@ -403,14 +396,15 @@ static void sync_step(struct kube_sync *s, struct mono now)
         return;
     }
     s->is_resting = false;
-    if (s->is_known && s->has_owner) {
-        sync_reconcile(s, now);
-    } else if (s->has_owner) {
-        char *path = mem_format("%s/%s", sync_collection(s), s->config.name);
-        sync_send(s, KUBE_GET, path, NULL, on_read);
-    } else if (!mono_before(now, s->retry_at)) {
+    bool lacks_owner = s->config.owner_node && s->owner_uid[0] == '\0';
+    if (lacks_owner && !mono_before(now, s->retry_at)) {
         char *node = mem_format(KUBE_NODES "/%s", s->config.owner_node);
         sync_send(s, KUBE_GET, node, NULL, on_owner);
+    } else if (!lacks_owner && s->is_known) {
+        sync_reconcile(s, now);
+    } else if (!lacks_owner) {
+        char *path = mem_format("%s/%s", sync_collection(s), s->config.name);
+        sync_send(s, KUBE_GET, path, NULL, on_read);
     }
 }
 
@@ -429,7 +423,6 @@ struct kube_sync *kube_sync_new(const struct kube_sync_config *c)
 {
     struct kube_sync *s = MEM_NEW(struct kube_sync);
     s->config = *c;
-    s->has_owner = !c->owner_node;
     backoff_init(&s->backoff, c->retry_ns, c->retry_max_ns, (uint64_t)clock_wall_now().ns);
     s->timer = boot_timer_new(c->loop, on_timer, s);
     return s;

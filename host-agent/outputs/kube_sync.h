@@ -45,7 +45,6 @@ struct kube_sync_config {
     const char *part;          /* strategic patches of this subresource alone; NULL: a whole object,
                                   which is created where it is missing */
     const char *owner_node;    /* whose UID `desired` needs; NULL: none */
-    bool is_owner_optional;    /* goes on without the UID where reading the Node is forbidden */
     bool is_urgent;            /* writes never wait for their turn, nor reads while it is gone */
     uint32_t deadline_ms;      /* of a request; 0: the client's own */
     int64_t settle_ns;         /* from the first want to the first look */
@@ -57,7 +56,7 @@ struct kube_sync_config {
     struct kube_sync_pace repair;
     struct kube_sync_pace create;
 
-    /* The object to write over `existing` (NULL: there is none). `uid` is the Node's, or NULL. */
+    /* The object to write over `existing` (NULL: there is none). `uid` is the owner's. */
     void (*desired)(void *user, const json_t *existing, const char *uid,
                     struct kube_sync_want *out);
     /* The part of an answer that is ours, borrowed from it; NULL: nothing is. May be NULL: all of

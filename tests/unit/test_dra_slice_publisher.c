@@ -331,15 +331,6 @@ TEST_IN(verdict_that_toggles_is_written_once_per_interval_last_state_last)
     assert_true(rests());
 }
 
-TEST_IN(node_that_may_not_be_read_gives_a_slice_without_owner)
-{
-    publish(w, NULL);
-    world_answer(403, NULL);
-    world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
-    world_expect(KUBE_POST, SLICES);
-    assert_null(json_object_get(json_object_get(world.client.body, "metadata"), "ownerReferences"));
-}
-
 TEST_IN(what_is_forbidden_waits_for_an_admin)
 {
     json_decref(settle(w));
