@@ -159,8 +159,8 @@ static bool decode_text(const char *in, struct buf *out)
     size_t len = strlen(in);
     size_t used;
     CLEANUP(free) unsigned char *bytes = mem_alloc(BASE64_DECODED_BYTES(len));
-    return base64_decode(in, len, bytes, &used) && used > 0 &&
-           !memchr(bytes, '\0', used) && buf_append(out, bytes, used, NULL) == 0;
+    return base64_decode(in, len, bytes, &used) && used > 0 && !memchr(bytes, '\0', used) &&
+           buf_append(out, bytes, used, NULL) == 0;
 }
 
 static void read_secret(struct reader *r, const json_t *mapping, enum kube_secret which)
