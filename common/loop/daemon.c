@@ -260,6 +260,7 @@ struct boot_timer {
 struct boot_timers {
     struct ev_loop *loop; /* borrowed; has this as its user data */
     ev_io readable;       /* the timerfd, owned */
+    struct mono armed;    /* when it goes off; MONO_NEVER: it does not */
     struct boot_timer *first;
 };
 
@@ -277,6 +278,7 @@ static void arm_descriptor(struct boot_timers *all)
     const struct boot_timer *earliest = earliest_of(all);
     struct mono deadline = earliest ? earliest->deadline : MONO_NEVER;
     struct itimerspec when = {0}; /* zero disarms */
+    all->armed = deadline;
     if (!mono_is_never(deadline)) {
         /* timerfd counts in the caller's time namespace, mono in the initial one. */
         int64_t ns = mono_ns_add(deadline.ns, clock_boottime_offset_ns());
@@ -320,6 +322,7 @@ static struct boot_timers *timers_of(struct ev_loop *loop)
     }
     all = MEM_NEW(struct boot_timers);
     all->loop = loop;
+    all->armed = MONO_NEVER;
     ev_io_init(&all->readable, on_expired, fd, EV_READ);
     all->readable.data = all;
     ev_io_start(loop, &all->readable);
@@ -339,8 +342,11 @@ struct boot_timer *boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, voi
 
 void boot_timer_arm(struct boot_timer *t, struct mono deadline)
 {
+    bool was_next = t->deadline.ns == t->all->armed.ns;
     t->deadline = deadline;
-    arm_descriptor(t->all);
+    if (was_next || mono_before(deadline, t->all->armed)) {
+        arm_descriptor(t->all);
+    }
 }
 
 void boot_timer_free(struct boot_timer *t)
