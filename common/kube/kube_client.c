@@ -16,8 +16,6 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <string.h>
 #include <strings.h>
@@ -100,32 +98,6 @@ struct kube_call {
 
 /* ---- the credentials ------------------------------------------------------------------------- */
 
-/* libcurl parses a CA that it is given as text for each connection: half of a handshake's cost. One
- * that cannot be parsed is left to it, which says why. */
-static void parse_ca(struct kube_client *client)
-{
-    bool is_alone = !client->conf.proxy_url; /* libcurl would show this CA to a proxy, too */
-    const struct buf *pem = is_alone ? kube_conf_secret(&client->conf, KUBE_SECRET_CA) : NULL;
-    BIO *text = pem ? BIO_new_mem_buf(pem->data, (int)pem->len) : NULL;
-    STACK_OF(X509_INFO) *found = text ? PEM_X509_INFO_read_bio(text, NULL, NULL, NULL) : NULL;
-    X509_STORE *store = X509_STORE_new();
-    int count = 0;
-    for (int i = 0; i < sk_X509_INFO_num(found); i++) {
-        X509 *certificate = sk_X509_INFO_value(found, i)->x509;
-        count += certificate ? X509_STORE_add_cert(store, certificate) : 0;
-    }
-    /* As libcurl has it: a certificate of the file is trusted, whoever signed it. */
-    (void)X509_STORE_set_flags(store, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
-    X509_STORE_free(client->ca);
-    client->ca = count > 0 ? store : NULL;
-    if (count == 0) {
-        X509_STORE_free(store);
-    }
-    sk_X509_INFO_pop_free(found, X509_INFO_free);
-    BIO_free(text);
-    ERR_clear_error();
-}
-
 static void forget_server(struct kube_client *client)
 {
     free(client->url);
@@ -175,7 +147,8 @@ static bool refresh_credentials(struct kube_client *client, struct mono now, boo
         client->conf.tls_changed = false;
         client->draining = true;
         locate_server(client);
-        parse_ca(client);
+        X509_STORE_free(client->ca);
+        client->ca = kube_conf_parse_ca(&client->conf);
     }
     return changed;
 }
@@ -969,7 +942,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     }
     client->metrics.has_expiry = kube_conf_expiry(&client->conf, &client->metrics.expiry);
     locate_server(client);
-    parse_ca(client);
+    client->ca = kube_conf_parse_ca(&client->conf);
     *out = client;
     return 0;
 }

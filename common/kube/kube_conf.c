@@ -469,6 +469,28 @@ int kube_conf_open(struct kube_conf *conf, struct mono now, struct err *e)
     return rc;
 }
 
+X509_STORE *kube_conf_parse_ca(const struct kube_conf *conf)
+{
+    const struct buf *pem = conf->proxy_url ? NULL : kube_conf_secret(conf, KUBE_SECRET_CA);
+    BIO *text = pem ? BIO_new_mem_buf(pem->data, (int)pem->len) : NULL;
+    STACK_OF(X509_INFO) *found = text ? PEM_X509_INFO_read_bio(text, NULL, NULL, NULL) : NULL;
+    X509_STORE *store = X509_STORE_new();
+    int count = 0;
+    for (int i = 0; i < sk_X509_INFO_num(found); i++) {
+        X509 *certificate = sk_X509_INFO_value(found, i)->x509;
+        count += certificate ? X509_STORE_add_cert(store, certificate) : 0;
+    }
+    /* As libcurl has it: a certificate of the file is trusted, whoever signed it. */
+    (void)X509_STORE_set_flags(store, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
+    if (count == 0) {
+        X509_STORE_free(TAKE(store));
+    }
+    sk_X509_INFO_pop_free(found, X509_INFO_free);
+    BIO_free(text);
+    ERR_clear_error();
+    return store;
+}
+
 /* ---- until when one says that it holds --------------------------------------------------------
  */
 

@@ -86,6 +86,11 @@ bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force);
 /* NULL if there is none. Borrowed until the next refresh. */
 const struct buf *kube_conf_secret(const struct kube_conf *conf, enum kube_secret which);
 
+/* The CA, to be freed with X509_STORE_free(): libcurl would parse the text for each connection,
+ * which is half of a handshake's cost. NULL if there is none, it cannot be parsed, or there is a
+ * proxy, to which libcurl would show it, too: then libcurl takes the text. */
+struct x509_store_st *kube_conf_parse_ca(const struct kube_conf *conf);
+
 /* ---- until when one says that it holds ----
  *
  * For metrics, warnings and dpuctl. No signature is looked at and nothing is decided by it; the API
