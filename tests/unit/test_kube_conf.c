@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
+#include <openssl/x509_vfy.h>
+
 #define T(s) ((struct mono){(s)*NS_PER_SEC})
 
 #define SERVER "server: https://192.0.2.1:6443"
@@ -567,6 +569,22 @@ TEST(a_certificate_says_when)
     for (size_t cut = 0; cut + 8 < len; cut++) { /* without the end of its last line */
         assert_false(expiry_of(KUBE_SECRET_CERT, certificate, cut, &seen));
     }
+}
+
+TEST(a_ca_is_parsed_unless_libcurl_has_to_see_it)
+{
+    struct kube_conf known = {.server = NULL};
+    struct buf *ca = &known.secrets[KUBE_SECRET_CA].content;
+    assert_null(kube_conf_parse_ca(&known));
+    *ca = (struct buf){.data = (char *)certificate, .len = strlen(certificate)};
+    X509_STORE *store = kube_conf_parse_ca(&known);
+    assert_int_equal(sk_X509_OBJECT_num(X509_STORE_get0_objects(store)), 1);
+    X509_STORE_free(store);
+    known.proxy_url = "http://127.0.0.1:1";
+    assert_null(kube_conf_parse_ca(&known));
+    known.proxy_url = NULL;
+    ca->len -= 40; /* damaged: libcurl says so */
+    assert_null(kube_conf_parse_ca(&known));
 }
 
 TEST(near_is_the_last_tenth)
