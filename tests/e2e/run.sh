@@ -15,7 +15,7 @@
 # Exit status: 0 passed, 77 skipped (the reason is the last line), else failed.
 #
 # DPU_E2E=required    what would be skipped is a failure (CI)
-# DPU_E2E_K8S=1.37    which Kubernetes: 1.37 (default) or 1.34
+# DPU_E2E_K8S=1.37    which Kubernetes: 1.37 (default), 1.36 or 1.34
 # DPU_E2E_PARTS=DIR   use the programs in DIR, build none of them: etcd,
 #                     kube-apiserver, kube-controller-manager, kube-scheduler,
 #                     kubelet, kubectl, containerd, containerd-shim-runc-v2, ctr
@@ -37,8 +37,8 @@ export DPU_E2E_RUNTIME
 # The pinned versions are in kube/go.mod (and go-*.mod), node/go.mod, multus/go.mod and helm/go.mod.
 case $version in
   1.37) kube_mod=go.mod ;;
-  1.34) kube_mod=go-1.34.mod ;;
-  *) echo "run.sh: DPU_E2E_K8S=$version is not pinned; use 1.37 or 1.34" >&2; exit 2 ;;
+  1.36 | 1.34) kube_mod=go-$version.mod ;;
+  *) echo "run.sh: DPU_E2E_K8S=$version is not pinned; use 1.37, 1.36 or 1.34" >&2; exit 2 ;;
 esac
 
 # Says why the tier does not run; that is a failure where it is required.
