@@ -248,7 +248,7 @@ def bench_stream(bench, count):
         watch.stdout.readline()  # the report that opens the stream
         for i in range(count):
             begin = time.perf_counter()
-            stage.stdin.write(f"Ready verdict {i}\n")
+            stage.stdin.write(f"verdict {i}\n")
             stage.stdin.flush()
             while not watch.stdout.readline().endswith(f"verdict {i}\n"):
                 pass

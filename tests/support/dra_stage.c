@@ -3,11 +3,10 @@
  * The DRA plugin alone, with its verdicts told by a test: dpu-host-agent without lease and record.
  * Never installed.
  *
- *   dra-stage KUBECONFIG KUBELET-ROOT NODE HEALTH-TIMEOUT-SECONDS [ROLLING-UID]
+ *   dra-stage KUBECONFIG KUBELET-ROOT NODE HEALTH-TIMEOUT-SECONDS
  *
- * Each line on stdin is a word and a sentence: "Ready", "NotReady" or "Unknown" publishes that,
- * "Stall" and "Unstall" say whether the monitor makes progress, "Stop" (or the end of the input)
- * stops. Prints "started", and "stopped" at the end.
+ * Prints "started", then publishes each line on stdin as the message of a verdict that is Ready.
+ * The end of the input stops it.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -31,19 +30,16 @@ struct stage {
     ev_io input;
     char line[LINE_BYTES];
     size_t line_len;
-    bool is_stalled;
 };
 
 static bool is_alive(void *user, struct mono now)
 {
-    return !((struct stage *)user)->is_stalled;
+    return true;
 }
 
 static void on_stopped(void *user)
 {
-    struct stage *s = user;
-    (void)puts("stopped");
-    daemon_quit(s->daemon, 0);
+    daemon_quit(((struct stage *)user)->daemon, 0);
 }
 
 static void on_signal(void *user)
@@ -51,27 +47,12 @@ static void on_signal(void *user)
     dra_service_stop(((struct stage *)user)->service);
 }
 
-static void obey(struct stage *s, char *line)
+static void publish(struct stage *s, const char *line)
 {
-    struct readiness verdict = {.reason = REASON_LEASE_EXPIRED};
-    char *space = strchr(line, ' ');
-    if (space) {
-        *space = '\0';
-        (void)text_copy(verdict.message, sizeof(verdict.message), space + 1); /* may be cut */
-    }
-    if (text_equal(line, "Stop")) {
-        dra_service_stop(s->service);
-    } else if (text_equal(line, "Stall") || text_equal(line, "Unstall")) {
-        s->is_stalled = line[0] == 'S';
-    } else if (readiness_state_from_name(line, &verdict.state)) {
-        verdict.admit = verdict.state == READINESS_READY;
-        if (verdict.admit) {
-            verdict.reason = REASON_LEASE_RENEWED;
-        } else if (verdict.state == READINESS_UNKNOWN) {
-            verdict.reason = REASON_AWAITING_FIRST_RENEWAL;
-        }
-        dra_service_publish(s->service, &verdict);
-    }
+    struct readiness verdict = {
+        .state = READINESS_READY, .admit = true, .reason = REASON_LEASE_RENEWED};
+    (void)text_copy(verdict.message, sizeof(verdict.message), line); /* may be cut */
+    dra_service_publish(s->service, &verdict);
 }
 
 static void on_input(struct ev_loop *loop, ev_io *watcher, int events)
@@ -88,7 +69,7 @@ static void on_input(struct ev_loop *loop, ev_io *watcher, int events)
     char *newline;
     while ((newline = strchr(s->line, '\n')) != NULL) {
         *newline = '\0';
-        obey(s, s->line);
+        publish(s, s->line);
         s->line_len -= (size_t)(newline + 1 - s->line);
         memmove(s->line, newline + 1, s->line_len + 1);
     }
@@ -105,7 +86,6 @@ static int start(struct stage *s, char **argv, struct kube_client *client, struc
         .client = client,
         .node_name = argv[3],
         .options = o,
-        .is_second = argv[5] != NULL,
         .check_interval_ns = NS_PER_SEC,
         .is_monitor_alive = is_alive,
         .on_stopped = on_stopped,
@@ -117,7 +97,6 @@ static int start(struct stage *s, char **argv, struct kube_client *client, struc
         .driver = driver,
         .device = device,
         .dirs.kubelet_root = argv[2],
-        .rolling_uid = argv[5], /* NULL if not given */
         .health_timeout_ns = mono_ns_mul(timeout_s, NS_PER_SEC),
     };
     if (rc != 0 || (rc = dra_options_check(o, e)) != 0) {
@@ -132,8 +111,8 @@ int main(int argc, char **argv)
     struct kube_conf conf = {.server = NULL};
     struct kube_client *client = NULL;
     struct err e = ERR_INIT;
-    if (argc < 5 || argc > 6) {
-        (void)fputs("usage: dra-stage KUBECONFIG KUBELET-ROOT NODE TIMEOUT [UID]\n", stderr);
+    if (argc != 5) {
+        (void)fputs("usage: dra-stage KUBECONFIG KUBELET-ROOT NODE TIMEOUT\n", stderr);
         return 2;
     }
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a test waits for the lines */
