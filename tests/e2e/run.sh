@@ -132,6 +132,17 @@ build_helm() {
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" helm.sh/helm/v3/cmd/helm
 }
 
+# Makes DIR/pod.tar, a docker archive with the static program DIR/pod, for the tests' Pods.
+pack_pod_image() { # DIR
+  tar -C "$1" -cf "$1/layer.tar" pod
+  cat >"$1/config.json" <<EOF
+{"architecture": "$(go env GOARCH)", "os": "linux", "config": {"Entrypoint": ["/pod"]},
+ "rootfs": {"type": "layers", "diff_ids": ["sha256:$(sha256sum <"$1/layer.tar" | cut -c1-64)"]}}
+EOF
+  echo '[{"Config": "config.json", "RepoTags": ["dpu-heartbeat.test/pod:1"], "Layers": ["layer.tar"]}]' >"$1/manifest.json"
+  tar -C "$1" -cf "$1/pod.tar" manifest.json config.json layer.tar
+}
+
 # One folder with everything: links to the cached parts, and our own programs.
 build_parts() {
   local parts=$own/parts-$version kube node crio multus helm healthcache=
@@ -168,9 +179,9 @@ build_parts() {
     export CGO_ENABLED=0
     go build -o "$parts/cluster" ./cluster
     go build -o "$parts/veth-cni" ./delegate
-    go build -o "$parts/podimage" ./podimage
-    "$parts/podimage" write dpu-heartbeat.test/pod:1 "$parts/pod.tar"
+    go build -o "$parts/pod" ./pod
   )
+  pack_pod_image "$parts"
   echo "$parts"
 }
 

@@ -61,7 +61,7 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 	// Given a pod in a crash loop, then its claim is prepared once, and its health shown as for any other.
 	p.claimingPodThat("crashes", func(spec *core.PodSpec) {
 		oneClaim(spec)
-		spec.Containers[0].Args = []string{"write", "x", "/proc/x"}
+		spec.Containers[0].Args = []string{"fail"}
 	})
 	p.crashLoops("crashes")
 	p.podHealth(2*soon, "crashes", core.ResourceHealthStatusHealthy, "")
