@@ -96,7 +96,7 @@ static int conf_merge(struct json_slice ours, struct json_slice delegate, struct
     count = members_append(list, count, delegate, NULL);
     count = members_append(list, count, ours, is_from_runtime);
     qsort(list, count, sizeof(*list), members_compare);
-    int rc = buf_append_text(out, "{", e);
+    int rc = buf_append(out, "{", 1, e);
     for (size_t i = 0; rc == 0 && i < count; i++) {
         const struct member *m = &list[i];
         if (i + 1 < count && json_scan_compare(m->key, m[1].key) == 0) {
@@ -107,7 +107,7 @@ static int conf_merge(struct json_slice ours, struct json_slice delegate, struct
             rc = buf_append(out, m->value.at, m->value.len, e);
         }
     }
-    return rc == 0 ? buf_append_text(out, "}", e) : rc;
+    return rc == 0 ? buf_append(out, "}", 1, e) : rc;
 }
 
 static int conf_check_type(struct cni_call *c, struct json_slice delegate,

@@ -94,7 +94,8 @@ void host_probes_recall(struct host_probes *w, const struct readiness_host_probe
     for (size_t i = 0; i < w->said.count; i++) {
         size_t at = find(known, w->said.each[i].probe);
         if (at < known->count && known->each[at].says != HOST_PROBE_NEVER_WELL) {
-            probe_set_restore(w->probes, i, known->each[at].says == HOST_PROBE_FAILED);
+            bool has_failed = known->each[at].says == HOST_PROBE_FAILED;
+            probe_state_restore(probe_set_state(w->probes), i, has_failed);
         }
     }
 }

@@ -107,11 +107,6 @@ int buf_append(struct buf *b, const void *bytes, size_t len, struct err *e)
     return 0;
 }
 
-int buf_append_text(struct buf *b, const char *text, struct err *e)
-{
-    return buf_append(b, text, strlen(text), e);
-}
-
 int buf_vappendf(struct buf *b, struct err *e, const char *fmt, va_list ap)
 {
     va_list again;

@@ -100,7 +100,6 @@ void buf_fini(struct buf *b); /* accepts a zeroed or finished buffer */
 
 /* Appending leaves the buffer as it was on failure. Errors: ERR_LIMIT. */
 NODISCARD int buf_append(struct buf *b, const void *bytes, size_t len, struct err *e);
-NODISCARD int buf_append_text(struct buf *b, const char *text, struct err *e);
 NODISCARD int buf_appendf(struct buf *b, struct err *e, const char *fmt, ...) PRINTF_LIKE(3, 4);
 NODISCARD int buf_vappendf(struct buf *b, struct err *e, const char *fmt, va_list ap)
     PRINTF_LIKE(3, 0);

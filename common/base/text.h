@@ -71,8 +71,8 @@ bool text_is_dns1123_subdomain(const char *s);
 
 #define BASE64_DECODED_BYTES(len) ((len) / 4 * 3 + 3) /* most that `len` characters make */
 
-/* Decodes either alphabet of RFC 4648 into `out` of BASE64_DECODED_BYTES(len). The padding may
- * lack; blanks and ends of lines do not count. Returns false if it is not base64. */
+/* Decodes either alphabet of RFC 4648 into `out` of BASE64_DECODED_BYTES(len), or into `in`. The
+ * padding may lack; blanks and ends of lines do not count. Returns false if it is not base64. */
 NODISCARD bool base64_decode(const char *in, size_t len, unsigned char *out, size_t *out_len);
 
 /* ---- checksum -------------------------------------------------------------------------------- */

@@ -78,9 +78,8 @@ struct grpc_unary {
 static const char *header_value(const struct grpc_unary *u, const char *name)
 {
     struct curl_header *header;
-    bool is_there = curl_easy_header(u->easy, name, 0, CURLH_TRAILER, -1, &header) == CURLHE_OK ||
-                    curl_easy_header(u->easy, name, 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
-    return is_there ? header->value : NULL;
+    CURLHcode rc = curl_easy_header(u->easy, name, 0, CURLH_TRAILER | CURLH_HEADER, -1, &header);
+    return rc == CURLHE_OK ? header->value : NULL;
 }
 
 /* -1: none came. */
@@ -142,10 +141,9 @@ static int transport_error(const struct grpc_unary *u, struct err *e)
                          curl_easy_strerror(u->code));
 }
 
-/* How the call ended. */
-static int call_outcome(const struct grpc_unary *u, struct err *e)
+/* How the call ended; a stream has no message left. */
+static int call_outcome(const struct grpc_unary *u, struct grpc_slice *out, struct err *e)
 {
-    struct grpc_slice message;
     char said[GRPC_UNARY_TEXT_BYTES];
     const char *text = said;
     int status = status_said(u);
@@ -168,7 +166,7 @@ static int call_outcome(const struct grpc_unary *u, struct err *e)
                        u->plan.method, grpc_status_name(status), text);
     }
     bool is_one =
-        first_answer(u, &message) == GRPC_WHOLE && u->answer.len == GRPC_PREFIX_BYTES + message.len;
+        first_answer(u, out) == GRPC_WHOLE && u->answer.len == GRPC_PREFIX_BYTES + out->len;
     return u->plan.on_message || is_one
                ? 0
                : err_set(e, ERR_PARSE, "%s: the answer is not one message", u->plan.method);
@@ -184,18 +182,11 @@ static void on_ended(void *user, CURL *easy, CURLcode code)
 static void on_end(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct grpc_unary *u = timer->data;
-    const struct grpc_unary_plan plan = u->plan;
     struct grpc_slice message = {.bytes = (const uint8_t *)"", .len = 0};
     struct err e = ERR_INIT;
-    int rc = call_outcome(u, &e);
-    if (rc == 0) {
-        (void)first_answer(u, &message); /* a stream has none left */
-    }
-    struct buf answer = u->answer; /* holds the message */
-    u->answer = (struct buf){.max_bytes = 0};
+    int rc = call_outcome(u, &message, &e);
+    u->plan.done(u->plan.user, message.bytes, message.len, rc != 0 ? &e : NULL);
     grpc_unary_cancel(u);
-    plan.done(plan.user, message.bytes, message.len, rc != 0 ? &e : NULL);
-    buf_fini(&answer);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -212,9 +203,7 @@ static CURL *easy_new(struct grpc_unary *u)
     /* None of these fails but for lack of memory, and that ends the process. */
     (void)curl_easy_setopt(easy, CURLOPT_URL, url);
     (void)curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, u->plan.path);
-    (void)curl_easy_setopt(easy, CURLOPT_PROXY, "");
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE);
     (void)curl_easy_setopt(easy, CURLOPT_HTTPHEADER, u->headers);
     (void)curl_easy_setopt(easy, CURLOPT_USERAGENT, "dpu-heartbeat/" DPU_VERSION);

@@ -176,7 +176,7 @@ static void read_secret(struct reader *r, const json_t *mapping, enum kube_secre
     const char *data = read_text(r, mapping, keys[which][1]);
     s->content = (struct buf){.max_bytes = KUBE_SECRET_MAX_BYTES};
     if (data) {
-        bool is_well = which == KUBE_SECRET_TOKEN ? buf_append_text(&s->content, data, NULL) == 0
+        bool is_well = which == KUBE_SECRET_TOKEN ? buf_appendf(&s->content, NULL, "%s", data) == 0
                                                   : decode_text(data, &s->content);
         if (!is_well) {
             refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", keys[which][1]);

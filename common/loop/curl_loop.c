@@ -23,12 +23,6 @@ struct curl_loop {
     struct curl_loop_config config;
 };
 
-/* One socket of curl's on the loop; freed when curl is done with it. */
-struct watched_socket {
-    ev_io io;
-    struct curl_loop *owner;
-};
-
 /* When an address of a name turns out to be dead, curl before 8.4 closes its socket, and begins
  * with the next address when it is called again, but asks for no call. */
 static void act(struct curl_loop *c, curl_socket_t fd, int events)
@@ -54,8 +48,7 @@ static void act(struct curl_loop *c, curl_socket_t fd, int events)
 
 static void on_socket(struct ev_loop *loop, ev_io *io, int events)
 {
-    struct watched_socket *w = io->data;
-    act(w->owner, io->fd,
+    act(io->data, io->fd,
         ((events & EV_READ) ? CURL_CSELECT_IN : 0) | ((events & EV_WRITE) ? CURL_CSELECT_OUT : 0));
 }
 
@@ -64,27 +57,27 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     act(timer->data, CURL_SOCKET_TIMEOUT, 0);
 }
 
+/* `io` watches one socket of curl's; freed when curl is done with it. */
 static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *user, void *socket_user)
 {
     struct curl_loop *c = user;
-    struct watched_socket *w = socket_user;
-    if (w) {
-        ev_io_stop(c->loop, &w->io);
+    ev_io *io = socket_user;
+    if (io) {
+        ev_io_stop(c->loop, io);
     }
     if (what == CURL_POLL_REMOVE) {
         c->has_closed = true;
-        free(w);
+        free(io);
         return 0;
     }
-    if (!w) {
-        w = MEM_NEW(struct watched_socket);
-        w->owner = c;
-        (void)curl_multi_assign(c->multi, fd, w); /* fails only for an unknown socket */
+    if (!io) {
+        io = MEM_NEW(ev_io);
+        (void)curl_multi_assign(c->multi, fd, io); /* fails only for an unknown socket */
     }
-    ev_io_init(&w->io, on_socket, fd,
+    ev_io_init(io, on_socket, fd,
                ((what & CURL_POLL_IN) ? EV_READ : 0) | ((what & CURL_POLL_OUT) ? EV_WRITE : 0));
-    w->io.data = w;
-    ev_io_start(c->loop, &w->io);
+    io->data = c;
+    ev_io_start(c->loop, io);
     return 0;
 }
 

@@ -48,13 +48,11 @@ static void take_plugin(struct pod_net *p, struct json_slice plugin)
 static void take_config(struct pod_net *p, struct json_slice encoded)
 {
     struct json_slice config;
-    size_t len = 0;
-    if (encoded.len < 2) {
-        return;
-    }
-    CLEANUP(free) unsigned char *text = mem_alloc(BASE64_DECODED_BYTES(encoded.len));
-    if (!base64_decode(encoded.at + 1, encoded.len - 2, text, &len) ||
-        json_scan_check((const char *)text, len, &config, NULL) != 0) {
+    size_t len;
+    CLEANUP(free) char *text = mem_alloc(encoded.len + 1);
+    if (!json_scan_text(encoded, text, encoded.len + 1) ||
+        !base64_decode(text, strlen(text), (unsigned char *)text, &len) || /* in its place */
+        json_scan_check(text, len, &config, NULL) != 0) {
         return;
     }
     take_plugin(p, config);
@@ -163,8 +161,11 @@ static bool find_place(const char *root, int32_t pid, const char *netns, struct 
     }
     text_format(out->netns, sizeof(out->netns), "%s", netns);
     CLEANUP(fd) int fd = open_netns(root, out->netns, &about);
-    out->netns_inode = fd >= 0 ? about.st_ino : 0;
-    return fd >= 0;
+    if (fd < 0) {
+        return false;
+    }
+    out->netns_inode = about.st_ino;
+    return true;
 }
 
 /* The same file of /proc, from within the namespace. A process that cannot come back has no network

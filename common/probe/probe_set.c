@@ -258,11 +258,6 @@ int probe_set_new(struct ev_loop *loop, const struct probe_set_config *config,
     return 0;
 }
 
-void probe_set_restore(struct probe_set *set, size_t index, bool failing)
-{
-    probe_state_restore(&set->state, index, failing);
-}
-
 void probe_set_start(struct probe_set *set)
 {
     bool is_known = set->state.probe_count == 0 || set->state.is_of_host;
@@ -274,7 +269,7 @@ void probe_set_start(struct probe_set *set)
     }
 }
 
-const struct probe_state *probe_set_state(const struct probe_set *set)
+struct probe_state *probe_set_state(struct probe_set *set)
 {
     return &set->state;
 }

@@ -55,12 +55,11 @@ struct probe_set_config {
 /* Errors: ERR_PARSE, ERR_LIMIT (more than PROBES_MAX), ERR_IO. */
 NODISCARD int probe_set_new(struct ev_loop *loop, const struct probe_set_config *config,
                             struct probe_set **out, struct err *e);
-/* Before the start: a host probe passed under a former process. */
-void probe_set_restore(struct probe_set *set, size_t index, bool failing);
 /* Runs all probes for the first time. Without any, reports healthy at once. */
 void probe_set_start(struct probe_set *set);
-const struct probe_state *probe_set_state(const struct probe_set *set); /* borrowed */
-void probe_set_free(struct probe_set *set);                             /* accepts NULL */
+/* Borrowed. To be changed before the start only: by what a former process knew. */
+struct probe_state *probe_set_state(struct probe_set *set);
+void probe_set_free(struct probe_set *set); /* accepts NULL */
 
 /* ---- how to try one kind of target ------------------------------------------------------------
  */

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/time.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -133,14 +134,15 @@ static int parse_amount(const struct setting *setting, const char *value, int64_
                         struct err *e)
 {
     int64_t n;
-    int64_t least = 0;
-    int64_t most = 0;
+    int64_t least;
+    int64_t most;
     int rc = read_amount(setting, value, &n, e);
     if (rc != 0) {
         return rc;
     }
-    (void)read_amount(setting, setting->least, &least, NULL); /* our own */
-    (void)read_amount(setting, setting->most, &most, NULL);   /* our own */
+    bool is_known = read_amount(setting, setting->least, &least, NULL) == 0 &&
+                    read_amount(setting, setting->most, &most, NULL) == 0;
+    assert(is_known);
     if (n < least || n > most) {
         return err_set(e, ERR_LIMIT, "'%s' is not between %s and %s", value, setting->least,
                        setting->most);

@@ -17,13 +17,13 @@ TEST(what_was_consumed_is_gone_and_the_rest_moves_up)
 {
     CLEANUP(buf) struct buf b = {.max_bytes = 8};
     buf_consume(&b, 0);
-    assert_int_equal(buf_append_text(&b, "abcdef", NULL), 0);
+    assert_int_equal(buf_appendf(&b, NULL, "%s", "abcdef"), 0);
     buf_consume(&b, 0);
     assert_string_equal(buf_text(&b), "abcdef");
     buf_consume(&b, 4);
     assert_string_equal(buf_text(&b), "ef");
     assert_int_equal(b.len, 2);
-    assert_int_equal(buf_append_text(&b, "123456", NULL), 0);
+    assert_int_equal(buf_appendf(&b, NULL, "%s", "123456"), 0);
     assert_string_equal(buf_text(&b), "ef123456");
     buf_consume(&b, 8);
     assert_string_equal(buf_text(&b), "");
@@ -33,7 +33,7 @@ TEST(appended_bytes_are_always_terminated)
 {
     CLEANUP(buf) struct buf b = {.max_bytes = 100000};
     for (int i = 0; i < 1000; i++) {
-        assert_int_equal(buf_append_text(&b, "0123456789", NULL), 0);
+        assert_int_equal(buf_appendf(&b, NULL, "%s", "0123456789"), 0);
         assert_int_equal(b.data[b.len], '\0');
         assert_true(b.len <= b.capacity && b.capacity <= b.max_bytes);
     }
@@ -46,13 +46,13 @@ TEST(the_maximum_holds_and_a_refused_append_changes_nothing)
 {
     struct err e = ERR_INIT;
     CLEANUP(buf) struct buf b = {.max_bytes = 5};
-    assert_int_equal(buf_append_text(&b, "123", NULL), 0);
-    assert_int_equal(buf_append_text(&b, "456", &e), ERR_LIMIT);
+    assert_int_equal(buf_appendf(&b, NULL, "%s", "123"), 0);
+    assert_int_equal(buf_appendf(&b, &e, "%s", "456"), ERR_LIMIT);
     assert_string_equal(e.msg, "more than 5 bytes");
     assert_string_equal(buf_text(&b), "123");
     assert_int_equal(buf_appendf(&b, NULL, "%d", 456), ERR_LIMIT);
     assert_string_equal(buf_text(&b), "123");
-    assert_int_equal(buf_append_text(&b, "45", NULL), 0);
+    assert_int_equal(buf_appendf(&b, NULL, "%s", "45"), 0);
     assert_int_equal(buf_append(&b, "x", SIZE_MAX, NULL), ERR_LIMIT);
     assert_string_equal(buf_text(&b), "12345");
 }

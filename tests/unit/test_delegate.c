@@ -327,7 +327,7 @@ TEST_IN(exec_becomes_the_plugin_with_its_configuration_on_stdin)
     if (child == 0) {
         struct cni_call c = {.path = w->dir};
         struct buf config = {.max_bytes = 100};
-        int made = buf_append_text(&config, "{\"type\":\"plugin\"}", NULL);
+        int made = buf_appendf(&config, NULL, "%s", "{\"type\":\"plugin\"}");
         (void)dup2(ends[1], STDOUT_FILENO);
         (void)close(ends[0]);
         (void)close(ends[1]);
@@ -438,7 +438,7 @@ static int ask_status(const struct world *w, char out[static 200], struct cni_ca
     CLEANUP(buf) struct buf config;
     int ends[2];
     config = (struct buf){.max_bytes = 100};
-    assert_int_equal(buf_append_text(&config, "{\"type\":\"plugin\"}", NULL), 0);
+    assert_int_equal(buf_appendf(&config, NULL, "%s", "{\"type\":\"plugin\"}"), 0);
     assert_int_equal(fflush(stdout), 0);
     int saved = dup(STDOUT_FILENO);
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);

@@ -92,6 +92,22 @@ TEST_IN(function_that_vanishes_is_told_and_that_it_is_back)
     assert_string_equal(w->accusation, "");
 }
 
+/* By its defaults the third failure in a row counts. */
+TEST_IN(command_is_given_its_time_and_two_more_runs)
+{
+    char probe[HOST_PROBE_BYTES];
+    (void)snprintf(probe, sizeof(probe), "interval=100ms;exec:cd %s; echo >>runs; [ -d sys ]",
+                   w->root);
+    make_one(w, probe);
+    host_probes_start(w->host_probes);
+    ev_run(w->loop, 0);
+    assert_string_equal(w->words, "-w");
+    run(w, "rm -r sys runs");
+    ev_run(w->loop, 0);
+    assert_string_equal(w->words, "-wf");
+    run(w, "[ $(wc -l <runs) = 3 ]");
+}
+
 TEST_IN(restart_remembers_who_has_testified)
 {
     static const struct {

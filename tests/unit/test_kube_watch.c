@@ -178,7 +178,7 @@ static void answer_list(int http_status, const char *text, enum kube_outcome out
 static void stream_brings(const char *text)
 {
     assert_true(world.has_stream);
-    assert_int_equal(buf_append_text(&world.inbox, text, NULL), 0);
+    assert_int_equal(buf_appendf(&world.inbox, NULL, "%s", text), 0);
     world.stream.on_bytes(world.stream_user, &world.inbox);
 }
 
@@ -382,7 +382,7 @@ TEST(an_event_is_taken_wherever_the_network_cut_it)
         for (int i = 0; i < 3; i++) {
             assert_int_equal(buf_append(&world.inbox, text, cut, NULL), 0);
             world.stream.on_bytes(world.stream_user, &world.inbox);
-            assert_int_equal(buf_append_text(&world.inbox, text + cut, NULL), 0);
+            assert_int_equal(buf_appendf(&world.inbox, NULL, "%s", text + cut), 0);
             world.stream.on_bytes(world.stream_user, &world.inbox);
         }
         assert_int_equal(world.objects - listed, 3);

@@ -229,6 +229,8 @@ TEST_IN(vdpa_device_has_no_netdev_to_lose)
     put(w, BACK, "8\n");
     put(w, "sys/bus/vdpa/devices/none", "");
     put_dev(w, "");
+    text_format(path, sizeof(path), "%s/sys/bus/vdpa/devices/vdpa1", w->root);
+    assert_int_equal(symlink("../../../devices/pci0000:00/0000:03:00.3/vdpa1", path), 0);
     open_it(w);
     assert_int_equal(look(w), POD_NET_LOST);
     text_format(path, sizeof(path), "%s/sys/bus/vdpa/devices/vdpa0", w->root);

@@ -87,6 +87,7 @@ TEST(a_service_has_defaults_of_its_own)
     assert_int_equal(spec.thresholds.patience_ns[PROBE_SILENT], 3 * NS_PER_SEC);
     spec = spec_of("vswitchd");
     assert_string_equal(spec.target, "br-int");
+    assert_string_equal(spec_of("vswitchd:b").target, "b");
     spec = spec_of("vswitchd:br-ex");
     assert_string_equal(spec.target, "br-ex");
     assert_string_equal(spec.name, "vswitchd:br-ex");
@@ -98,6 +99,7 @@ TEST(a_service_has_defaults_of_its_own)
 /* The table of docs/reasons.md. */
 TEST(the_docs_tell_the_patience_with_each_service)
 {
+    static const int timeouts_s[SERVICE_COUNT] = {2, 5, 5, 5, 10, 20, 5};
     CLEANUP(buf) struct buf page = {.max_bytes = 1 << 20};
     assert_int_equal(file_read(DOCS "/reasons.md", &page, NULL), 0);
     const char *table = strstr(buf_text(&page), "| probe, interval |");
@@ -119,6 +121,7 @@ TEST(the_docs_tell_the_patience_with_each_service)
         assert_non_null(strstr(row, interval));
         assert_non_null(strstr(row, patience));
         assert_int_equal(services[i].is_of_ovs, i < 2);
+        assert_int_equal(seconds(services[i].timeout_ns), timeouts_s[i]);
     }
 }
 
@@ -163,6 +166,8 @@ TEST(nonsense_is_refused_with_a_reason)
         {"", ERR_PARSE, "does not begin with"},
         {"nonsense", ERR_PARSE, "does not begin with"},
         {"exec:", ERR_PARSE, "nothing follows 'exec:'"},
+        {"vswitchd:", ERR_PARSE, "'vswitchd:' needs a bridge"},
+        {"ovsdb:b", ERR_PARSE, "its name must stand alone"},
         {"http://", ERR_PARSE, "nothing follows"},
         {"interval=5s", ERR_PARSE, "does not begin with"},
         {"interval=5s;", ERR_PARSE, "does not begin with"},
@@ -219,7 +224,7 @@ TEST(the_shown_start_of_a_probe_is_bounded)
 
 TEST(overlong_probe_is_refused)
 {
-    char text[PROBE_TARGET_BYTES + 100] = "exec:";
+    char text[PROBE_TARGET_BYTES + 12] = "exec:";
     struct probe_spec spec;
     memset(text + 5, 'x', sizeof(text) - 6);
     assert_int_equal(probe_spec_parse(text, 0, &DEFAULTS, &spec, NULL), ERR_LIMIT);
