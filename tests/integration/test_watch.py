@@ -64,7 +64,7 @@ def test_a_lease_that_is_gone_is_made_anew_at_once_where_the_watch_is_denied(wor
 
 
 def test_a_watch_that_is_silent_from_the_start_is_seen_through(world, target):
-    target.standin.control("POST", "/watches/new", {"mute": True})
+    target.standin.control("mute", True)
     world.host()
     world.dpu()
     world.wait_state("Ready")

@@ -1,234 +1,136 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small Kubernetes API server for the demo and the integration tests. See --help. */
-#include "base/mem.h"
 #include "base/text.h"
 #include "standin/server.h"
 
-#include <arpa/inet.h>
+#include <errno.h>
 #include <getopt.h>
-#include <microhttpd.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
 
 /*
- * The control endpoint: plain HTTP and JSON on a port of its own, for tests and the demo.
+ * Each line of stdin is a command of a test or the demo, ["NAME", WHAT]; a line of JSON on stdout
+ * answers it. The end of stdin is the program's.
  *
- *   GET  /faults  POST /faults {rule}  DELETE /faults               see standin.h
- *   POST /watches {"action": ...}                                   see watch.h
- *   POST /watches/new {"mute": true}           watches opened from now on stay silent
- *   POST /connections {"action": "drop"|"freeze"}  those open now: closed / half-open
- *   POST /listener {"open": bool}              false: connections refused, all dropped
- *   POST /clock {"offsetSeconds": N}           of the Date header
- *   POST /rules {rules}                        see standin.h; null: everything is allowed
+ *   faults                      those that there are, see standin.h
+ *   fault RULE                  one more
+ *   heal                        no more faults
+ *   watches {"action": ...}     see watch.h
+ *   mute BOOL                   watches opened from now on stay silent
+ *   connections drop|freeze     those open now: closed / half-open
+ *   listener BOOL               false: connections are refused, all are dropped
+ *   clock SECONDS               of the Date header, so far off
+ *   rules RULES                 see standin.h; null: everything is allowed
  */
 struct control {
     struct standin *standin;
     struct server *server;
-    struct MHD_Daemon *daemon;
-    uint16_t port;
 };
 
-enum { MAX_BODY_BYTES = 4 << 20 };
+/* Locked. False: WHAT makes no sense. */
+typedef bool command_fn(const struct control *c, json_t *what, json_t **answer);
 
-struct request {
-    struct buf body;
-};
-
-struct command {
-    struct control *control;
-    struct standin *s;
-    const json_t *body;
-};
-
-/* Locked. Sets the answer. */
-typedef void command_fn(const struct command *c, struct api_result *r);
-
-static void done(struct api_result *r)
+static bool get_faults(const struct control *c, json_t *what, json_t **answer)
 {
-    api_result_ok(r, 200, need(json_object()));
+    *answer = need(json_deep_copy(c->standin->faults));
+    return true;
 }
 
-static const char *text_at(const struct command *c, const char *key)
+static bool add_fault(const struct control *c, json_t *what, json_t **answer)
 {
-    const char *text = json_string_value(json_object_get(c->body, key));
-    return text ? text : "";
+    return fault_add(c->standin->faults, what);
 }
 
-static void get_faults(const struct command *c, struct api_result *r)
+static bool remove_faults(const struct control *c, json_t *what, json_t **answer)
 {
-    api_result_ok(r, 200, json_pack("{s:o}", "faults", json_deep_copy(c->s->faults.rules)));
+    return json_array_clear(c->standin->faults) == 0;
 }
 
-static void add_fault(const struct command *c, struct api_result *r)
+static bool inject(const struct control *c, json_t *what, json_t **answer)
 {
-    json_int_t id = fault_add(&c->s->faults, need(json_deep_copy(c->body)));
-    if (id == 0) {
-        (void)api_fail(r, 400, "BadRequest", "unknown action '%s'", text_at(c, "action"));
-        return;
-    }
-    api_result_ok(r, 200, json_pack("{s:I}", "id", id));
+    return json_array_append(c->standin->hub.injections, what) == 0;
 }
 
-static void remove_faults(const struct command *c, struct api_result *r)
+static bool mute(const struct control *c, json_t *what, json_t **answer)
 {
-    fault_clear(&c->s->faults);
-    done(r);
+    c->standin->hub.mute_new = json_is_true(what);
+    return true;
 }
 
-static void inject(const struct command *c, struct api_result *r)
+static bool touch_connections(const struct control *c, json_t *what, json_t **answer)
 {
-    (void)json_array_append_new(c->s->hub.injections, need(json_deep_copy(c->body)));
-    done(r);
-}
-
-static void set_new_watches(const struct command *c, struct api_result *r)
-{
-    c->s->hub.mute_new = json_is_true(json_object_get(c->body, "mute"));
-    done(r);
-}
-
-static void touch_connections(const struct command *c, struct api_result *r)
-{
-    const char *action = text_at(c, "action");
-    if (strcmp(action, "drop") == 0) {
-        standin_drop_connections(c->s);
-    } else if (strcmp(action, "freeze") == 0) {
-        standin_freeze_connections(c->s);
+    bool is_drop = text_equal(json_string_value(what), "drop");
+    if (is_drop) {
+        standin_drop_connections(c->standin);
     } else {
-        (void)api_fail(r, 400, "BadRequest", "unknown action '%s'", action);
-        return;
+        standin_freeze_connections(c->standin);
     }
-    done(r);
+    return is_drop || text_equal(json_string_value(what), "freeze");
 }
 
-static void set_listener(const struct command *c, struct api_result *r)
+static bool set_listener(const struct control *c, json_t *what, json_t **answer)
 {
-    struct err e = ERR_INIT;
-    bool open = json_is_true(json_object_get(c->body, "open"));
-    standin_unlock(c->s); /* closing waits for the handlers */
-    int rc = open ? server_open(c->control->server, &e) : server_close(c->control->server, &e);
-    standin_lock(c->s);
-    if (rc != 0) {
-        (void)api_fail(r, 500, "InternalError", "%s", e.msg);
-        return;
-    }
-    done(r);
+    standin_unlock(c->standin); /* closing waits for the handlers */
+    int rc = json_is_true(what) ? server_open(c->server, NULL) : server_close(c->server, NULL);
+    standin_lock(c->standin);
+    return rc == 0;
 }
 
-static void set_clock(const struct command *c, struct api_result *r)
+static bool set_clock(const struct control *c, json_t *what, json_t **answer)
 {
-    c->s->date_offset_s = json_integer_value(json_object_get(c->body, "offsetSeconds"));
-    done(r);
+    c->standin->date_offset_s = json_integer_value(what);
+    return true;
 }
 
-static void set_rules(const struct command *c, struct api_result *r)
+static bool set_rules(const struct control *c, json_t *what, json_t **answer)
 {
-    auth_set_rules(&c->s->auth, json_is_object(c->body) ? need(json_deep_copy(c->body)) : NULL);
-    done(r);
+    auth_set_rules(&c->standin->auth, json_is_object(what) ? json_incref(what) : NULL);
+    return true;
 }
 
 static const struct {
-    const char *method;
-    const char *path;
+    const char *name;
     command_fn *run;
-} COMMANDS[] = {
-    {"GET", "/faults", get_faults},
-    {"POST", "/faults", add_fault},
-    {"DELETE", "/faults", remove_faults},
-    {"POST", "/watches", inject},
-    {"POST", "/watches/new", set_new_watches},
-    {"POST", "/connections", touch_connections},
-    {"POST", "/listener", set_listener},
-    {"POST", "/clock", set_clock},
-    {"POST", "/rules", set_rules},
+} commands[] = {
+    {"faults", get_faults},     {"fault", add_fault}, {"heal", remove_faults},
+    {"watches", inject},        {"mute", mute},       {"connections", touch_connections},
+    {"listener", set_listener}, {"clock", set_clock}, {"rules", set_rules},
 };
 
-static void run_command(const struct command *c, const char *method, const char *path,
-                        struct api_result *r)
+static bool run_command(const struct control *c, const json_t *command, json_t **answer)
 {
-    for (size_t i = 0; i < ARRAY_LEN(COMMANDS); i++) {
-        if (strcmp(COMMANDS[i].method, method) == 0 && strcmp(COMMANDS[i].path, path) == 0) {
-            standin_lock(c->s);
-            COMMANDS[i].run(c, r);
-            standin_changed(c->s);
-            standin_unlock(c->s);
-            return;
+    const char *name = json_string_value(json_array_get(command, 0));
+    bool is_done = false;
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        if (text_equal(name, commands[i].name)) {
+            standin_lock(c->standin);
+            is_done = commands[i].run(c, json_array_get(command, 1), answer);
+            standin_changed(c->standin);
+            standin_unlock(c->standin);
         }
     }
-    (void)api_fail(r, 404, "NotFound", "no such command: %s %s", method, path);
+    return is_done;
 }
 
-static enum MHD_Result send_result(struct MHD_Connection *connection, struct api_result *r)
+/* Until the end of stdin. */
+static void obey(const struct control *c)
 {
-    char *text = need(json_dumps(r->body, JSON_COMPACT));
-    struct MHD_Response *response =
-        need(MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
-    enum MHD_Result result = MHD_queue_response(connection, (unsigned)r->code, response);
-    MHD_destroy_response(response);
-    api_result_fini(r);
-    return result;
-}
-
-static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *http_version, const char *upload,
-                                  size_t *upload_bytes, void **state)
-{
-    struct request *request = *state;
-    struct control *control = user;
-    if (!request) {
-        request = need(calloc(1, sizeof(*request)));
-        request->body = (struct buf){.max_bytes = MAX_BODY_BYTES};
-        *state = request;
-        return MHD_YES;
+    char *line = NULL;
+    size_t line_bytes = 0;
+    while (getline(&line, &line_bytes, stdin) > 0) {
+        json_t *command = json_loads(line, 0, NULL);
+        json_t *answer = NULL;
+        if (!run_command(c, command, &answer)) {
+            answer = need(json_pack("{s:s}", "wrong", line));
+        }
+        char *text = answer ? need(json_dumps(answer, JSON_COMPACT)) : NULL;
+        (void)puts(text ? text : "null"); /* the test waits for it */
+        (void)fflush(stdout);
+        free(text);
+        json_decref(answer);
+        json_decref(command);
     }
-    if (*upload_bytes > 0) {
-        int rc = buf_append(&request->body, upload, *upload_bytes, NULL);
-        *upload_bytes = 0;
-        return rc == 0 ? MHD_YES : MHD_NO;
-    }
-    json_t *body = json_loadb(buf_text(&request->body), request->body.len, JSON_DECODE_ANY, NULL);
-    struct command command = {.control = control, .s = control->standin, .body = body};
-    struct api_result result = API_RESULT_INIT;
-    run_command(&command, method, url, &result);
-    json_decref(body);
-    return send_result(connection, &result);
-}
-
-static void on_completed(void *user, struct MHD_Connection *connection, void **state,
-                         enum MHD_RequestTerminationCode why)
-{
-    struct request *request = *state;
-    if (request) {
-        buf_fini(&request->body);
-        free(request);
-        *state = NULL;
-    }
-}
-
-static int control_start(struct control *control, struct server *server, struct err *e)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    *control = (struct control){.standin = server->standin, .server = server};
-    control->daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, &on_request,
-                         control, MHD_OPTION_SOCK_ADDR, &at, MHD_OPTION_NOTIFY_COMPLETED,
-                         &on_completed, NULL, MHD_OPTION_END);
-    const union MHD_DaemonInfo *info =
-        control->daemon ? MHD_get_daemon_info(control->daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
-    if (!info) {
-        return err_set(e, ERR_IO, "starting the control endpoint");
-    }
-    control->port = info->port;
-    return 0;
-}
-
-static void control_stop(struct control *control)
-{
-    if (control->daemon) {
-        MHD_stop_daemon(control->daemon);
-        control->daemon = NULL;
-    }
+    free(line);
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
@@ -238,20 +140,18 @@ static const char HELP[] =
     "A small API server for leases, nodes, events, resource slices and claims, with\n"
     "faults on request. Listens on 127.0.0.1 only; keeps everything in memory.\n"
     "\n"
-    "Prints one JSON line when it is ready: port, controlPort, url, controlUrl.\n"
-    "The control endpoint is described in main.c, faults and rules in standin.h.\n"
+    "Prints one JSON line when it is ready: url. Then it takes commands (main.c),\n"
+    "and ends with its input.\n"
     "\n"
     "  --node=NAME                 create this Node (repeatable)\n"
-    "  --rules=FILE                users, tokens and rights (default: everything is allowed)\n"
     "  --audit-log=FILE            one JSON line per request\n"
     "  --tls-cert=FILE --tls-key=FILE  serve HTTPS\n"
     "  --client-ca=FILE            accept client certificates of this CA; their CN is the user\n"
     "  --help\n";
 
-enum { FIRST_VERSION = 1000, GC_INTERVAL_NS = 200000000 };
+enum { FIRST_VERSION = 1000 };
 
 struct config {
-    const char *rules_file;
     const char *audit_file;
     struct server_tls tls;
     json_t *nodes; /* array of names; owned */
@@ -259,7 +159,6 @@ struct config {
 
 enum option_id {
     OPT_NODE = 256,
-    OPT_RULES,
     OPT_AUDIT,
     OPT_TLS_CERT,
     OPT_TLS_KEY,
@@ -269,7 +168,6 @@ enum option_id {
 
 static const struct option OPTIONS[] = {
     {"node", required_argument, NULL, OPT_NODE},
-    {"rules", required_argument, NULL, OPT_RULES},
     {"audit-log", required_argument, NULL, OPT_AUDIT},
     {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
     {"tls-key", required_argument, NULL, OPT_TLS_KEY},
@@ -283,9 +181,6 @@ static int set_option(struct config *config, int option, struct err *e)
     switch (option) {
     case OPT_NODE:
         return json_array_append_new(config->nodes, json_string(optarg));
-    case OPT_RULES:
-        config->rules_file = optarg;
-        return 0;
     case OPT_AUDIT:
         config->audit_file = optarg;
         return 0;
@@ -340,72 +235,28 @@ static void seed(struct standin *s, const json_t *nodes)
     }
 }
 
-static int prepare(struct standin *s, const struct config *config, struct err *e)
+static int run(struct standin *s, const struct config *config, struct err *e)
 {
+    struct server server;
+    const struct control control = {.standin = s, .server = &server};
+    (void)signal(SIGPIPE, SIG_IGN);
     seed(s, config->nodes);
-    if (config->rules_file) {
-        json_error_t where;
-        json_t *rules = json_load_file(config->rules_file, 0, &where);
-        if (!rules) {
-            return err_set(e, ERR_PARSE, "'%s' line %d: %s", config->rules_file, where.line,
-                           where.text);
-        }
-        auth_set_rules(&s->auth, rules);
-    }
     if (config->audit_file) {
         s->audit = fopen(config->audit_file, "ae");
         if (!s->audit) {
             return err_set_errno(e, ERR_IO, errno, "opening '%s'", config->audit_file);
         }
     }
-    return 0;
-}
-
-/* Until SIGTERM or SIGINT, collecting garbage meanwhile. */
-static void serve(struct standin *s, const sigset_t *stop_signals)
-{
-    static const struct timespec pause = {.tv_nsec = GC_INTERVAL_NS};
-    while (sigtimedwait(stop_signals, NULL, &pause) < 0) {
-        standin_lock(s);
-        if (api_collect_garbage(&s->store)) {
-            standin_changed(s);
-        }
-        standin_unlock(s);
-    }
-}
-
-static int run(struct standin *s, const struct config *config, struct err *e)
-{
-    struct server server;
-    struct control control;
-    sigset_t stop_signals;
-
-    (void)sigemptyset(&stop_signals);
-    (void)sigaddset(&stop_signals, SIGTERM);
-    (void)sigaddset(&stop_signals, SIGINT);
-    (void)sigprocmask(SIG_BLOCK, &stop_signals, NULL); /* for all threads to come */
-    (void)signal(SIGPIPE, SIG_IGN);
-
-    int rc = prepare(s, config, e);
-    if (rc != 0) {
-        return rc;
-    }
-    rc = server_init(&server, s, &config->tls, e);
+    int rc = server_init(&server, s, &config->tls, e);
     if (rc != 0) {
         return rc;
     }
     rc = server_open(&server, e);
     if (rc == 0) {
-        rc = control_start(&control, &server, e);
-    }
-    if (rc == 0) {
-        (void)printf("{\"port\":%u,\"controlPort\":%u,\"url\":\"%s://127.0.0.1:%u\","
-                     "\"controlUrl\":\"http://127.0.0.1:%u\"}\n",
-                     server.port, control.port, config->tls.cert_file ? "https" : "http",
-                     server.port, control.port);
+        (void)printf("{\"url\":\"%s://127.0.0.1:%u\"}\n", config->tls.cert_file ? "https" : "http",
+                     server.port);
         (void)fflush(stdout);
-        serve(s, &stop_signals);
-        control_stop(&control);
+        obey(&control);
     }
     standin_lock(s);
     s->stopping = true;

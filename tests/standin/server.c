@@ -382,6 +382,7 @@ static void carry_out(struct exchange *x)
     uint64_t before = x->s->store.version;
     api_run(&x->s->store, &call, &x->result);
     if (x->s->store.version != before) {
+        (void)api_collect_garbage(&x->s->store); /* at once: the real server takes a moment */
         standin_changed(x->s);
     }
 }
@@ -492,7 +493,7 @@ static enum MHD_Result answer(struct exchange *x, const char *url, const char *m
         return abandon(x);
     }
     bool admitted = admit(x, url, method);
-    json_t *fault = fault_take(&x->s->faults, &x->target, x->user.name, x->name, false);
+    json_t *fault = fault_take(x->s->faults, &x->target, x->user.name, x->name, false);
     if (fault) {
         bool proceed = disturb(x, fault, &result);
         json_decref(fault);
@@ -503,7 +504,7 @@ static enum MHD_Result answer(struct exchange *x, const char *url, const char *m
     if (admitted) {
         carry_out(x);
     }
-    fault = fault_take(&x->s->faults, &x->target, x->user.name, x->name, true);
+    fault = fault_take(x->s->faults, &x->target, x->user.name, x->name, true);
     if (fault) {
         bool proceed = disturb(x, fault, &result);
         json_decref(fault);

@@ -194,27 +194,20 @@ void auth_review(const struct auth *a, const struct auth_user *user, const json_
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-json_int_t fault_add(struct fault_list *f, json_t *rule)
+bool fault_add(json_t *rules, const json_t *rule)
 {
     static const char *const ACTIONS[] = {"status", "delay", "hang", "cut",
                                           "answer", "slow",  "patch"};
     const char *action = json_string_value(json_object_get(rule, "action"));
-    for (size_t i = 0; action && i < ARRAY_LEN(ACTIONS); i++) {
-        if (strcmp(action, ACTIONS[i]) == 0) {
-            f->last_id++;
-            (void)json_object_set_new(rule, "id", json_integer(f->last_id));
-            (void)json_object_set_new(rule, "hits", json_integer(0));
-            (void)json_array_append_new(f->rules, rule);
-            return f->last_id;
+    for (size_t i = 0; i < ARRAY_LEN(ACTIONS); i++) {
+        if (text_equal(action, ACTIONS[i])) {
+            json_t *own = need(json_deep_copy(rule));
+            (void)json_object_set_new(own, "hits", json_integer(0));
+            (void)json_array_append_new(rules, own);
+            return true;
         }
     }
-    json_decref(rule);
-    return 0;
-}
-
-void fault_clear(struct fault_list *f)
-{
-    (void)json_array_clear(f->rules);
+    return false;
 }
 
 /* Whether a member of match (absent, text or list) covers `word`. */
@@ -249,12 +242,12 @@ static bool count_down(json_t *rule)
     return !count || left > 0;
 }
 
-json_t *fault_take(struct fault_list *f, const struct api_target *target, const char *user,
+json_t *fault_take(const json_t *rules, const struct api_target *target, const char *user,
                    const char *name, bool after)
 {
     size_t i;
     json_t *rule;
-    json_array_foreach(f->rules, i, rule)
+    json_array_foreach(rules, i, rule)
     {
         const json_t *match = json_object_get(rule, "match");
         if (json_is_true(json_object_get(rule, "after")) != after ||
@@ -299,8 +292,7 @@ enum { LOOK_EVERY_MS = 100 }; /* how soon a client's hang-up is noticed by a wai
 
 void standin_init(struct standin *s, uint64_t first_version)
 {
-    *s = (struct standin){.faults = {.rules = need(json_array())},
-                          .hub = {.injections = need(json_array())}};
+    *s = (struct standin){.faults = need(json_array()), .hub = {.injections = need(json_array())}};
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -316,7 +308,7 @@ void standin_fini(struct standin *s)
     if (s->audit) {
         (void)fclose(s->audit); /* each line was flushed */
     }
-    json_decref(s->faults.rules);
+    json_decref(s->faults);
     json_decref(s->auth.rules);
     store_fini(&s->store);
     json_decref(s->hub.injections);

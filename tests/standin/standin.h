@@ -73,18 +73,11 @@ void auth_review(const struct auth *a, const struct auth_user *user, const json_
  *   patch   merges `patch` into what is written, as an admission webhook does
  *   slow    the usual answer, one byte every `ms`
  */
-struct fault_list {
-    json_t *rules; /* array; each gets "id" and "hits" */
-    json_int_t last_id;
-};
-
-/* Takes `rule`. Returns its id, or 0 if it makes no sense. */
-json_int_t fault_add(struct fault_list *f, json_t *rule);
-
-void fault_clear(struct fault_list *f);
+/* Takes a copy of `rule` into `rules`, an array; each gets "hits". False if it makes no sense. */
+bool fault_add(json_t *rules, const json_t *rule);
 
 /* The rule for this request in this phase, counted as a hit; owned (json_decref), or NULL. */
-json_t *fault_take(struct fault_list *f, const struct api_target *target, const char *user,
+json_t *fault_take(const json_t *rules, const struct api_target *target, const char *user,
                    const char *name, bool after);
 
 /*
@@ -123,8 +116,8 @@ struct standin {
     pthread_cond_t changed; /* on CLOCK_MONOTONIC */
     struct store store;
     struct auth auth;
-    struct fault_list faults;
-    FILE *audit; /* owned; NULL: none is kept */
+    json_t *faults; /* array of rules; owned */
+    FILE *audit;    /* owned; NULL: none is kept */
     struct watch_hub hub;
     struct standin_conn *conns;
     uint64_t last_conn;    /* id given last */

@@ -46,9 +46,10 @@ def parse_line(line):
 
 
 class Process:
-    """`log_path` gets stderr and stdout, appended; only this process's own part is looked at."""
+    """`log_path` gets stderr and stdout, appended; only this process's own part is looked at. One
+    that is `talking` has its stdin and stdout at .popen, as lines."""
 
-    def __init__(self, command, log_path, env=None, name=None):
+    def __init__(self, command, log_path, env=None, name=None, talking=False):
         self.command = [str(word) for word in command]
         self.log_path = log_path
         self.name = name or os.path.basename(self.command[0])
@@ -56,10 +57,12 @@ class Process:
             self.log_start = log.tell()
             self.popen = subprocess.Popen(
                 self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
+                stdin=subprocess.PIPE if talking else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if talking else log,
                 stderr=log,
                 env=env if env is not None else clean_env(),
+                text=True,
+                bufsize=1,
                 start_new_session=True,  # a ctrl-C at the terminal is the test's to handle
             )
         self.pid = self.popen.pid

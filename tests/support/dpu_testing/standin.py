@@ -6,13 +6,10 @@ import collections
 import json
 import os
 import time
-import urllib.error
-import urllib.request
 
 from . import kubeconfig
 from .kube import Kube
 from .process import Process
-from .wait import until
 
 NAMESPACE = "ovn-kubernetes"
 
@@ -64,22 +61,13 @@ class Standin:
         self.rules = rules if rules is not None else RULES
         self.counted_from = 0
         self.audit_path = os.path.join(self.directory, "audit.log")
-        rules_path = os.path.join(self.directory, "rules.json")
-        with open(rules_path, "w", encoding="utf-8") as file:
-            json.dump(self.rules, file)
-        command = [binary, f"--rules={rules_path}", f"--audit-log={self.audit_path}"]
+        command = [binary, f"--audit-log={self.audit_path}"]
         command += [f"--node={node}" for node in nodes]
         command += [f"--{key.replace('_', '-')}={value}" for key, value in flags.items()]
-        self.process = Process(command, os.path.join(self.directory, "standin.log"))
-        ready = json.loads(
-            until(
-                lambda: [line for line in self.process.text().splitlines() if line[:1] == "{"],
-                10,
-                lambda: "stand-in is up: " + self.process.text(),
-            )[0]
-        )
-        self.url = ready["url"]
-        self.control_url = ready["controlUrl"]
+        log = os.path.join(self.directory, "standin.log")
+        self.process = Process(command, log, talking=True)
+        self.url = self._answer()["url"]
+        self.set_rules(self.rules)
         self.admin = Kube(self.url, "admin-token")
 
     def kubeconfig(self, user, **kw):
@@ -103,46 +91,48 @@ class Standin:
             file.write(kubeconfig.dump(self.url, token))
         return path
 
-    def control(self, method, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.control_url + path, data=data, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise AssertionError(f"control {method} {path}: {error.read().decode()}") from None
+    def _answer(self):
+        line = self.process.popen.stdout.readline()
+        assert line, "stand-in is up: " + self.process.text()
+        return json.loads(line)
 
-    # Faults. See tests/standin/standin.h and main.c for their members.
+    def control(self, name, what=None):
+        """One of the commands in tests/standin/main.c; its answer."""
+        self.process.popen.stdin.write(json.dumps([name, what]) + "\n")
+        answer = self._answer()
+        assert not isinstance(answer, dict), answer
+        return answer
 
     def fault(self, action, verb=None, user=None, resource="leases", **members):
+        """See tests/standin/standin.h for its members."""
         match = {"verb": verb, "user": user, "resource": resource}
-        rule = {"action": action, "match": {k: v for k, v in match.items() if v}, **members}
-        return self.control("POST", "/faults", rule)["id"]
+        match = {key: value for key, value in match.items() if value}
+        self.control("fault", {"action": action, "match": match, **members})
 
     def hits(self):
         """How many requests each fault has met, in the order in which they were made."""
-        return [fault["hits"] for fault in self.control("GET", "/faults")["faults"]]
+        return [fault["hits"] for fault in self.control("faults")]
 
     def clear_faults(self):
-        self.control("DELETE", "/faults")
+        self.control("heal")
 
     def watches(self, action, **members):
-        self.control("POST", "/watches", {"action": action, **members})
+        self.control("watches", {"action": action, **members})
 
     def refuse(self):
-        self.control("POST", "/listener", {"open": False})
+        self.control("listener", False)
 
     def accept(self):
-        self.control("POST", "/listener", {"open": True})
+        self.control("listener", True)
 
     def drop_connections(self):
-        self.control("POST", "/connections", {"action": "drop"})
+        self.control("connections", "drop")
 
     def freeze_connections(self):
-        self.control("POST", "/connections", {"action": "freeze"})
+        self.control("connections", "freeze")
 
     def set_rules(self, rules):
-        self.control("POST", "/rules", rules)
+        self.control("rules", rules)
 
     def count_anew(self):
         self.counted_from = len(self.audit())
@@ -164,4 +154,5 @@ class Standin:
         return entries
 
     def cleanup(self):
-        return self.process.cleanup()
+        self.process.popen.communicate(timeout=10)  # the end of its input is its own
+        return self.process.popen.returncode
