@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Prints how many faults are covered by which tests, and fails where a row of faults.tsv names a test
-that is not there, or gives neither tests nor a reason."""
+that is not there, or gives neither tests nor a reason, or where none names a fault of the simulator."""
 
 import os
 import re
@@ -18,6 +18,7 @@ TIERS = {
     "tests/machines": re.compile(r"^def (test_\w+)", re.MULTILINE),
     "tests/e2e": re.compile(r"^func (Test\w+)", re.MULTILINE),
 }
+FAULTS_OF_SIM = re.compile(r'\[FAULT_\w+\] = "([\w-]+)"')
 TESTS_OF_CMAKE = re.compile(r"add_test\(NAME (\S+)")
 EXPECTED = [str(n) for n in range(1, 61)] + [f"I{n}" for n in range(1, 11)]
 
@@ -36,13 +37,15 @@ def tests():
             continue
         pattern = TESTS_OF_CMAKE if path.endswith("CMakeLists.txt") else TIERS[tier]
         with open(os.path.join(ROOT, path), encoding="utf-8") as file:
-            names.update(dict.fromkeys(pattern.findall(file.read()), tier))
+            text = file.read()
+        names.update(dict.fromkeys(pattern.findall(text), tier))
+        names.update(dict.fromkeys(map("sim:{}".format, FAULTS_OF_SIM.findall(text)), tier))
     return names
 
 
 def main():
     known = tests()
-    wrong, rows, bare = [], [], []
+    wrong, rows, bare, named = [], [], [], set()
     by_tier = dict.fromkeys(TIERS, 0)
     with open(os.path.join(HERE, "faults.tsv"), encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in file if line.strip() and not line.startswith("##")]
@@ -56,6 +59,7 @@ def main():
         if proof.startswith("- ") and len(proof) > 10:
             bare.append(f"   {name}: {fault}: {proof[2:]}")
             continue
+        named.update(proof.split())
         for test in proof.split():
             if test not in known:
                 wrong.append(f"{name}: there is no test '{test}'")
@@ -64,6 +68,7 @@ def main():
         if not proof.split():
             wrong.append(f"{name}: neither tests nor a reason")
     wrong += [f"row {name} is missing" for name in EXPECTED if name not in rows]
+    wrong += [f"no row names {name}" for name in known if name[:4] == "sim:" and name not in named]
     wrong += [f"row {name} is there twice" for name in set(rows) if rows.count(name) > 1]
     print(f"{len(rows)} rows, {len(rows) - len(bare)} with tests: " +
           ", ".join(f"{count} in {tier}" for tier, count in by_tier.items()))
