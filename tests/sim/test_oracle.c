@@ -112,17 +112,6 @@ static void expect(struct world *w, const char *rule)
     world_renew(w);
 }
 
-TEST_IN(a_dead_dpu_may_be_admitted_for_its_lease_and_no_longer)
-{
-    w->truth.dpu_runs = false;
-    pass(w, 39, false, true);
-    pass(w, 100, false, false);
-    expect(w, "");
-    w->truth.dpu_runs = false;
-    pass(w, 60, false, true);
-    expect(w, "late");
-}
-
 TEST_IN(a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one)
 {
     w->truth.dpu_runs = false;
@@ -144,13 +133,6 @@ TEST_IN(a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one)
     expect(w, "late");
 }
 
-TEST_IN(a_visible_renewal_admits)
-{
-    w->oracle->was_ready = false;
-    pass(w, 1, false, false);
-    expect(w, "early");
-}
-
 TEST_IN(a_shorter_duration_on_the_lease_ends_sooner)
 {
     for (int duration_s = 20; duration_s <= 80; duration_s += 60) {
@@ -165,19 +147,6 @@ TEST_IN(a_shorter_duration_on_the_lease_ends_sooner)
     }
 }
 
-TEST_IN(nobody_is_condemned_in_an_outage)
-{
-    w->truth.api_up = false;
-    w->truth.host_watches = false;
-    pass(w, 300, false, true);
-    expect(w, "");
-    w->truth.api_up = false;
-    w->truth.host_watches = false;
-    pass(w, 100, false, true);
-    pass(w, 1, false, false);
-    expect(w, "hold");
-}
-
 TEST_IN(after_an_outage_a_dpu_gets_the_time_of_a_retry_and_no_more)
 {
     for (int after_s = 15; after_s <= 25; after_s += 10) {
@@ -189,14 +158,6 @@ TEST_IN(after_an_outage_a_dpu_gets_the_time_of_a_retry_and_no_more)
         pass(w, 1, false, false);
         expect(w, after_s < 20 ? "hold" : "");
     }
-}
-
-TEST_IN(a_dpu_that_renews_unseen_is_not_condemned)
-{
-    w->truth.host_runs = false;
-    pass(w, 100, true, true);
-    pass(w, 1, false, false);
-    expect(w, "regular");
 }
 
 TEST_IN(a_report_ends_with_the_duration_on_the_lease)
@@ -222,16 +183,6 @@ TEST_IN(a_host_that_finds_no_record_begins_anew)
         pass(w, 1, false, false);
         expect(w, has_record ? "regular" : "");
     }
-}
-
-TEST_IN(a_report_refuses_at_once)
-{
-    write_lease(w, "dpu", make_lease(w->stamp, "unhealthy"));
-    pass(w, 3, false, false);
-    expect(w, "");
-    write_lease(w, "dpu", make_lease(w->stamp, "unhealthy"));
-    pass(w, 3, false, true);
-    expect(w, "report");
 }
 
 TEST_IN(a_host_probe_refuses_at_once_and_nobody_else_in_its_name)
