@@ -138,9 +138,9 @@ bool record_turn_vouches(const struct record_turn *t, struct mono now)
 static bool is_writer_frozen(struct record_turn *t, struct mono now)
 {
     int64_t half_ns = mono_since(t->others.hold_until, t->others.writer_until) / 2;
-    bool is_short = t->has_others && half_ns < RECORD_FROZEN_NS;
+    int64_t most_ns = t->has_others ? mono_ns_min(half_ns, RECORD_FROZEN_NS) : RECORD_FROZEN_NS;
     t->overdue_ns = record_turn_vouches(t, now) ? 0 : t->overdue_ns + RECORD_TURN_POLL_NS;
-    return t->overdue_ns > (is_short ? half_ns : RECORD_FROZEN_NS);
+    return t->overdue_ns > most_ns;
 }
 
 static void turn_await(void *user)
@@ -172,6 +172,19 @@ static void turn_await(void *user)
     boot_timer_arm(t->timer, mono_add(now, RECORD_TURN_POLL_NS));
 }
 
+static int await_turn(struct record_turn *t, struct err *e)
+{
+    t->is_waiting = true;
+    int rc = follow_writer(t, e);
+    if (rc != 0) {
+        return rc;
+    }
+    t->has_others = false; /* the loop tells it again: to those who are there by then */
+    boot_timer_arm(t->timer, clock_mono_now());
+    log_info("record", "another dpu-host-agent holds '%s': waiting until it ends", t->lock.path);
+    return 0;
+}
+
 int record_turn_start(const struct record_turn_config *config, struct record_turn **out,
                       struct err *e)
 {
@@ -186,18 +199,11 @@ int record_turn_start(const struct record_turn_config *config, struct record_tur
         rc = clock_boot_id(t->boot_id, e);
     }
     if (rc == 0 && !turn_take(t)) {
-        t->is_waiting = true;
-        rc = follow_writer(t, e);
-        t->has_others = false; /* the loop tells it again: to those who are there by then */
-        boot_timer_arm(t->timer, clock_mono_now());
+        rc = await_turn(t, e);
     }
     if (rc != 0) {
         record_turn_stop(t);
         return rc;
-    }
-    if (t->is_waiting) {
-        log_info("record", "another dpu-host-agent holds '%s': waiting until it ends",
-                 t->lock.path);
     }
     *out = t;
     return 0;

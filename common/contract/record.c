@@ -46,7 +46,7 @@ struct member {
 
 /* In the order of the page. What is not NEEDED is missing in older records. */
 static const struct member record_members[] = {
-    {"version", KIND_VERSION, NEEDED, 0, 0},
+    {.name = "version", .kind = KIND_VERSION, .flags = NEEDED},
     {"node", KIND_TEXT, 0, IN_RECORD(node)},
     {"state", KIND_STATE, NEEDED, IN_VERDICT(state)},
     {"admit", KIND_BOOL, NEEDED, IN_VERDICT(admit)},

@@ -16,6 +16,7 @@ enum {
     RENEWED,
     OTHER_LEASE,
     RESTORED, /* by a backup of etcd: another stamp under an older version */
+    OPAQUE,   /* the same, under a version that is no number */
 };
 
 struct row {
@@ -32,6 +33,7 @@ static const struct row rows[] = {
     {"renewed: no answer", {CHAIN_NO_ANSWER, RENEWED}, CHAIN_CONFLICT, 1},
     {"renewed: 500", {CHAIN_FAILS, RENEWED}, CHAIN_CONFLICT, 1},
     {"renewed: 403", {CHAIN_FORBIDS, RENEWED}, CHAIN_CONFLICT, 1},
+    {"renewed: who knows the order?", {CHAIN_CONFLICTS, OPAQUE}, CHAIN_CONFLICT, 1},
     {"made anew", {CHAIN_NOT_FOUND, OTHER_LEASE}, CHAIN_CONFLICT, 1},
     {"only the answer was lost", {CHAIN_NO_ANSWER, OURS}, CHAIN_TAKEN, 0},
     {"500, and yet taken", {CHAIN_FAILS, OURS}, CHAIN_TAKEN, 0},
@@ -79,12 +81,14 @@ static struct lease_view show(int shown, int n)
     struct lease_view lease = judged();
     if (shown == RESTORED) {
         text_format(lease.resource_version, sizeof(lease.resource_version), "7");
+    } else if (shown == OPAQUE) {
+        text_format(lease.resource_version, sizeof(lease.resource_version), "x7");
     } else if (shown != SAME) {
         text_format(lease.resource_version, sizeof(lease.resource_version), "%d", 11 + n);
     }
     if (shown == OTHER_LEASE) {
         text_format(lease.uid, sizeof(lease.uid), "uid-2");
-    } else if (shown == RENEWED || shown == RESTORED) {
+    } else if (shown == RENEWED || shown == RESTORED || shown == OPAQUE) {
         text_format(lease.renew_stamp, sizeof(lease.renew_stamp), "another");
     }
     return lease;

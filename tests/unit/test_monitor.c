@@ -4,6 +4,7 @@
 
 #include "host-agent/condition.h"
 #include "host-agent/dra/dra_service.h"
+#include "host-agent/dra/slice.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/outputs/events.h"
@@ -15,7 +16,7 @@
 
 #include <sys/mman.h>
 
-#define READY_STORY "record systemd dra pods events condition"
+#define READY_STORY "record systemd dra pods events condition rule"
 
 /* One for all parts: each is only ever passed back to its functions. */
 static struct stage {
@@ -199,6 +200,25 @@ void condition_publish(struct condition *c, const struct readiness *verdict)
     note("condition");
 }
 
+struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *client,
+                                  const char *devices, const struct dra_device *device)
+{
+    assert_string_equal(devices, "vf.example");
+    assert_string_equal(device->node_name, "w1");
+    assert_int_equal(device->effect, SLICE_EFFECT_NO_EXECUTE);
+    return part();
+}
+
+void taint_rule_free(struct taint_rule *t)
+{
+    part_ends(t);
+}
+
+void taint_rule_publish(struct taint_rule *t, const struct readiness *verdict)
+{
+    note("rule");
+}
+
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 {
     note("dra");
@@ -220,6 +240,8 @@ static struct monitor_config everything(void)
                                    .verdict = world_config(),
                                    .node = "w1",
                                    .driver = "dpu.example",
+                                   .taint_devices = "vf.example",
+                                   .taint_effect = SLICE_EFFECT_NO_EXECUTE,
                                    .readiness_file = "/run/x/readiness.json",
                                    .stale_hold_ns = 300 * NS_PER_SEC,
                                    .events = (struct events *)&stage,
@@ -326,6 +348,7 @@ TEST_WITH(each_verdict_is_in_the_record_before_others_hear_of_it, stage_up, stag
 {
     assert_story(READY_STORY); /* awaiting is a verdict */
     assert_int_equal(monitor_verdict(stage.monitor)->reason, REASON_AWAITING_FIRST_RENEWAL);
+    assert_true(mono_is_never(stage.hold_most));
     answered();
     assert_story("record mark"); /* whose lease it is, for a restart; and may we write? */
     marked(CHAIN_TAKEN);
@@ -349,6 +372,7 @@ TEST_WITH(what_is_off_is_not_told, stage_up, stage_down)
     config.pods = NULL;
     config.events = NULL;
     config.has_condition = false;
+    config.taint_devices = "";
     begin(config, NULL);
     assert_story("record systemd");
     config = everything();

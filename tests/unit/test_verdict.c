@@ -8,7 +8,7 @@
 static const struct {
     int64_t interval_ms;
     uint32_t duration_s;
-} timers[] = {{10000, 40}, {2000, 10}, {1000, 4}, {1000, 2}, {200, 2}, {100, 1}};
+} timers[] = {{10000, 40}, {2000, 10}, {1000, 4}, {1000, 2}, {200, 2}, {100, 1}, {10000, 12}};
 
 static struct verdict_config timed(size_t row)
 {
@@ -340,6 +340,7 @@ TEST_READY(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
     HELD(w);
     world_mark(w, CHAIN_TAKEN, SEC(32.5), SEC(32.501));
     HELD(w);
+    assert_int_equal(verdict_readiness(&w->x)->blind_ns, 11500 * NS_PER_MS); /* from 21 on */
     world_condemns_at(w, 52.5);
 }
 
@@ -364,6 +365,28 @@ TEST_READY(the_retry_is_that_of_the_dpu)
         assert_int_equal(verdict_readiness(&living.x)->blind_ns, 0);
         world_condemns_at(&living, back + retry - 0.001 + seconds(config.duration_ns));
     }
+}
+
+TEST_READY(an_attempt_that_fails_counts_from_its_start)
+{
+    world_silence_until(w, 16);
+    world_tick(w, SEC(16));
+    assert_true(w->out.confirm);
+    world_read_from(w, CHAIN_LOST, SEC(16), SEC(19));
+    assert_int_equal(verdict_readiness(&w->x)->failing.ns, SEC(16).ns);
+    assert_false(w->x.is_reading);
+}
+
+/* Renewed at 1 by a lease of 12 s: evidence is over at 23.5. */
+TEST_READY(without_any_outcome_the_state_is_held_when_evidence_is_over)
+{
+    struct verdict_config config = world_config();
+    config.duration_ns = 12 * NS_PER_SEC;
+    world_ready_with(w, &config);
+    while (mono_before(w->out.wake_at, SEC(23.6))) {
+        world_tick(w, w->out.wake_at);
+    }
+    HELD(w);
 }
 
 TEST_READY(after_an_answered_read_a_mark_is_tried_soon)

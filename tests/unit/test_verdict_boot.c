@@ -34,6 +34,7 @@ TEST_READY(a_boot_on_an_etcd_that_was_restored_is_news_only_if_it_lasts)
     world_booted(w);
     boot(w, BOOT("b"));
     world_renew(w, 11);
+    world_renew(w, 11.5);
     struct world restarted = *w;
     struct world forgotten = *w;
     world_restart(&restarted, 12, 341);
@@ -71,6 +72,11 @@ TEST_READY(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed)
     assert_false(w->out.rebooted);
     world_renew(w, 31);
     assert_true(w->out.rebooted);
+    world_restart(w, 40, 0);
+    world_read(w, SEC(40), SEC(40.1));
+    boot(w, BOOT("a")); /* that boot is past */
+    world_renew(w, 42);
+    assert_false(w->out.rebooted);
 }
 
 TEST_READY(another_boot_under_a_renewal_is_one_reboot)

@@ -65,10 +65,12 @@ TEST_READY(renewal_by_a_foreign_holder_does_not_count)
 
 TEST_READY(a_new_text_is_a_renewal_whatever_time_it_names)
 {
+    world_renew_unseen(w, 8);
     (void)text_copy(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "tomorrow");
     w->lease.renew_time_valid = false;
-    world_seen(w, SEC(11));
+    world_read(w, SEC(11), SEC(11));
     assert_true(w->out.renewed);
+    expect_observed(w, 11); /* nobody can tell when it was made */
     world_next_version(w);
     world_stamp(w, -3600); /* a clock that stepped back */
     world_seen(w, SEC(21));
@@ -169,7 +171,7 @@ TEST_READY(what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a
         world_ready(w);
         world_read(w, SEC(2), SEC(2)); /* and the next is not due for long */
         if (how < 2) {
-            struct mono late = mono_add(w->out.wake_at, 2 * NS_PER_SEC);
+            struct mono late = mono_add(w->out.wake_at, NS_PER_SEC);
             world_tick(w, late);
         } else {
             world_watch(w, SEC(13), false);
@@ -234,6 +236,16 @@ TEST_READY(lease_that_is_gone_for_good_is_not_found)
     }
 }
 
+TEST_READY(a_read_comes_before_the_mark_of_a_lease_that_a_watch_missed)
+{
+    world_silence_until(w, 20);
+    step_absent(w, 20, VERDICT_BY_WATCH, false);
+    while (!w->out.confirm && !w->out.mark) {
+        world_tick(w, w->out.wake_at);
+    }
+    assert_false(w->out.mark);
+}
+
 /* Of an etcd that was restored: what a mark can be made of. */
 TEST_READY(an_older_lease_is_one_that_is_there)
 {
@@ -279,6 +291,9 @@ TEST_READY(a_lease_that_can_be_read_again_is_not_called_invalid)
     READY(&living);
     world_silence_until(w, 90);
     EXPIRED(w);
+    world_read_from(w, CHAIN_NONSENSE, SEC(91), SEC(91));
+    INVALID(w);
+    assert_non_null(strstr(message(w), "cannot be read"));
 }
 
 /* ---- a watch that resumes tells the past ----------------------------------------------------- */
@@ -299,7 +314,8 @@ TEST_READY(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal)
         assert_false(w->out.renewed || verdict_readiness(&w->x)->admit);
         step_absent(w, 47.2 + life, VERDICT_BY_WATCH, false);
     }
-    world_read(w, SEC(50), SEC(50)); /* there it is */
+    world_read(w, SEC(50), SEC(50));   /* there it is, */
+    assert_false(w->x.is_read_wanted); /* and nobody asks again */
     world_renew(w, 51);
     READY(w);
 }

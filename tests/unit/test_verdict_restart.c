@@ -125,6 +125,9 @@ TEST_READY(restart_of_a_not_ready_node_stays_not_ready_with_its_reason)
     restart(w, 100);
     EXPIRED(w);
     assert_string_equal(message(w), words);
+    struct world gone = *w;
+    world_read_from(&gone, CHAIN_ABSENT, SEC(101), SEC(101));
+    GONE(&gone);
     world_until(w, 110, CHAIN_LOST);
     EXPIRED(w);
     look(w, 110);
@@ -168,6 +171,7 @@ TEST_READY(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock)
     } rows[] = {
         {1, 21, 30, 21},     {1, 295, 300, 295}, {6, 298, 300, 300}, /* seen five seconds late */
         {1, -50, 300, 1}, /* undatable: as early as it can be */
+        {1, 6, 300, 1},   /* half an interval apart: another made it */
         {1, 5000, 300, 300},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -212,7 +216,8 @@ TEST_READY(what_was_held_for_too_long_is_not_admitted_by_a_restart)
     struct verdict_config config = world_config();
     config.api_outage_hold_ns = 60 * NS_PER_SEC;
     world_ready_with(w, &config);
-    world_until(w, 110, CHAIN_LOST);
+    world_until(w, 109, CHAIN_LOST);
+    world_mark(w, CHAIN_TAKEN, SEC(109), SEC(109.1));
     restart(w, 110);
     expect(w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
     look(w, 111);
@@ -234,7 +239,7 @@ TEST_READY(a_record_that_proves_nothing_awaits_the_first_renewal)
         } else if (i == 2) {
             w->x.verdict.observed = (struct mono){0}; /* saw no renewal */
         }
-        world_restart(w, 342, 341); /* the last: readers refuse it by now */
+        world_restart(w, 342, i < 3 ? 1000 : 341); /* the last: readers refuse it by now */
         AWAITING(w);
         assert_true(verdict_readiness(&w->x)->has_marked); /* true all the same */
         look(w, 342);
@@ -244,6 +249,18 @@ TEST_READY(a_record_that_proves_nothing_awaits_the_first_renewal)
         world_renew(w, 382);
         READY(w);
     }
+}
+
+/* An older writer knew no evidence, and a broken one may name any time. */
+TEST_READY(evidence_is_no_older_than_the_renewal_and_no_newer_than_the_start)
+{
+    struct world broken = *w;
+    w->x.verdict.checked = (struct mono){0};
+    restart(w, 20);
+    assert_int_equal(verdict_readiness(&w->x)->checked.ns, SEC(1).ns);
+    broken.x.verdict.checked = SEC(100);
+    restart(&broken, 20);
+    assert_int_equal(verdict_readiness(&broken.x)->checked.ns, SEC(20).ns);
 }
 
 TEST_READY(restart_upon_a_restart_loses_nothing)
@@ -256,6 +273,7 @@ TEST_READY(restart_upon_a_restart_loses_nothing)
         assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(35).ns);
         assert_string_equal(verdict_readiness(&w->x)->lease.renew_stamp, w->lease.renew_stamp);
         assert_int_equal(verdict_readiness(&w->x)->lease.duration_s, 30);
+        assert_string_equal(w->x.lease.renew_stamp, w->lease.renew_stamp); /* for a mark */
     }
     look(w, 30);
     world_condemns_at(w, 35);
