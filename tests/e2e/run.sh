@@ -189,7 +189,7 @@ build_cases() {
   (cd "$here" && CGO_ENABLED=0 go test -c -o "$own/cases.test" ./cases)
 }
 
-# Prints the folder with our programs as they are shipped, and record-tool for the integration suite.
+# Prints the folder with our programs as they are shipped.
 build_ours() {
   if [ -n "${DPU_BIN_DIR:-}" ]; then
     (cd "$DPU_BIN_DIR" && pwd)
@@ -197,10 +197,9 @@ build_ours() {
   fi
   local out=$own/ours
   {
-    (cd "$root" && cmake --preset release -Wno-dev && cmake --build --preset release --target all record-tool) &&
+    (cd "$root" && cmake --preset release -Wno-dev && cmake --build --preset release) &&
       rm -rf "$out" &&
-      cmake --install "$root/build/release" --prefix "$out" &&
-      install "$(find "$root/build/release" -name record-tool -type f)" "$out/bin/"
+      cmake --install "$root/build/release" --prefix "$out"
   } >"$own/cmake.log" 2>&1 || { tail -30 "$own/cmake.log" >&2; return 1; }
   echo "$out"
 }

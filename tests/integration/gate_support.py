@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dpu-gate alone: a record made by record-tool, a delegate that notes what it gets, one call."""
+"""dpu-gate alone: a record of the test's, a delegate that notes what it gets, one call."""
 
 import json
 import os
 import subprocess
 
+from dpu_testing import record
 from dpu_testing.gate import cni_env
 from dpu_testing.process import clean_env
 
@@ -100,15 +101,10 @@ class Bench:
 
     def __init__(self, binaries, directory):
         self.binary = binaries.path("dpu-gate")
-        self.tool = binaries.path("record-tool")
         self.directory = str(directory)
         self.readiness_file = os.path.join(self.directory, "readiness.json")
         self.bin_dir = os.path.join(self.directory, "bin")
         self.delegate = Delegate(self.bin_dir)
-
-    def page(self, *settings):
-        made = subprocess.run([self.tool, "encode", *settings], capture_output=True, check=True)
-        return made.stdout
 
     def write(self, content):
         with open(self.readiness_file, "wb") as file:
@@ -116,7 +112,7 @@ class Bench:
         os.chmod(self.readiness_file, 0o644)
 
     def record(self, *settings):
-        self.write(self.page(*settings))
+        self.write(record.page(*settings))
 
     def conf(self, drop=(), **keys):
         """Wraps the delegate; `keys` on top, `drop` taken out. None as delegate: chained."""

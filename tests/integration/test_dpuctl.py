@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from dpu_testing import kubeconfig
+from dpu_testing import kubeconfig, record
 from dpu_testing.dpuctl import Node, Watch, home_of
 from dpu_testing.process import run
 from dpu_testing.silent_dns import silent_dns
@@ -137,7 +137,7 @@ def test_names_that_nobody_gives_are_those_of_the_record(node):
     assert node.status()[1]["node"] == "far-away"
     assert node.status("--node-name=given")[1]["node"] == "given"
     assert node.status(env=node.env(NODE_NAME="told"))[1]["node"] == "told"
-    node.write(node.page("node=No_Name"))
+    node.write(record.page("node=No_Name"))
     assert node.status()[1]["node"] == os.uname().nodename.lower()
 
 

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import pytest
+from dpu_testing import record
 from dpu_testing.wait import until
 from gate_support import ALL_VERSIONS, ANSWERS, VERBS, Bench, Delegate
 
@@ -126,7 +127,7 @@ def test_clean_up_never_looks_at_the_record(bench):
 
 
 def test_a_page_that_is_torn_for_a_moment_is_read_again(bench):
-    page = bench.page()
+    page = record.page()
     torn = page[:20] + bytes([page[20] ^ 1]) + page[21:]
     script = (
         "import os,sys,time\n"

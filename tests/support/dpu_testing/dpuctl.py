@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 
+from . import record
 from .process import clean_env, run
 from .wait import until
 
@@ -22,19 +23,12 @@ class Node:
 
     def __init__(self, binaries, directory):
         self.program = binaries.path("dpuctl")
-        self.tool = binaries.path("record-tool")
         self.root = str(directory)
         self.run_dir = os.path.join(self.root, "run", "dpu-heartbeat")
         self.readiness_file = os.path.join(self.run_dir, "readiness.json")
         self.cni_dir = os.path.join(self.root, "etc", "cni", "net.d")
         for path in (self.run_dir, self.cni_dir):
             os.makedirs(path)
-
-    def page(self, *settings):
-        made = subprocess.run(
-            [self.tool, "encode", *settings], capture_output=True, check=True, env=clean_env()
-        )
-        return made.stdout
 
     def write(self, page, name="readiness.json"):
         """By a rename, as the agent makes it for the first time."""
@@ -45,13 +39,13 @@ class Node:
         os.rename(path + ".new", path)
 
     def record(self, *settings):
-        self.write(self.page(*settings))
+        self.write(record.page(*settings))
 
     def rewrite(self, *settings):
         """In place, as the agent does from then on."""
         fd = os.open(self.readiness_file, os.O_WRONLY)
         try:
-            os.pwrite(fd, self.page(*settings), 0)
+            os.pwrite(fd, record.page(*settings), 0)
         finally:
             os.close(fd)
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The readiness record as an independent reader sees it (docs/architecture.md)."""
+"""The readiness record as an independent reader and writer see it (docs/architecture.md)."""
 
 import json
 import os
+import time
+
+from .wait import boottime_ns
 
 PAGE_BYTES = 4096
+NEVER_NS = 2**63 - 1
 
 
 def _table():
@@ -64,6 +68,60 @@ def parse(page):
     if int(record["crc32c"], 16) != crc32c(page[:cut]):
         raise Torn("checksum")
     return record
+
+
+# What a test writes for short. Times are in seconds from now, "never" or "none".
+_TIMES = {
+    "observed": "observedBoottimeNs",
+    "valid": "leaseUntilBoottimeNs",
+    "writer": "writerUntilBoottimeNs",
+    "hold": "holdUntilBoottimeNs",
+}
+_KINDS = {"admit": "true".__eq__, "pid": int}
+
+
+def _boottime(value):
+    fixed = {"never": NEVER_NS, "none": 0}
+    # a machine that has just started has no long past
+    return fixed[value] if value in fixed else max(boottime_ns() + int(float(value) * 1e9), 1)
+
+
+def _stamp(seconds=None):
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def page(*settings):
+    """A page of this boot, by an agent whose DPU renewed its 40 s lease a second ago, but for the
+    settings: each "KEY=VALUE"."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot_id = file.read().strip()
+    lease = {
+        "namespace": "ovn-kubernetes",
+        "name": "ovn-dpu-worker-1",
+        "uid": "6a6c2c1e-1111-2222-3333-444455556666",
+        "renewTime": "2026-11-20T10:00:00.000000Z",
+        "resourceVersion": "123",
+        "durationSeconds": 40,
+    }
+    record = {
+        "version": 1, "node": "worker-1", "state": "Ready", "admit": True, "reason": "LeaseRenewed",
+        "message": "the DPU renews its lease", "lease": lease, "bootId": boot_id,
+        "transitionTime": _stamp(), "writtenTime": _stamp(), "pid": os.getpid(),
+    }  # fmt: skip
+    for setting in ("observed=-1", "valid=39", "writer=14", "hold=339", *settings):
+        key, _, value = setting.partition("=")
+        if key in _TIMES:
+            record[_TIMES[key]] = _boottime(value)
+        elif key == "boot-id":
+            record["bootId"] = value
+        elif key == "rebooted":
+            record["dpuRebootTime"] = _stamp(int(value))
+        else:
+            assert key in record, setting
+            record[key] = _KINDS.get(key, str)(value)
+    body = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()[:-1]
+    body += b',"crc32c":"%08x"}' % crc32c(body)
+    return body.ljust(PAGE_BYTES - 1) + b"\n"
 
 
 def read(path, tries=5):
