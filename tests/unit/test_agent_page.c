@@ -14,26 +14,24 @@
 
 enum { ANSWER_BYTES = 4096, ADDRESS_BYTES = 32 };
 
-/* An agent that says what the test wants. */
+/* An agent that says what the test wants; zeroed, all is well. */
 struct agent {
-    bool is_live;
-    bool is_ready;
-    const char *words;
+    bool is_stuck;
+    bool is_early;
     bool is_broken;
+    const char *words;
 };
 
 static bool is_live(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct agent *agent = user;
-    (void)text_copy(words, AGENT_PAGE_WORDS_BYTES, agent->words);
-    return agent->is_live;
+    return agent_page_answer(words, !agent->is_stuck, "%s", agent->words ? agent->words : "");
 }
 
 static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct agent *agent = user;
-    (void)text_copy(words, AGENT_PAGE_WORDS_BYTES, agent->words);
-    return agent->is_ready;
+    return agent_page_answer(words, !agent->is_early, "%s", agent->words ? agent->words : "");
 }
 
 static void write_metrics(void *user, struct buf *page)
@@ -144,7 +142,6 @@ static const char *free_address(struct world *w, const char *host)
 static void world_make(struct world *w)
 {
     w->loop = ev_loop_new(0);
-    w->agent = (struct agent){true, true, "", false};
     assert_int_equal(start_at(w, free_address(w, "127.0.0.1"), NULL), 0);
 }
 
@@ -160,35 +157,30 @@ WORLD(world_make, world_remove)
 TEST_IN(each_path_answers_by_what_the_agent_says)
 {
     static const struct {
-        struct agent agent;
         const char *path;
         const char *status;
         const char *content;
+        struct agent agent;
     } rows[] = {
-        {{true, true, "", false}, "/livez", " 200 ", "\r\n\r\nok\n"},
-        {{false, true, "it is stuck", false}, "/livez", " 503 ", "\r\n\r\nfailed: it is stuck\n"},
-        {{true, true, "the DPU is NotReady", false},
-         "/readyz",
-         " 200 ",
-         "\r\n\r\nok: the DPU is NotReady\n"},
-        {{true, false, "not yet", false}, "/readyz", " 503 ", "\r\n\r\nfailed: not yet\n"},
-        {{true, false, "", false}, "/readyz", " 503 ", "\r\n\r\nfailed\n"},
-        {{true, true, "", false},
-         "/metrics",
-         " 200 ",
-         "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"},
-        {{true, true, "", false}, "/metrics", " 200 ", "\nx 1\n"},
-        {{true, true, "", false}, "/statusz", " 200 ", "Content-Type: application/json\r\n"},
-        {{true, true, "", false}, "/statusz", " 200 ", "\r\n\r\n{\"x\":1}\n"},
-        {{true, true, "", true}, "/statusz", " 500 ", "\r\n\r\n500\n"},
-        {{true, true, "", false}, "/", " 200 ", "/readyz"},
-        {{true, true, "", false}, "/livez/dpu-x", " 200 ", "\r\n\r\nok\n"},
-        {{false, true, "", false}, "/livez/dpu-x", " 503 ", "\r\n\r\nfailed\n"},
-        {{true, false, "", false}, "/readyz/dpu-x", " 503 ", "\r\n\r\nfailed\n"},
-        {{true, true, "", false}, "/livez/dpu-y", " 404 ", "/readyz"},
-        {{true, true, "", false}, "/livez/", " 404 ", "/readyz"},
-        {{true, true, "", false}, "/livezdpu-x", " 404 ", "/readyz"},
-        {{true, true, "", false}, "/nothing", " 404 ", "/metrics"},
+        {"/livez", " 200 ", .content = "\r\n\r\nok\n"},
+        {"/livez", " 503 ", "\r\n\r\nfailed: stuck\n", {.is_stuck = true, .words = "stuck"}},
+        {"/readyz", " 200 ", "\r\n\r\nok: the DPU is NotReady\n", {.words = "the DPU is NotReady"}},
+        {"/readyz", " 503 ", "\r\n\r\nfailed: early\n", {.is_early = true, .words = "early"}},
+        {"/readyz", " 503 ", "\r\n\r\nfailed\n", {.is_early = true}},
+        {"/metrics", " 200 ",
+         .content = "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"},
+        {"/metrics", " 200 ", .content = "\nx 1\n"},
+        {"/statusz", " 200 ", .content = "Content-Type: application/json\r\n"},
+        {"/statusz", " 200 ", .content = "\r\n\r\n{\"x\":1}\n"},
+        {"/statusz", " 500 ", "\r\n\r\n500\n", {.is_broken = true}},
+        {"/", " 200 ", .content = "/readyz"},
+        {"/livez/dpu-x", " 200 ", "\r\n\r\nok\n", {.is_early = true}},
+        {"/livez/dpu-x", " 503 ", "\r\n\r\nfailed\n", {.is_stuck = true}},
+        {"/readyz/dpu-x", " 503 ", "\r\n\r\nfailed\n", {.is_early = true}},
+        {"/livez/dpu-y", " 404 ", .content = "/readyz"},
+        {"/livez/", " 404 ", .content = "/readyz"},
+        {"/livezdpu-x", " 404 ", .content = "/readyz"},
+        {"/nothing", " 404 ", .content = "/metrics"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct exchange x;

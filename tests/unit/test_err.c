@@ -13,11 +13,14 @@ TEST(set_fills_code_and_message_and_returns_the_code)
     assert_string_equal(e.msg, "lease 'a' has 2 owners");
 }
 
-TEST(a_caller_who_does_not_care_passes_null)
+TEST(without_an_error_there_is_nothing_to_fill_or_wrap)
 {
     assert_int_equal(err_set(NULL, ERR_LIMIT, "x"), ERR_LIMIT);
     assert_int_equal(err_set_errno(NULL, ERR_IO, EACCES, "x"), ERR_IO);
     assert_int_equal(err_wrap(NULL, "x"), ERR_BUG);
+    struct err none = ERR_INIT;
+    assert_int_equal(err_wrap(&none, "x"), ERR_BUG);
+    assert_int_equal(none.code, 0);
 }
 
 TEST(set_errno_appends_what_the_system_said)
@@ -49,13 +52,6 @@ TEST(a_message_is_printable_whatever_it_quotes)
     assert_string_equal(e.msg, "a b: '  ?\?'");
     (void)err_set_errno(&e, ERR_IO, EACCES, "opening '%s'", "\a");
     assert_string_equal(e.msg, "opening ' ': Permission denied");
-}
-
-TEST(wrapping_no_error_is_a_bug)
-{
-    struct err e = ERR_INIT;
-    assert_int_equal(err_wrap(&e, "x"), ERR_BUG);
-    assert_int_equal(e.code, 0);
 }
 
 TEST(messages_are_cut_at_their_bound_and_stay_terminated)

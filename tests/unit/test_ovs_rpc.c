@@ -224,21 +224,6 @@ TEST(a_bridge_is_found_behind_thousands_of_others)
                            "'ofproto/list' answers 'br-tenant-00000"));
 }
 
-TEST(every_service_has_a_name_a_socket_and_patience)
-{
-    for (size_t i = 0; i < SERVICE_COUNT; i++) {
-        const struct service *s = &services[i];
-        assert_ptr_equal(service_of(s->name), s);
-        assert_true((s->socket != NULL) != (s->daemon != NULL));
-        assert_non_null(s->questions[0].method);
-        assert_true(s->timeout_ns > 0 && s->interval_ns > 0);
-        assert_true(s->patience_ns[PROBE_SILENT] >= s->timeout_ns);
-        assert_true(s->patience_ns[PROBE_MISSING] >= s->patience_ns[PROBE_REFUSED]);
-    }
-    assert_null(service_of("ovs"));
-    assert_null(service_of(""));
-}
-
 /* ---- the beat -------------------------------------------------------------------------------- */
 
 static struct probe_answer beat(struct service_beat *b, int64_t at_s, const char *value)

@@ -107,13 +107,6 @@ TEST_IN(command_that_ends_or_hangs_takes_its_children_with_it)
     }
 }
 
-TEST_IN(probe_runs_again_and_again)
-{
-    assert_null(probe_world_try(w, "exec:true", 10000));
-    probe_world_await(w, 5, PROBE_UNKNOWN);
-    assert_int_equal(w->outcome, PROBE_PASSED);
-}
-
 TEST_IN(probe_may_be_freed_during_a_run)
 {
     probe_world_start(w, "exec:sleep 1000", NS_PER_MS, 10 * NS_PER_SEC);

@@ -165,6 +165,7 @@ TEST(nonsense_is_refused_with_a_reason)
     } rows[] = {
         {"", ERR_PARSE, "does not begin with"},
         {"nonsense", ERR_PARSE, "does not begin with"},
+        {"ovs", ERR_PARSE, "does not begin with"},
         {"exec:", ERR_PARSE, "nothing follows 'exec:'"},
         {"vswitchd:", ERR_PARSE, "'vswitchd:' needs a bridge"},
         {"ovsdb:b", ERR_PARSE, "its name must stand alone"},

@@ -121,20 +121,6 @@ TEST(a_written_duration_reads_back)
     assert_string_equal(text, "9223372036.854775807s");
 }
 
-TEST(a_copy_is_cut_between_characters)
-{
-    char six[6];
-    assert_true(text_copy(six, sizeof(six), "hello"));
-    assert_string_equal(six, "hello");
-    assert_false(text_copy(six, sizeof(six), "helloo"));
-    assert_string_equal(six, "hello");
-    assert_false(text_copy(six, sizeof(six), "abcd\xc3\xa9")); /* e acute would be cut in two */
-    assert_string_equal(six, "abcd");
-    char one[1];
-    assert_false(text_copy(one, sizeof(one), "x"));
-    assert_string_equal(one, "");
-}
-
 TEST(a_formatted_text_is_cut_between_characters)
 {
     static const struct {
@@ -147,7 +133,7 @@ TEST(a_formatted_text_is_cut_between_characters)
         {"abc\xc3\xa9", 7, "7 abc"},   {"abc\xc3\xa9", 6, "7 abc"},
         {"\xf0\x9f\x98\x80", 6, "7 "}, {"\xf0\x9f\x98\x80", 5, "7 "},
         {"\xf0\x9f\x98\x80", 4, "7 "}, {"", 1, ""},
-        {"\xc3\xa9", 3, "7 "},
+        {"\xc3\xa9", 3, "7 "},         {"hello", 1, ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char out[16];
@@ -155,6 +141,11 @@ TEST(a_formatted_text_is_cut_between_characters)
         text_format(out, rows[i].bytes, "%d %s", 7, rows[i].text);
         assert_string_equal(out, rows[i].cut);
         assert_true(rows[i].bytes == sizeof(out) || out[rows[i].bytes] == '~');
+        /* The same of a copy: what fits whole is so much shorter. */
+        bool is_whole = strlen(rows[i].text) < rows[i].bytes;
+        assert_int_equal(text_copy(out, rows[i].bytes, rows[i].text), is_whole);
+        assert_memory_equal(out, rows[i].text, strlen(out));
+        assert_true(!is_whole || text_equal(out, rows[i].text));
     }
 }
 
