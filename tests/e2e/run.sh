@@ -18,7 +18,7 @@
 # DPU_E2E_K8S=1.37    which Kubernetes: 1.37 (default), 1.36 or 1.34
 # DPU_E2E_PARTS=DIR   use the programs in DIR, build none of them: etcd,
 #                     kube-apiserver, kube-controller-manager, kube-scheduler,
-#                     kubelet, kubectl, containerd, containerd-shim-runc-v2, ctr
+#                     kubelet, kubectl, containerd, containerd-shim-runc-v2, ctr, ptp, host-local
 # DPU_E2E_RUNTIME=FILE  the node's container runtime: a script as runtime/containerd, which is the
 #                     default, or runtime/crio
 # DPU_E2E_SUITE=whole  the integration suite as a whole, not only what depends on the server
@@ -112,7 +112,9 @@ build_node() {
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" \
     github.com/containerd/containerd/v2/cmd/containerd \
     github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2 \
-    github.com/containerd/containerd/v2/cmd/ctr
+    github.com/containerd/containerd/v2/cmd/ctr \
+    github.com/containernetworking/plugins/plugins/main/ptp \
+    github.com/containernetworking/plugins/plugins/ipam/host-local
 }
 
 # CRI-O, and the helper of its module that keeps a Pod's namespaces.
@@ -178,7 +180,7 @@ build_parts() {
     cd "$here"
     export CGO_ENABLED=0
     go build -o "$parts/cluster" ./cluster
-    go build -o "$parts/veth-cni" ./delegate
+    go build -o "$parts/ovn-k8s-cni-overlay" ./overlay
     go build -o "$parts/pod" ./pod
   )
   pack_pod_image "$parts"

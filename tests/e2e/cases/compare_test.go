@@ -16,8 +16,6 @@ import (
 	"dpu-heartbeat.test/e2e/harness"
 	"github.com/containernetworking/cni/libcni"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 	coordination "k8s.io/api/coordination/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -284,19 +282,15 @@ func compareServices(t *testing.T) {
 // What the host sees by itself vanishes, here an interface of the node, and the DPU renews on.
 func compareHostProbe(t *testing.T) {
 	p := newSharedPair(t)
-	node := fmt.Sprintf("/proc/%d", shared.node.Pid())
-	network, err := unix.Open(node+"/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	must(t, err)
-	defer unix.Close(network)
+	p.node = shared.node
 	name := "w" + p.Node[1:9]
-	link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: "p" + name}
-	must(t, inNetwork(network, func() error { return netlink.LinkAdd(link) }))
-	gone := func() error { return inNetwork(network, func() error { return netlink.LinkDel(link) }) }
+	p.link("add", name, "type", "veth", "peer", "name", "p"+name)
+	gone := func() error { return p.tryLink("del", name) }
 	defer func() { _ = gone() }() // if the case ended before it was
 
 	host := p.startTheirs("host")
 	p.startTheirs("dpu")
-	p.StartHost("--host-root="+node+"/root", "--probe=netdev:"+name)
+	p.StartHost("--host-root="+p.node.Path("/"), "--probe=netdev:"+name)
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	time.Sleep(2 * interval) // it has testified
 	must(t, gone())
@@ -331,7 +325,7 @@ func (n *ovnNode) asksOnce() (*libcni.CNIConfig, *libcni.NetworkConfigList, *lib
 	n.t.Helper()
 	list, err := n.network()
 	must(n.t, err)
-	return libcni.NewCNIConfigWithCacheDir([]string{n.file("bin")}, n.file("cache"), n.plugins), list,
+	return n.library(nil), list,
 		&libcni.RuntimeConf{ContainerID: "c1", NetNS: networkPath(newNetwork(n.t)), IfName: "eth0"}
 }
 

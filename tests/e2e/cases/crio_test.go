@@ -139,10 +139,8 @@ func (n *crioNode) stop(id string) {
 // attached expects so many Pods to have an address of the node's own plugin.
 func (n *crioNode) attached(when string, want int) {
 	n.t.Helper()
-	files, err := filepath.Glob(n.node.Path(harness.DelegateState) + "/10.88.*")
-	must(n.t, err)
-	if len(files) != want {
-		n.t.Errorf("%s: %d Pods are attached, want %d", when, len(files), want)
+	if got := n.attachments(); got != want {
+		n.t.Errorf("%s: %d Pods are attached, want %d", when, got, want)
 	}
 }
 
@@ -227,7 +225,7 @@ func TestGivenAPodOfCRIOWhenTheSourceBecomesAListThenItsDelStillWorks(t *testing
 	source := n.node.Path(harness.CNIConfDir)
 	must(t, os.Remove(filepath.Join(source, "10-ovn-kubernetes.conf")))
 	must(t, harness.WriteFile(filepath.Join(source, "10-ovn-kubernetes.conflist"), `{"cniVersion":"1.1.0","name":"ovn-kubernetes",`+
-		`"plugins":[{"type":"ovn-k8s-cni-overlay","stateDir":"`+harness.DelegateState+`"}]}`, 0o600))
+		`"plugins":[{`+harness.PodNetwork("ovn-k8s-cni-overlay", harness.Addresses)+`}]}`, 0o600))
 	n.inNode("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", ours(t, "dpu-gate"))
 	n.stop(pod)
 	n.attached("DEL by the configuration of the ADD", 0)

@@ -325,57 +325,6 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	p.podGone(2*soon, "shares")
 }
 
-// The kubelet goes the same way to the API server as the agent, so the way stays and the agent's
-// right to read its lease goes: the agent cannot know, and the pod is told just that.
-func TestGivenAPodThatClaimsTheDPUWhenTheHostMayNotReadTheLeaseThenItsHealthIsUnknown(t *testing.T) {
-	p := draPair(t)
-	subject := p.ungrouped()
-	p.bind("dpu-host-agent", subject)
-	p.bindCluster("dpu-host-agent", subject)
-	p.bindCluster("dpu-host-agent-dra", subject)
-	p.claimObjects()
-	p.startDRAHost()
-	p.offered()
-	p.healthyPod("wonders")
-
-	p.unbind("dpu-host-agent")
-	p.DPU.Kill()
-	p.expectInNode(nodeDuration+soon, "Unknown", "ApiServerUnreachable")
-	p.podHealth(2*soon, "wonders", core.ResourceHealthStatusUnknown, "ApiServerUnreachable")
-	p.taints(soon, "") // nobody is accused
-	p.nodeReady(2*kubeletSync, core.ConditionTrue, "")
-
-	p.bind("dpu-host-agent", subject)
-	p.podHealth(nodeDuration+2*soon, "wonders", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
-}
-
-// What is left where the API server drops taints: an unhealthy DPU is not offered at all.
-func TestGivenAnOlderKubernetesWhenTheDPUDiesAndReturnsThenItIsWithdrawnAndOfferedAgain(t *testing.T) {
-	if minor >= 36 {
-		t.Skip("this Kubernetes has device taints")
-	}
-	p := realPair(t)
-	must(t, os.MkdirAll(p.node.Path("/var/lib/kubelet/plugins_registry"), 0o755))
-	p.claimObjects()
-	p.startDRAHost()
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
-	p.withdrawn(soon, false)
-	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
-	p.claimingPod("claims")
-	p.podRuns("claims")
-
-	p.DPU.Kill()
-	p.withdrawn(nodeDuration+soon, true)
-	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "claims", meta.DeleteOptions{}))
-	p.claimingPod("late")
-	p.podNotScheduled("late")
-
-	p.StartDPUEvery(interval, nodeDuration)
-	p.withdrawn(soon, false)
-	p.podRuns("late")
-}
-
 // podGone waits until the pod is deleted.
 func (p *pair) podGone(limit time.Duration, name string) {
 	p.t.Helper()

@@ -43,7 +43,7 @@ func (p *pair) bareNode() {
 func (p *pair) inNode(args ...string) string {
 	t := p.t
 	t.Helper()
-	out, err := p.node.Output(t.Context(), "", nil, append([]string{ours(t, "dpu-host-agent")}, args...)...)
+	out, err := p.node.Output(t.Context(), append([]string{ours(t, "dpu-host-agent")}, args...)...)
 	if err != nil {
 		t.Fatalf("%s: %v: %s", args, err, out)
 	}
@@ -86,7 +86,7 @@ func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButT
 	p.podRuns("newer")
 	p.deletePod("older")
 	if n := p.attachments(); n != before+1 {
-		t.Errorf("the delegate has %d attachments, want %d", n, before+1)
+		t.Errorf("%d pods are attached, want %d", n, before+1)
 	}
 
 	// When ovn-kubernetes takes its file away, as it does when it stops, then the node is not ready
@@ -118,7 +118,7 @@ func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButT
 		t.Errorf("a sandbox without the gate: %v", err)
 	}
 	if n := p.attachments(); n != before {
-		t.Errorf("the delegate has %d attachments, want %d", n, before)
+		t.Errorf("%d pods are attached, want %d", n, before)
 	}
 	if left := p.names(harness.CNIConfDir); !slices.Equal(left, []string{ovnConf}) {
 		t.Errorf("left in %s: %q", harness.CNIConfDir, left)

@@ -25,18 +25,13 @@ const threadNetwork = "/proc/thread-self/ns/net"
 // newNetwork makes a network namespace and returns it as a descriptor.
 func newNetwork(t *testing.T) int {
 	t.Helper()
-	own, err := unix.Open(threadNetwork, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	must(t, err)
-	defer unix.Close(own)
 	made := -1
-	err = inNetwork(own, func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return err
+	must(t, inOwnThread(func() (err error) {
+		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
+			made, err = unix.Open(threadNetwork, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		}
-		made, err = unix.Open(threadNetwork, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		return err
-	})
-	must(t, err)
+	}))
 	t.Cleanup(func() { unix.Close(made) })
 	return made
 }
@@ -44,9 +39,9 @@ func newNetwork(t *testing.T) int {
 // networkPath is what a runtime calls a network by.
 func networkPath(network int) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), network) }
 
-// inNetwork runs do with its thread in a network; the programs that do runs inherit it. The thread comes back
+// inOwnThread runs do with a thread that comes back to its network from where do goes
 // (see harness.NewRelay for why it must).
-func inNetwork(network int, do func() error) error {
+func inOwnThread(do func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	own, err := unix.Open(threadNetwork, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -59,30 +54,7 @@ func inNetwork(network int, do func() error) error {
 			panic(err)
 		}
 	}()
-	if err := unix.Setns(network, unix.CLONE_NEWNET); err != nil {
-		return err
-	}
 	return do()
-}
-
-// inOwnNetwork runs do in a network made for it, with the path of a second one, the pod's.
-func inOwnNetwork(t *testing.T, do func(podNetns string)) {
-	t.Helper()
-	pod := newNetwork(t)
-	must(t, inNetwork(newNetwork(t), func() error {
-		do(networkPath(pod))
-		return nil
-	}))
-}
-
-// elsewhere runs do on another thread, which is in the machine's own network.
-func elsewhere(do func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	<-done
 }
 
 // plugins runs plugins in a network of their own, whoever calls.
@@ -99,42 +71,38 @@ func newPlugins(t *testing.T) *plugins {
 
 func (p *plugins) ExecPlugin(ctx context.Context, path string, stdin []byte, env []string) ([]byte, error) {
 	var out []byte
-	err := inNetwork(p.network, func() (err error) {
-		out, err = p.Exec.ExecPlugin(ctx, path, stdin, env)
+	err := inOwnThread(func() (err error) {
+		if err = unix.Setns(p.network, unix.CLONE_NEWNET); err == nil {
+			out, err = p.Exec.ExecPlugin(ctx, path, stdin, env)
+		}
 		return err
 	})
 	return out, err
 }
 
-// ovnNode is a node of ovn-kubernetes as far as files go. Its plugin asks ovnkube's CNI server, in which no check
-// runs yet.
-type ovnNode struct {
-	*pair
-	plugins *plugins
-	ovnkube *ovnkube
-}
+// cniNode is a pair with a node's CNI folders. The case asks in place of a runtime.
+type cniNode struct{ *pair }
 
-func newOVNNode(t *testing.T) *ovnNode {
+func newCNINode(t *testing.T) cniNode {
 	t.Helper()
-	ours(t, "dpu-gate")
-	n := &ovnNode{pair: newSharedPair(t), plugins: newPlugins(t)}
+	n := cniNode{newSharedPair(t)}
 	for _, dir := range []string{"net.d", "bin"} {
 		must(t, os.Mkdir(n.file(dir), 0o755))
 	}
-	// A child that is forked while a copy is written holds it open, and the kernel refuses to run it (ETXTBSY).
-	must(t, os.Symlink(filepath.Join(shared.parts, "veth-cni"), n.file("bin/veth-cni")))
-	socket := filepath.Join(t.TempDir(), "ovnkube.sock") // short enough for one
-	n.ovnkube = n.startOVNKube(socket)
-	must(t, harness.WriteFile(n.file("net.d/10-ovn-kubernetes.conf"), fmt.Sprintf(
-		`{"cniVersion":"1.1.0","name":"ovn-kubernetes","type":"veth-cni","stateDir":%q,"ovnkube":%q}`,
-		n.file("attachments"), socket), 0o600))
 	return n
 }
 
-// gate puts dpu-gate in front of the node's own plugin, or takes it away.
-func (n *ovnNode) gate(verb string) {
+// installs puts a program of the cluster's parts there under that name, by a link: a child that is forked while a copy
+// is written holds it open, and the kernel refuses to run it (ETXTBSY).
+func (n cniNode) installs(part, name string) {
 	n.t.Helper()
-	argv := []string{verb, "--cni-conf-dir", n.file("net.d")}
+	must(n.t, os.Symlink(filepath.Join(shared.parts, part), n.file("bin/"+name)))
+}
+
+// gate puts dpu-gate in front of the node's own plugin, or takes it away.
+func (n cniNode) gate(verb string, more ...string) {
+	n.t.Helper()
+	argv := append([]string{verb, "--cni-conf-dir", n.file("net.d")}, more...)
 	if verb == "install-cni" {
 		argv = append(argv, "--readiness-file", n.RecordFile(), "--cni-bin-dir", n.file("bin"), "--gate-binary", ours(n.t, "dpu-gate"))
 	}
@@ -145,7 +113,7 @@ func (n *ovnNode) gate(verb string) {
 
 // network loads the first configuration of the node that can be loaded, as a runtime does: one may be gone since
 // the folder was read.
-func (n *ovnNode) network() (*libcni.NetworkConfigList, error) {
+func (n cniNode) network() (*libcni.NetworkConfigList, error) {
 	files, err := libcni.ConfFiles(n.file("net.d"), []string{".conf", ".conflist", ".json"})
 	slices.Sort(files)
 	for _, file := range files {
@@ -163,4 +131,27 @@ func (n *ovnNode) network() (*libcni.NetworkConfigList, error) {
 		}
 	}
 	return nil, fmt.Errorf("no CNI configuration in %s (%w)", n.file("net.d"), err)
+}
+
+// library is what a runtime asks plugins with; how runs them, nil is here.
+func (n cniNode) library(how invoke.Exec) *libcni.CNIConfig {
+	return libcni.NewCNIConfigWithCacheDir([]string{n.file("bin")}, n.file("cache"), how)
+}
+
+// ovnNode is a node of ovn-kubernetes as far as files go. Its plugin asks ovnkube's CNI server, in which no check
+// runs yet.
+type ovnNode struct {
+	cniNode
+	ovnkube *ovnkube
+}
+
+func newOVNNode(t *testing.T) *ovnNode {
+	t.Helper()
+	n := &ovnNode{cniNode: newCNINode(t)}
+	n.installs("ovn-k8s-cni-overlay", "ovn-k8s-cni-overlay")
+	socket := filepath.Join(t.TempDir(), "ovnkube.sock") // short enough for one
+	n.ovnkube = n.startOVNKube(socket)
+	must(t, harness.WriteFile(n.file("net.d/"+ovnConf), fmt.Sprintf(
+		`{"cniVersion":"1.1.0","name":"ovn-kubernetes","type":"ovn-k8s-cni-overlay","ovnkube":%q}`, socket), 0o600))
+	return n
 }

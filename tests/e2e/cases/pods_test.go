@@ -79,8 +79,7 @@ func (p *pair) inNetwork(pod string, argv ...string) (string, error) {
 		}
 		return json.Unmarshal([]byte(status.Info["info"]), &info)
 	})
-	return p.node.Output(p.t.Context(), "", nil,
-		append([]string{"nsenter", "-t", fmt.Sprint(info.Pid), "-n"}, argv...)...)
+	return p.node.Output(p.t.Context(), append([]string{"nsenter", "-t", fmt.Sprint(info.Pid), "-n"}, argv...)...)
 }
 
 func (p *pair) hasNetwork(pod string) error {
@@ -118,14 +117,20 @@ const uplink = "dpu0"
 func (p *pair) addUplink() {
 	p.t.Helper()
 	p.link("add", uplink, "type", "veth", "peer", "name", uplink+"-card")
-	p.t.Cleanup(func() { _, _ = p.node.Output(context.Background(), "", nil, "ip", "link", "del", uplink) })
+	p.t.Cleanup(func() { _ = p.tryLink("del", uplink) })
 }
 
 func (p *pair) link(argv ...string) {
 	p.t.Helper()
-	if out, err := p.node.Output(p.t.Context(), "", nil, append([]string{"ip", "link"}, argv...)...); err != nil {
-		p.t.Fatalf("ip link %q: %v: %s", argv, err, out)
+	must(p.t, p.tryLink(argv...))
+}
+
+func (p *pair) tryLink(argv ...string) error {
+	out, err := p.node.Output(context.Background(), append([]string{"ip", "link"}, argv...)...)
+	if err != nil {
+		err = fmt.Errorf("ip link %q: %w: %s", argv, err, out)
 	}
+	return err
 }
 
 // page is what the host agent says of itself.
@@ -138,7 +143,7 @@ func (p *pair) page() (string, error) {
 	if port == nil {
 		return "", fmt.Errorf("no page yet")
 	}
-	return p.node.Output(p.t.Context(), "", nil, "curl", "-sS", "http://127.0.0.1:"+string(port[1])+"/metrics")
+	return p.node.Output(p.t.Context(), "curl", "-sS", "http://127.0.0.1:"+string(port[1])+"/metrics")
 }
 
 // metric waits for one of the host agent's metrics to have that value.
@@ -182,7 +187,7 @@ func (p *pair) dpuctl(argv []string, words ...string) {
 	p.t.Helper()
 	poll(p.t, soon, fmt.Sprintf("dpuctl %q says %q", argv, words), func() error {
 		// Its status is part of what it says, and no error.
-		out, _ := p.node.Output(p.t.Context(), "", nil, append([]string{ours(p.t, "dpuctl")}, argv...)...)
+		out, _ := p.node.Output(p.t.Context(), append([]string{ours(p.t, "dpuctl")}, argv...)...)
 		for _, word := range words {
 			if !strings.Contains(out, word) {
 				return fmt.Errorf("it says %q", out)

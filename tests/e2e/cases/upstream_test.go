@@ -17,7 +17,6 @@ import (
 
 	"dpu-heartbeat.test/e2e/harness"
 	"dpu-heartbeat.test/e2e/upstream"
-	"github.com/containernetworking/cni/libcni"
 	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -307,7 +306,7 @@ func (n *ovnNode) askAlways() (asked *atomic.Int32) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		cni := libcni.NewCNIConfigWithCacheDir([]string{n.file("bin")}, n.file("cache"), n.plugins)
+		cni := n.library(nil)
 		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 			list, err := n.network()
 			if err == nil {

@@ -8,42 +8,54 @@ import (
 	"path/filepath"
 )
 
-// DelegateState is where veth-cni keeps its addresses and its log, in the node.
-const DelegateState = "/run/veth-cni"
+// Addresses is where a node keeps a file for each address that a pod has.
+const Addresses = "/run/cni-addresses"
 
-// InstallAsOVN makes the node one of ovn-kubernetes, as far as files go: its
-// plugin's name and its configuration, without a gate.
-func (c CNI) InstallAsOVN(binDir, confDir string) error {
-	if err := copyFile(filepath.Join(c.Parts, "veth-cni"), filepath.Join(binDir, "ovn-k8s-cni-overlay")); err != nil {
-		return err
-	}
-	conf := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"ovn-kubernetes","type":"ovn-k8s-cni-overlay","ipam":{},"dns":{},"stateDir":%q}`, DelegateState)
-	return WriteFile(filepath.Join(confDir, "10-ovn-kubernetes.conf"), conf, 0o600)
+// PodNetwork is the body of a configuration that has the plugin of that name, which is ptp, give a pod an interface.
+func PodNetwork(name, addresses string) string {
+	return fmt.Sprintf(`"type":%q,"ipam":{"type":"host-local","subnet":"10.88.0.0/24","dataDir":%q}`, name, addresses)
 }
 
-// CNI is a node's network configuration: our gate around veth-cni, or, without
-// a gate, veth-cni alone.
+// CNI is a node's network configuration: our gate around ptp, or, without a gate, ptp alone.
 type CNI struct {
 	Parts string
 	Gate  string // path of the gate, "" for none
 }
 
+// InstallAsOVN makes the node one of ovn-kubernetes, as far as files go: its
+// plugin's name and its configuration, without a gate.
+func (c CNI) InstallAsOVN(binDir, confDir string) error {
+	const name = "ovn-k8s-cni-overlay"
+	if err := c.programs(binDir, name); err != nil {
+		return err
+	}
+	conf := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"ovn-kubernetes",%s}`, PodNetwork(name, Addresses))
+	return WriteFile(filepath.Join(confDir, "10-ovn-kubernetes.conf"), conf, 0o600)
+}
+
 // Install is what NodeOptions.CNI wants: programs first, configuration last,
 // because a runtime that finds the configuration runs them at once.
 func (c CNI) Install(binDir, confDir string) error {
-	if err := copyFile(filepath.Join(c.Parts, "veth-cni"), filepath.Join(binDir, "veth-cni")); err != nil {
+	if err := c.programs(binDir, "ptp"); err != nil {
 		return err
 	}
-	delegate := fmt.Sprintf(`{"type":"veth-cni","stateDir":%q}`, DelegateState)
-	plugin := delegate
+	plugin := "{" + PodNetwork("ptp", Addresses) + "}"
 	if c.Gate != "" {
 		if err := copyFile(c.Gate, filepath.Join(binDir, "dpu-gate")); err != nil {
 			return err
 		}
-		plugin = fmt.Sprintf(`{"type":"dpu-gate","delegate":%s}`, delegate)
+		plugin = fmt.Sprintf(`{"type":"dpu-gate","delegate":%s}`, plugin)
 	}
 	list := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"e2e","plugins":[%s]}`, plugin)
 	return WriteFile(filepath.Join(confDir, "10-e2e.conflist"), list, 0o644)
+}
+
+// programs installs ptp, under that name, and what it runs.
+func (c CNI) programs(binDir, name string) error {
+	if err := copyFile(filepath.Join(c.Parts, "host-local"), filepath.Join(binDir, "host-local")); err != nil {
+		return err
+	}
+	return copyFile(filepath.Join(c.Parts, "ptp"), filepath.Join(binDir, name))
 }
 
 func copyFile(from, to string) error {

@@ -185,8 +185,8 @@ func (n *Node) nsenter() []string {
 }
 
 // Run starts a program inside the node, its log on the machine.
-func (n *Node) Run(ctx context.Context, name string, env []string, argv ...string) (*Process, error) {
-	p, err := StartProcess(name, n.file("logs"), env, append(n.nsenter(), argv...)...)
+func (n *Node) Run(ctx context.Context, name string, argv ...string) (*Process, error) {
+	p, err := StartProcess(name, n.file("logs"), nil, append(n.nsenter(), argv...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -200,12 +200,9 @@ func (n *Node) Run(ctx context.Context, name string, env []string, argv ...strin
 }
 
 // Output runs a program inside the node to its end and returns what it said.
-func (n *Node) Output(ctx context.Context, stdin string, env []string, argv ...string) (string, error) {
+func (n *Node) Output(ctx context.Context, argv ...string) (string, error) {
 	full := append(n.nsenter(), argv...)
-	cmd := exec.CommandContext(ctx, full[0], full[1:]...)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
+	out, err := exec.CommandContext(ctx, full[0], full[1:]...).CombinedOutput()
 	return string(out), err
 }
 
@@ -223,11 +220,12 @@ func (n *Node) CRI() (*grpc.ClientConn, error) {
 	return grpc.NewClient("unix://"+n.Path(n.RuntimeSocket()), grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// runtimeEnv is what the runtime's script is told.
-func (n *Node) runtimeEnv() []string {
-	return append([]string{"PATH=" + n.opts.Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+// runtimeArgv runs the runtime's script with what it is told.
+func (n *Node) runtimeArgv(verb ...string) []string {
+	argv := append([]string{"env", "PATH=" + n.opts.Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"RUNTIME_SOCKET=" + n.RuntimeSocket(), "RUNTIME_DIR=" + n.Dir, "CNI_CONF_DIR=" + CNIConfDir,
 		"CNI_BIN_DIR=" + CNIBinDir, "POD_IMAGE=" + PodImage}, n.opts.RuntimeEnv...)
+	return append(append(argv, n.runtimeScript()), verb...)
 }
 
 // startRuntime starts the runtime by its script and gives it the images.
@@ -236,7 +234,7 @@ func (n *Node) startRuntime(ctx context.Context) error {
 		return errors.New("DPU_E2E_RUNTIME is not set; tests/e2e/run.sh sets it")
 	}
 	var err error
-	n.runtime, err = n.Run(ctx, "runtime", n.runtimeEnv(), n.runtimeScript(), "serve")
+	n.runtime, err = n.Run(ctx, "runtime", n.runtimeArgv("serve")...)
 	if err != nil {
 		return err
 	}
@@ -262,7 +260,7 @@ func (n *Node) RestartRuntime(ctx context.Context, env ...string) error {
 }
 
 func (n *Node) importImage(ctx context.Context, what ...string) error {
-	out, err := n.Output(ctx, "", n.runtimeEnv(), append([]string{n.runtimeScript(), "import"}, what...)...)
+	out, err := n.Output(ctx, n.runtimeArgv(append([]string{"import"}, what...)...)...)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -311,7 +309,7 @@ func (n *Node) startKubelet(ctx context.Context, more ...string) error {
 		return err
 	}
 	var err error
-	n.kubelet, err = n.Run(ctx, "kubelet", nil, append([]string{filepath.Join(n.opts.Bin, "kubelet"),
+	n.kubelet, err = n.Run(ctx, "kubelet", append([]string{filepath.Join(n.opts.Bin, "kubelet"),
 		"--config=" + n.file("kubelet.yaml"), "--kubeconfig=" + n.file("kubelet.kubeconfig"),
 		"--hostname-override=" + n.Name, "--node-ip=" + NodeAddress, "--v=2",
 		"--feature-gates=" + n.opts.ControlPlane.opts.Gates}, more...)...)
