@@ -29,7 +29,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/dpu-heartbeat/e2e
 version=${DPU_E2E_K8S:-1.37}
-own=${DPU_E2E_DIR:-$root/build/e2e}
+own=$(realpath -m "${DPU_E2E_DIR:-$root/build/e2e}")
 packages=(runc util-linux buildah conmon)
 DPU_E2E_RUNTIME=$(realpath "${DPU_E2E_RUNTIME:-$here/runtime/containerd}")
 export DPU_E2E_RUNTIME
@@ -206,12 +206,17 @@ build_ours() {
   echo "$out"
 }
 
-# The container images of this machine's architecture, from its Debian packages.
+# Makes the container images of this machine's architecture from its Debian packages, and prints NAME=FILE for each:
+# a file is called NAME-VERSION-ARCHITECTURE.tar and holds VERSION.
 build_images() {
-  {
-    "$root/deploy/package.sh" "$(dpkg --print-architecture)"
-    "$root/deploy/image.sh" "$(dpkg --print-architecture)"
-  } >"$own/images.log" 2>&1 || { tail -30 "$own/images.log" >&2; return 1; }
+  local machine file name
+  machine=$(dpkg --print-architecture)
+  { "$root/deploy/package.sh" "$machine" && "$root/deploy/image.sh" "$machine"; } >"$own/images.log" 2>&1 ||
+    { tail -30 "$own/images.log" >&2; return 1; }
+  for file in "$root"/build/images/dpu-heartbeat-*-"$machine".tar; do
+    name=$(basename "$file" "-$machine.tar")
+    echo "dpu-heartbeat.test/${name%-*}=$file"
+  done
 }
 
 run_tests() {
@@ -248,35 +253,68 @@ run_cases() {
   return "$status"
 }
 
+# The pid of the process that holds the cluster, if it is up or starting.
+cluster_pid() {
+  local pid
+  pid=$(cat "$own/cluster/pid" 2>/dev/null) || return 1
+  tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF -- "--dir $own/cluster " || return 1 # else the pid is another's
+  echo "$pid"
+}
+
+cluster_up() { # [--bare]
+  local state=$own/cluster parts bin flags=()
+  if cluster_pid >/dev/null; then
+    echo "already up (pid $(cluster_pid))"
+    return
+  fi
+  find_go
+  check_machine
+  parts=$(build_parts) || exit $?
+  bin=$(build_ours) || bin=
+  if [ "${1:-}" = --bare ]; then
+    build_images >"$own/images"
+    mapfile -t flags < <(echo --bare; cat "$own/images")
+  fi
+  rm -rf "$state"
+  mkdir -p "$state"
+  DPU_BIN_DIR=$bin setsid "$parts/cluster" --dir "$state" --parts "$parts" --rbac "$root/rbac" "${flags[@]}" \
+    >"$state/cluster.log" 2>&1 </dev/null &
+  echo $! >"$state/pid"
+  until [ -e "$state/node.pid" ]; do
+    kill -0 $! 2>/dev/null || { tail -60 "$state/cluster.log" >&2; return 1; }
+    sleep 0.1
+  done
+  echo "up: kubectl --kubeconfig $state/control-plane/admin.kubeconfig get nodes"
+  echo "kubectl is $parts/kubectl; logs are in $state"
+}
+
 run_cluster() {
-  local state=$own/cluster ours=${DPU_BIN_DIR:-$own/ours}
-  case ${1:-} in
-    up)
-      find_go
-      check_machine
-      local parts bin=
-      parts=$(build_parts) || exit $?
-      if bin=$(build_ours); then :; else bin=; fi
-      local more=()
-      if [ "${2:-}" = --bare ]; then
-        build_images
-        more=(--bare --images "$root/build/images")
-      fi
-      exec env DPU_BIN_DIR="$bin" "$parts/cluster" up --dir "$state" --parts "$parts" --rbac "$root/rbac" "${more[@]}"
-      ;;
-    path) echo "$own/parts-$version:$ours/sbin:$ours/bin" ;;
-    exec)
-      shift
-      exec env DPU_BIN_DIR="$ours" "$own/parts-$version/cluster" exec --dir "$state" --parts "$own/parts-$version" -- "$@"
-      ;;
-    down | status | kubeconfig)
-      if [ -x "$own/parts-$version/cluster" ]; then exec "$own/parts-$version/cluster" "$1" --dir "$state"; fi
-      echo "run.sh: no cluster was ever started here; try: $0 cluster up" >&2
-      exit 1
-      ;;
+  local state=$own/cluster parts=$own/parts-$version ours=${DPU_BIN_DIR:-$own/ours} verb=${1:-} pid
+  (($# == 0)) || shift
+  case $verb in
+    up) cluster_up "$@"; return ;;
+    path) echo "$parts:$ours/sbin:$ours/bin"; return ;;
+    down | status | kubeconfig | exec) ;;
     *)
       echo "usage: $0 cluster up [--bare]|down|kubeconfig|status|path|exec COMMAND" >&2
       exit 2
+      ;;
+  esac
+  if ! pid=$(cluster_pid); then
+    echo "run.sh: no cluster is up; try: $0 cluster up" >&2
+    [ "$verb" = down ]
+    exit
+  fi
+  case $verb in
+    kubeconfig) echo "$state/control-plane/admin.kubeconfig" ;;
+    status) echo "up, pid $pid; node worker-1 is pid $(cat "$state/node.pid")" ;;
+    exec)
+      exec nsenter -t "$(cat "$state/node.pid")" -m -n -p -i -u -C -- \
+        env -u KUBECONFIG PATH="$ours/bin:$ours/sbin:$parts:$PATH" "$@"
+      ;;
+    down)
+      kill "$pid"
+      while [ -e "/proc/$pid" ]; do sleep 0.1; done
       ;;
   esac
 }
