@@ -226,24 +226,16 @@ func (p *pair) Lease() *coordination.Lease {
 }
 
 func (p *pair) lease() (*coordination.Lease, error) {
-	return p.admin.CoordinationV1().Leases(harness.Namespace).Get(p.t.Context(), p.LeaseName(), meta.GetOptions{})
+	return in(p.admin).Get(p.t.Context(), p.LeaseName(), meta.GetOptions{})
 }
 
 // LeaseName is that of this node's lease.
 func (p *pair) LeaseName() string { return "ovn-dpu-" + p.Node }
 
-// WaitLease waits until the lease is there and check, if any, accepts it.
-func (p *pair) WaitLease(limit time.Duration, what string, check func(*coordination.Lease) error) *coordination.Lease {
+// WaitLease waits until the lease is there and is accepts it.
+func (p *pair) WaitLease(limit time.Duration, what string, is func(*coordination.Lease) bool) *coordination.Lease {
 	p.t.Helper()
-	var lease *coordination.Lease
-	poll(p.t, limit, what, func() error {
-		var err error
-		if lease, err = p.lease(); err != nil || check == nil {
-			return err
-		}
-		return check(lease)
-	})
-	return lease
+	return await(p.t, limit, what, p.lease, is)
 }
 
 // EditLease changes the lease as the admin, again until no one is in between.
@@ -256,7 +248,7 @@ func (p *pair) EditLease(edit func(*coordination.Lease)) *coordination.Lease {
 			return err
 		}
 		edit(lease)
-		changed, err = p.admin.CoordinationV1().Leases(harness.Namespace).Update(p.t.Context(), lease, meta.UpdateOptions{})
+		changed, err = in(p.admin).Update(p.t.Context(), lease, meta.UpdateOptions{})
 		return err
 	})
 	return changed
@@ -292,10 +284,38 @@ func (p *pair) report() string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	lease, err := p.admin.CoordinationV1().Leases(harness.Namespace).Get(ctx, p.LeaseName(), meta.GetOptions{})
+	lease, err := in(p.admin).Get(ctx, p.LeaseName(), meta.GetOptions{})
 	text, _ := json.Marshal(lease)
 	fmt.Fprintf(&b, "--- lease (%v)\n%s\n", err, text)
 	return b.String()
+}
+
+// await polls get until is accepts what it returned.
+func await[T any](t *testing.T, limit time.Duration, what string, get func() (T, error), is func(T) bool) T {
+	t.Helper()
+	var found T
+	poll(t, limit, what, func() (err error) {
+		if found, err = get(); err != nil || is(found) {
+			return err
+		}
+		text, err := json.Marshal(found)
+		return fmt.Errorf("it is %s (%v)", text, err)
+	})
+	return found
+}
+
+func (p *pair) getNode() (*core.Node, error) {
+	return p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
+}
+
+func (p *pair) getPod(name string) (*core.Pod, error) {
+	return p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+}
+
+// awaitPod waits until is accepts the pod.
+func (p *pair) awaitPod(limit time.Duration, name, what string, is func(*core.Pod) bool) {
+	p.t.Helper()
+	await(p.t, limit, "pod "+name+" "+what, func() (*core.Pod, error) { return p.getPod(name) }, is)
 }
 
 func poll(t *testing.T, limit time.Duration, what string, check func() error) {

@@ -3,7 +3,7 @@
 package cases
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +24,7 @@ func (p *pair) allocatedByHand(name string) {
 		spec.ResourceClaims = []core.PodResourceClaim{{Name: "dpu", ResourceClaimName: &name}}
 		spec.Containers[0].Resources.Claims = []core.ResourceClaim{{Name: "dpu"}}
 	})
-	pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+	pod, err := p.getPod(name)
 	must(p.t, err)
 	claim.Status = resource.ResourceClaimStatus{
 		ReservedFor: []resource.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: pod.UID}},
@@ -38,17 +38,10 @@ func (p *pair) allocatedByHand(name string) {
 // crashLoops waits until the kubelet has restarted the pod's container more than once.
 func (p *pair) crashLoops(name string) {
 	p.t.Helper()
-	poll(p.t, 2*soon, "pod "+name+" is in a crash loop", func() error {
-		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range pod.Status.ContainerStatuses {
-			if c.RestartCount > 0 && c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" {
-				return nil
-			}
-		}
-		return fmt.Errorf("its containers: %+v", pod.Status.ContainerStatuses)
+	p.awaitPod(2*soon, name, "is in a crash loop", func(pod *core.Pod) bool {
+		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c core.ContainerStatus) bool {
+			return c.RestartCount > 0 && c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
+		})
 	})
 }
 
@@ -120,12 +113,6 @@ func TestGivenDevicesOfAnotherDriverWhenTheDPUIsNotReadyThenTheyAreKeptFromPodsA
 		_ = api.DeviceClasses().Delete(bounded(t), name, meta.DeleteOptions{})
 		_ = api.ResourceSlices().Delete(bounded(t), name, meta.DeleteOptions{})
 	})
-	pod := func() *core.Pod {
-		found, err := p.admin.CoreV1().Pods("default").Get(t.Context(), name, meta.GetOptions{})
-		must(t, err)
-		return found
-	}
-
 	// Given a DPU that was never seen alive, then nobody gets such a device.
 	p.StartHost("--taint-devices="+driver, "--dra-taint-effect=NoExecute")
 	poll(t, soon, "the rule", func() error {
@@ -140,17 +127,7 @@ func TestGivenDevicesOfAnotherDriverWhenTheDPUIsNotReadyThenTheyAreKeptFromPodsA
 
 	// When it lives, then a Pod does; and when it dies, that Pod is evicted.
 	p.StartDPU()
-	poll(t, 2*soon, "the Pod has its device", func() error {
-		if on := pod().Spec.NodeName; on != p.Node {
-			return fmt.Errorf("it is on %q", on)
-		}
-		return nil
-	})
+	p.awaitPod(2*soon, name, "has its device", func(pod *core.Pod) bool { return pod.Spec.NodeName == p.Node })
 	p.DPU.Kill()
-	poll(t, 2*soon, "the Pod is evicted", func() error {
-		if pod().DeletionTimestamp == nil {
-			return fmt.Errorf("nobody deletes it")
-		}
-		return nil
-	})
+	p.awaitPod(2*soon, name, "is evicted", func(pod *core.Pod) bool { return pod.DeletionTimestamp != nil })
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,57 +92,50 @@ func (p *pair) healthyPod(name string) {
 // draSlice is the name of the node's ResourceSlice.
 func (p *pair) draSlice() string { return draDriver + "-" + p.Node }
 
+// awaitSlice waits until is accepts the slice.
+func (p *pair) awaitSlice(limit time.Duration, what string, is func(*resource.ResourceSlice) bool) *resource.ResourceSlice {
+	p.t.Helper()
+	return await(p.t, limit, "the slice "+what, func() (*resource.ResourceSlice, error) {
+		return p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), p.draSlice(), meta.GetOptions{})
+	}, is)
+}
+
 // withdrawn waits until the slice offers no device, or does again.
 func (p *pair) withdrawn(limit time.Duration, want bool) {
 	p.t.Helper()
-	poll(p.t, limit, fmt.Sprintf("the device is withdrawn: %v", want), func() error {
-		slice, err := p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), p.draSlice(), meta.GetOptions{})
-		if err == nil && (len(slice.Spec.Devices) == 0) != want {
-			err = fmt.Errorf("there are %d", len(slice.Spec.Devices))
-		}
-		return err
+	p.awaitSlice(limit, fmt.Sprintf("is empty: %v", want), func(slice *resource.ResourceSlice) bool {
+		return (len(slice.Spec.Devices) == 0) == want
 	})
 }
 
 // offeredToAll waits until several claims may have the device.
 func (p *pair) offeredToAll(limit time.Duration) {
 	p.t.Helper()
-	poll(p.t, limit, "the device is offered to all", func() error {
-		slice, err := p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), p.draSlice(), meta.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, device := range slice.Spec.Devices {
-			if all := device.AllowMultipleAllocations; all != nil && *all {
-				return nil
-			}
-		}
-		return fmt.Errorf("the slice has %v", slice.Spec.Devices)
+	p.awaitSlice(limit, "offers the device to all", func(slice *resource.ResourceSlice) bool {
+		return slices.ContainsFunc(slice.Spec.Devices, func(device resource.Device) bool {
+			return device.AllowMultipleAllocations != nil && *device.AllowMultipleAllocations
+		})
 	})
+}
+
+// madeAnew waits until there is another slice in place of the old one.
+func (p *pair) madeAnew(limit time.Duration, old *resource.ResourceSlice) {
+	p.t.Helper()
+	p.awaitSlice(limit, "is another one", func(slice *resource.ResourceSlice) bool { return slice.UID != old.UID })
 }
 
 // taints waits until the device has exactly these taints, as "value/effect".
 func (p *pair) taints(limit time.Duration, want string) *resource.ResourceSlice {
 	p.t.Helper()
-	var slice *resource.ResourceSlice
-	poll(p.t, limit, fmt.Sprintf("the device's taints are %q", want), func() error {
-		var err error
-		slice, err = p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), p.draSlice(), meta.GetOptions{})
-		if err != nil {
-			return err
-		}
+	return p.awaitSlice(limit, fmt.Sprintf("has the taints %q", want), func(slice *resource.ResourceSlice) bool {
 		var got []string
 		for _, device := range slice.Spec.Devices {
 			for _, taint := range device.Taints {
 				got = append(got, taint.Value+"/"+string(taint.Effect))
 			}
 		}
-		if s := strings.Join(got, ","); s != want {
-			return fmt.Errorf("they are %q", s)
-		}
-		return nil
+		return strings.Join(got, ",") == want
 	})
-	return slice
 }
 
 // bounded is a context for cleaning up, when the test's own is over.
@@ -228,7 +222,7 @@ func (p *pair) podHealth(limit time.Duration, name string, want core.ResourceHea
 }
 
 func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text string) error {
-	pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+	pod, err := p.getPod(name)
 	if err != nil {
 		return err
 	}
@@ -255,17 +249,13 @@ func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text str
 // claimCondition waits until the claim of claimObjects has the condition Ready for the DPU.
 func (p *pair) claimCondition(want meta.ConditionStatus, reason string) {
 	p.t.Helper()
-	poll(p.t, 2*soon, fmt.Sprintf("the claim is Ready=%s", want), func() error {
-		claim, err := p.admin.ResourceV1().ResourceClaims("default").Get(p.t.Context(), "dpu", meta.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, d := range claim.Status.Devices {
-			if c := d.Conditions; d.Driver == draDriver && len(c) == 1 && c[0].Type == "Ready" && c[0].Status == want && c[0].Reason == reason {
-				return nil
-			}
-		}
-		return fmt.Errorf("its devices are %+v", claim.Status.Devices)
+	await(p.t, 2*soon, fmt.Sprintf("the claim is Ready=%s", want), func() (*resource.ResourceClaim, error) {
+		return p.admin.ResourceV1().ResourceClaims("default").Get(p.t.Context(), "dpu", meta.GetOptions{})
+	}, func(claim *resource.ResourceClaim) bool {
+		return slices.ContainsFunc(claim.Status.Devices, func(d resource.AllocatedDeviceStatus) bool {
+			c := d.Conditions
+			return d.Driver == draDriver && len(c) == 1 && c[0].Type == "Ready" && c[0].Status == want && c[0].Reason == reason
+		})
 	})
 }
 
@@ -305,13 +295,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 
 	// When the kubelet removes our slice, as it does at its start, then it is back.
 	must(t, p.admin.ResourceV1().ResourceSlices().Delete(t.Context(), p.draSlice(), meta.DeleteOptions{}))
-	poll(t, soon, "the slice is back", func() error {
-		again, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), p.draSlice(), meta.GetOptions{})
-		if err == nil && again.UID == slice.UID {
-			err = fmt.Errorf("it is the old one")
-		}
-		return err
-	})
+	p.madeAnew(soon, slice)
 
 	// When the agent stops, then the pod is told Unknown; when another one starts, Healthy.
 	must(t, p.Host.Signal(syscall.SIGTERM))
@@ -355,7 +339,7 @@ func (p *pair) beside(name string) *pair {
 func (p *pair) toldToGo(name string, earliest time.Time) {
 	p.t.Helper()
 	poll(p.t, 2*soon, "pod "+name+" is told to go", func() error {
-		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
+		pod, err := p.getPod(name)
 		if err != nil {
 			return harness.Final(err) // its last second is longer than our pause
 		}
@@ -373,17 +357,12 @@ func (p *pair) toldToGo(name string, earliest time.Time) {
 // runsOn waits until a pod of the ReplicaSet, which stays, runs on the node.
 func (p *pair) runsOn(set string) {
 	p.t.Helper()
-	poll(p.t, 2*soon, "a pod of "+set+" runs on "+p.Node, func() error {
-		pods, err := p.admin.CoreV1().Pods("default").List(p.t.Context(), meta.ListOptions{LabelSelector: "set=" + set})
-		if err != nil {
-			return err
-		}
-		for _, pod := range pods.Items {
-			if pod.DeletionTimestamp == nil && pod.Spec.NodeName == p.Node && pod.Status.Phase == core.PodRunning {
-				return nil
-			}
-		}
-		return fmt.Errorf("there are %d", len(pods.Items))
+	await(p.t, 2*soon, "a pod of "+set+" runs on "+p.Node, func() (*core.PodList, error) {
+		return p.admin.CoreV1().Pods("default").List(p.t.Context(), meta.ListOptions{LabelSelector: "set=" + set})
+	}, func(pods *core.PodList) bool {
+		return slices.ContainsFunc(pods.Items, func(pod core.Pod) bool {
+			return pod.DeletionTimestamp == nil && pod.Spec.NodeName == p.Node && pod.Status.Phase == core.PodRunning
+		})
 	})
 }
 
@@ -452,18 +431,10 @@ func (p *pair) rollingHost() {
 // hostPod waits until the DaemonSet has one Pod, other than old, and returns its UID.
 func (p *pair) hostPod(old types.UID) types.UID {
 	p.t.Helper()
-	var uid types.UID
-	poll(p.t, 2*soon, "a Pod of the DaemonSet has taken over", func() error {
-		pods, err := p.admin.CoreV1().Pods(harness.Namespace).List(p.t.Context(), meta.ListOptions{LabelSelector: "app.kubernetes.io/name=dpu-host-agent"})
-		if err == nil && (len(pods.Items) != 1 || pods.Items[0].UID == old) {
-			err = fmt.Errorf("there are %d", len(pods.Items))
-		}
-		if err == nil {
-			uid = pods.Items[0].UID
-		}
-		return err
-	})
-	return uid
+	agents := meta.ListOptions{LabelSelector: "app.kubernetes.io/name=dpu-host-agent"}
+	return await(p.t, 2*soon, "a Pod of the DaemonSet has taken over", func() (*core.PodList, error) {
+		return p.admin.CoreV1().Pods(harness.Namespace).List(p.t.Context(), agents)
+	}, func(pods *core.PodList) bool { return len(pods.Items) == 1 && pods.Items[0].UID != old }).Items[0].UID
 }
 
 func TestGivenADaemonSetWithDRAWhenItRollsThenTheDPUStaysOnOfferAndHealthy(t *testing.T) {
@@ -494,13 +465,7 @@ func TestGivenARunningAgentWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testi
 	p.healthyPod("survives")
 
 	must(t, p.node.RestartKubelet(t.Context()))
-	poll(t, 2*soon, "the kubelet's wipe is made good", func() error {
-		again, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), p.draSlice(), meta.GetOptions{})
-		if err == nil && again.UID == slice.UID {
-			err = fmt.Errorf("it has not been wiped yet")
-		}
-		return err
-	})
+	p.madeAnew(2*soon, slice)
 	p.DPU.Kill()
 	p.podHealth(nodeDuration+2*soon, "survives", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
 	p.StartDPUEvery(interval, nodeDuration)

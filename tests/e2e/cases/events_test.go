@@ -5,9 +5,7 @@ package cases
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,55 +22,30 @@ const dpuReady = core.NodeConditionType("DPUReady")
 // event waits for an Event about the pair's Node.
 func (p *pair) event(limit time.Duration, reason string) eventsv1.Event {
 	p.t.Helper()
-	var found eventsv1.Event
-	poll(p.t, limit, "an Event "+reason, func() error {
-		list, err := p.admin.EventsV1().Events("default").List(p.t.Context(), meta.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for _, e := range list.Items {
-			if e.Regarding.Name == p.Node && e.Reason == reason && e.ReportingController == "dpu-host-agent" {
-				found = e
-				return nil
-			}
-		}
-		return fmt.Errorf("not among %d", len(list.Items))
-	})
-	return found
+	about := func(e eventsv1.Event) bool {
+		return e.Regarding.Name == p.Node && e.Reason == reason && e.ReportingController == "dpu-host-agent"
+	}
+	found := await(p.t, limit, "an Event "+reason, func() (*eventsv1.EventList, error) {
+		return p.admin.EventsV1().Events("default").List(p.t.Context(), meta.ListOptions{})
+	}, func(list *eventsv1.EventList) bool { return slices.ContainsFunc(list.Items, about) })
+	return found.Items[slices.IndexFunc(found.Items, about)]
 }
 
 // condition waits until the Node's condition DPUReady has that status.
 func (p *pair) condition(limit time.Duration, status core.ConditionStatus, reason string) core.NodeCondition {
 	p.t.Helper()
-	var found core.NodeCondition
-	poll(p.t, limit, fmt.Sprintf("DPUReady is %s", status), func() error {
-		node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range node.Status.Conditions {
-			if c.Type == dpuReady {
-				found = c
-			}
-		}
-		if found.Status != status || found.Reason != reason {
-			return fmt.Errorf("it is %q %q", found.Status, found.Reason)
-		}
-		return nil
+	is := func(c core.NodeCondition) bool { return c.Type == dpuReady && c.Status == status && c.Reason == reason }
+	node := await(p.t, limit, fmt.Sprintf("DPUReady is %s", status), p.getNode, func(node *core.Node) bool {
+		return slices.ContainsFunc(node.Status.Conditions, is)
 	})
-	return found
+	return node.Status.Conditions[slices.IndexFunc(node.Status.Conditions, is)]
 }
 
-// kubectl runs the real one as administrator.
 func kubectl(t *testing.T, words ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(shared.parts, "kubectl"), words...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.control.AdminKubeconfig())
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("kubectl %q: %v: %s", words, err, out)
-	}
-	return string(out)
+	out, err := shared.control.Kubectl(t.Context(), words...)
+	must(t, err)
+	return out
 }
 
 func TestGivenADPUThatDiesWhenAnAdminDescribesTheNodeThenEventsAndConditionSayWhy(t *testing.T) {
@@ -122,23 +95,16 @@ func TestGivenARealNodeWhenTheKubeletWritesItsStatusThenTheConditionStays(t *tes
 	p.condition(soon, core.ConditionTrue, "LeaseRenewed")
 	p.Host.Stop()
 	p.removeCondition()
-	poll(t, soon, "the condition is gone", func() error {
-		node, err := p.admin.CoreV1().Nodes().Get(t.Context(), p.Node, meta.GetOptions{})
-		if err == nil && strings.Contains(fmt.Sprint(node.Status.Conditions), string(dpuReady)) {
-			err = fmt.Errorf("%v", node.Status.Conditions)
-		}
-		return err
+	await(t, soon, "the condition is gone", p.getNode, func(node *core.Node) bool {
+		return !strings.Contains(fmt.Sprint(node.Status.Conditions), string(dpuReady))
 	})
 }
 
 // removeCondition is the command of docs/monitoring.md.
 func (p *pair) removeCondition() {
-	cmd := exec.Command(filepath.Join(shared.parts, "kubectl"), "patch", "node", p.Node, "--subresource=status",
+	_, err := p.control.Kubectl(bounded(p.t), "patch", "node", p.Node, "--subresource=status",
 		"--type=strategic", "-p", `{"status":{"conditions":[{"type":"DPUReady","$patch":"delete"}]}}`)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.control.AdminKubeconfig())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		p.t.Errorf("kubectl patch: %v: %s", err, out)
-	}
+	must(p.t, err)
 }
 
 func about(c *kubernetes.Clientset, node, controller string) func(context.Context) error {

@@ -16,11 +16,8 @@ import (
 // refuseLease is a policy that lets nobody write the pair's Lease, as a broken webhook does.
 func (p *pair) refuseLease() (undo func()) {
 	p.t.Helper()
-	p.WaitLease(soon, "a mark: the host knows that it may write", func(lease *coordination.Lease) error {
-		if lease.Annotations["dpu.k8s.ovn.org/host-checked"] == "" {
-			return fmt.Errorf("it has none")
-		}
-		return nil
+	p.WaitLease(soon, "a mark: the host knows that it may write", func(lease *coordination.Lease) bool {
+		return lease.Annotations["dpu.k8s.ovn.org/host-checked"] != ""
 	})
 	name := "no-leases-" + p.Node
 	fail := admission.Fail

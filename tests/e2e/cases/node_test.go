@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,39 +108,21 @@ func (p *pair) expectInNode(limit time.Duration, state, reason string) record {
 // in its message.
 func (p *pair) nodeReady(limit time.Duration, status core.ConditionStatus, text string) {
 	p.t.Helper()
-	poll(p.t, limit, fmt.Sprintf("the Node is Ready=%s with %q", status, text), func() error {
-		node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range node.Status.Conditions {
-			if c.Type != core.NodeReady {
-				continue
-			}
-			if c.Status == status && strings.Contains(c.Message, text) &&
-				(status == core.ConditionTrue || c.Reason == "KubeletNotReady") {
-				return nil
-			}
-			return fmt.Errorf("it is %s %s: %s", c.Status, c.Reason, c.Message)
-		}
-		return fmt.Errorf("it has no Ready condition yet")
+	await(p.t, limit, fmt.Sprintf("the Node is Ready=%s with %q", status, text), p.getNode, func(node *core.Node) bool {
+		return slices.ContainsFunc(node.Status.Conditions, func(c core.NodeCondition) bool {
+			return c.Type == core.NodeReady && c.Status == status && strings.Contains(c.Message, text) &&
+				(status == core.ConditionTrue || c.Reason == "KubeletNotReady")
+		})
 	})
 }
 
 // nodeTainted waits until the scheduler keeps new pods away from the Node.
 func (p *pair) nodeTainted(key string) {
 	p.t.Helper()
-	poll(p.t, soon, "the Node has the taint "+key, func() error {
-		node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, taint := range node.Spec.Taints {
-			if taint.Key == key && taint.Effect == core.TaintEffectNoSchedule {
-				return nil
-			}
-		}
-		return fmt.Errorf("it has %v", node.Spec.Taints)
+	await(p.t, soon, "the Node has the taint "+key, p.getNode, func(node *core.Node) bool {
+		return slices.ContainsFunc(node.Spec.Taints, func(taint core.Taint) bool {
+			return taint.Key == key && taint.Effect == core.TaintEffectNoSchedule
+		})
 	})
 }
 
@@ -173,50 +156,29 @@ func podOf(edit func(*core.PodSpec)) core.PodSpec {
 
 func (p *pair) podRuns(name string) {
 	p.t.Helper()
-	poll(p.t, 2*soon, "pod "+name+" runs", func() error {
-		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
-		if err == nil && (pod.Status.Phase != core.PodRunning || pod.Status.PodIP == "") {
-			err = fmt.Errorf("its phase is %s on %q", pod.Status.Phase, pod.Spec.NodeName)
-		}
-		return err
+	p.awaitPod(2*soon, name, "runs", func(pod *core.Pod) bool {
+		return pod.Status.Phase == core.PodRunning && pod.Status.PodIP != ""
 	})
 }
 
+// podNotScheduled waits until the scheduler says that it cannot place the pod.
 func (p *pair) podNotScheduled(name string) {
 	p.t.Helper()
-	poll(p.t, soon, "the scheduler says that it cannot place pod "+name, func() error {
-		pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range pod.Status.Conditions {
-			if c.Type == core.PodScheduled && c.Status == core.ConditionFalse && c.Reason == core.PodReasonUnschedulable {
-				return nil
-			}
-		}
-		if pod.Spec.NodeName != "" {
-			return harness.Final(fmt.Errorf("it was placed on %s", pod.Spec.NodeName))
-		}
-		return fmt.Errorf("conditions: %+v", pod.Status.Conditions)
+	p.awaitPod(soon, name, "cannot be placed", func(pod *core.Pod) bool {
+		return slices.ContainsFunc(pod.Status.Conditions, func(c core.PodCondition) bool {
+			return c.Type == core.PodScheduled && c.Status == core.ConditionFalse && c.Reason == core.PodReasonUnschedulable
+		})
 	})
 }
 
 // podEvent waits for an event about the pod that contains text.
 func (p *pair) podEvent(name, text string) {
 	p.t.Helper()
-	poll(p.t, 2*soon, fmt.Sprintf("an event of pod %s says %q", name, text), func() error {
-		events, err := p.admin.CoreV1().Events("default").List(p.t.Context(), meta.ListOptions{FieldSelector: "involvedObject.name=" + name})
-		if err != nil {
-			return err
-		}
-		var said []string
-		for _, e := range events.Items {
-			if strings.Contains(e.Message, text) {
-				return nil
-			}
-			said = append(said, e.Reason+": "+e.Message)
-		}
-		return fmt.Errorf("so far: %q", said)
+	about := meta.ListOptions{FieldSelector: "involvedObject.name=" + name}
+	await(p.t, 2*soon, fmt.Sprintf("an event of pod %s says %q", name, text), func() (*core.EventList, error) {
+		return p.admin.CoreV1().Events("default").List(p.t.Context(), about)
+	}, func(events *core.EventList) bool {
+		return slices.ContainsFunc(events.Items, func(e core.Event) bool { return strings.Contains(e.Message, text) })
 	})
 }
 

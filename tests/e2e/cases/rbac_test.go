@@ -392,11 +392,8 @@ func TestGivenANodeThatIsNamedLikeAFurtherDPUWhenTheOtherHostWritesItsLeaseThenI
 	_, err := in(r.hostA).Create(t.Context(), taken, meta.CreateOptions{})
 	must(t, err)
 	p.StartHost()
-	p.WaitLease(soon, "the lease, owned by its own Node alone", func(l *coordination.Lease) error {
-		if len(l.OwnerReferences) != 1 || l.OwnerReferences[0].Name != p.Node {
-			return fmt.Errorf("owners: %+v", l.OwnerReferences)
-		}
-		return nil
+	p.WaitLease(soon, "the lease, owned by its own Node alone", func(l *coordination.Lease) bool {
+		return len(l.OwnerReferences) == 1 && l.OwnerReferences[0].Name == p.Node
 	})
 	longer := func(l *coordination.Lease) {
 		*l.Spec.LeaseDurationSeconds = 50
@@ -551,10 +548,7 @@ func TestGivenAFurtherDPUThatMayMakeItsLeaseWhenThereIsNoneThenItMakesIt(t *test
 	p.mayCreate()
 	t.Cleanup(func() { p.DPU.Kill() })
 	p.DPU = p.run("dpu-agent", append(p.flags("dpu", interval, duration, nil), "--node-name", r.a.Node, "--lease-name", p.LeaseName()))
-	p.WaitLease(duration+soon, "the lease, owned by the Node", func(l *coordination.Lease) error {
-		if l.Spec.RenewTime == nil || len(l.OwnerReferences) != 1 || l.OwnerReferences[0].Name != r.a.Node {
-			return fmt.Errorf("it is %+v", l)
-		}
-		return nil
+	p.WaitLease(duration+soon, "the lease, owned by the Node", func(l *coordination.Lease) bool {
+		return l.Spec.RenewTime != nil && len(l.OwnerReferences) == 1 && l.OwnerReferences[0].Name == r.a.Node
 	})
 }
