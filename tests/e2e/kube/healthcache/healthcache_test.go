@@ -8,6 +8,7 @@ package healthcache
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -15,10 +16,10 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	core "k8s.io/api/core/v1"
 	resource "k8s.io/api/resource/v1"
@@ -210,41 +211,29 @@ type dpuctl struct {
 
 func startDpuctl(t *testing.T, socket string) *dpuctl {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	cmd := exec.Command("script", "--quiet", "--command",
+		os.Getenv("DPUCTL")+" dra watch --driver "+driver+" --socket "+socket, "/dev/null")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = master.Close() })
-	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	terminal, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Getenv("DPUCTL"), "dra", "watch", "--driver", driver, "--socket", socket)
-	cmd.Stdout, cmd.Stderr = terminal, os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	_ = terminal.Close()
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
 	d := &dpuctl{}
-	go d.read(master)
+	go d.read(out)
 	return d
 }
 
 // read keeps the last whole screen: what stands between two of its clearings.
-func (d *dpuctl) read(master *os.File) {
+func (d *dpuctl) read(terminal io.Reader) {
 	const clear = "\x1b[H\x1b[J"
 	var seen string
 	buffer := make([]byte, 1<<16)
 	for {
-		n, err := master.Read(buffer)
+		n, err := terminal.Read(buffer)
 		if err != nil {
 			return
 		}
