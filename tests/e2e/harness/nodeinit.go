@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -100,7 +101,10 @@ func serveAsPid1() error {
 // its own. Everything it writes to them is in memory and ends with it.
 func mountNode() error {
 	v2 := isUnifiedCgroup()
-	controllers := v1Controllers()
+	cgroups, err := ownCgroups()
+	if err != nil {
+		return err
+	}
 	type mount struct {
 		source, target, kind string
 		flags                uintptr
@@ -121,8 +125,8 @@ func mountNode() error {
 		mounts = append(mounts, mount{"cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""})
 	} else {
 		mounts = append(mounts, mount{"tmpfs", "/sys/fs/cgroup", "tmpfs", 0, "mode=755"})
-		for _, c := range controllers {
-			mounts = append(mounts, mount{"cgroup", "/sys/fs/cgroup/" + hierarchyDir(c), "cgroup", 0, c})
+		for _, c := range cgroups {
+			mounts = append(mounts, mount{"cgroup", "/sys/fs/cgroup/" + hierarchyDir(c.controllers), "cgroup", 0, c.controllers})
 		}
 	}
 	for _, m := range mounts {
@@ -222,21 +226,24 @@ func isUnifiedCgroup() bool {
 	return unix.Statfs("/sys/fs/cgroup", &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// v1Controllers lists the cgroup v1 hierarchies as the kernel names them:
-// "cpu", "net_cls,net_prio", "name=systemd". The kubelet wants the named one too.
-func v1Controllers() []string {
+// cgroup is where a process is in one hierarchy. The kernel names the hierarchies of v1 by their controllers: "cpu",
+// "net_cls,net_prio", "name=systemd", which the kubelet wants too. That of v2 has no name.
+type cgroup struct{ controllers, path string }
+
+// ownCgroups are ours: of v2, or of v1, where that of v2 has no controllers.
+func ownCgroups() ([]cgroup, error) {
 	data, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	var names []string
+	var all []cgroup
 	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		fields := strings.SplitN(line, ":", 3)
-		if len(fields) == 3 && fields[1] != "" {
-			names = append(names, fields[1])
+		if len(fields) == 3 && (fields[1] == "") == isUnifiedCgroup() {
+			all = append(all, cgroup{fields[1], fields[2]})
 		}
 	}
-	return names
+	return all, nil
 }
 
 // hierarchyDir is the folder of /sys/fs/cgroup where a hierarchy is mounted.
@@ -247,36 +254,39 @@ type cgroupSet struct{ dirs []string }
 
 // newCgroupSet makes the cgroups; Remove takes them away again.
 func newCgroupSet(name string) (*cgroupSet, error) {
-	data, err := os.ReadFile("/proc/self/cgroup")
+	own, err := ownCgroups()
 	if err != nil {
 		return nil, err
 	}
 	s := &cgroupSet{}
-	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
-		fields := strings.SplitN(line, ":", 3)
-		if len(fields) != 3 || (fields[1] == "") != isUnifiedCgroup() {
-			continue // v2 beside v1 has no controllers
-		}
-		dir := filepath.Join("/sys/fs/cgroup", hierarchyDir(fields[1]), fields[2], name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			s.Remove()
+	for _, c := range own {
+		if err := s.add(c, name); err != nil {
+			_ = s.Remove()
 			return nil, err
-		}
-		s.dirs = append(s.dirs, dir)
-		if fields[1] == "cpuset" { // an empty cpuset admits no process
-			for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
-				value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
-				if err == nil {
-					err = os.WriteFile(filepath.Join(dir, f), value, 0o644)
-				}
-				if err != nil {
-					s.Remove()
-					return nil, err
-				}
-			}
 		}
 	}
 	return s, nil
+}
+
+func (s *cgroupSet) add(c cgroup, name string) error {
+	dir := filepath.Join("/sys/fs/cgroup", hierarchyDir(c.controllers), c.path, name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	s.dirs = append(s.dirs, dir)
+	if c.controllers != "cpuset" {
+		return nil
+	}
+	for _, f := range []string{"cpuset.cpus", "cpuset.mems"} { // an empty cpuset admits no process
+		value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, f), value, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Enter puts a process into all of them.
@@ -291,7 +301,8 @@ func (s *cgroupSet) Enter(pid int) error {
 
 // Remove takes the cgroups away, children first; they must be empty of
 // processes, which they are soon after the node's pid 1 has died.
-func (s *cgroupSet) Remove() {
+func (s *cgroupSet) Remove() error {
+	var failed error
 	for _, dir := range s.dirs {
 		var all []string
 		_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
@@ -300,8 +311,11 @@ func (s *cgroupSet) Remove() {
 			}
 			return nil
 		})
-		for i := len(all) - 1; i >= 0; i-- {
-			_ = unix.Rmdir(all[i])
+		for _, path := range slices.Backward(all) {
+			if err := unix.Rmdir(path); err != nil {
+				failed = fmt.Errorf("%s: %w", path, err)
+			}
 		}
 	}
+	return failed
 }
