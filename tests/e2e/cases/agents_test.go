@@ -37,8 +37,12 @@ type pair struct {
 	node    *harness.Node // a real one, of some cases
 	Node    string
 	Dir     string
-	Host    *harness.Process
-	DPU     *harness.Process
+	// isOnNode: the host's agent runs there, not here.
+	isOnNode bool
+	// Both agents' timers.
+	every, lasts time.Duration
+	Host         *harness.Process
+	DPU          *harness.Process
 	// HostRelay and DPURelay stand between the agents and the API server.
 	HostRelay, DPURelay *harness.Relay
 	starts              int
@@ -47,7 +51,8 @@ type pair struct {
 // newPair makes a Node object of a name of its own and identities for both sides.
 func newPair(t *testing.T, control *harness.ControlPlane, admin *kubernetes.Clientset) *pair {
 	t.Helper()
-	p := &pair{t: t, control: control, admin: admin, Node: fmt.Sprintf("n%08x.example", rand.Uint32())}
+	p := &pair{t: t, control: control, admin: admin, Node: fmt.Sprintf("n%08x.example", rand.Uint32()),
+		every: interval, lasts: duration}
 	p.Dir = logDir("pairs/" + strings.ReplaceAll(t.Name(), "/", ".") + "-" + p.Node)
 	must(t, os.MkdirAll(p.Dir, 0o755))
 	p.createNode()
@@ -108,30 +113,31 @@ func (p *pair) file(name string) string { return filepath.Join(p.Dir, name) }
 // user is how the audit log names that side.
 func (p *pair) user(side string) string { return "dpu-heartbeat:" + side + ":" + p.Node }
 
-func (p *pair) flags(side string, every, lasts time.Duration, more []string) []string {
+func (p *pair) flags(side string, more []string) []string {
 	return append([]string{"--kubeconfig", p.file(side + ".kubeconfig"), "--node-name", p.Node,
-		"--dpu-node-lease-renew-interval", every.String(),
-		"--dpu-node-lease-duration", lasts.String(), "--log-level", "debug",
+		"--dpu-node-lease-renew-interval", p.every.String(),
+		"--dpu-node-lease-duration", p.lasts.String(), "--log-level", "debug",
 		"--http-bind-address", "127.0.0.1:0"}, more...)
 }
 
-// StartHost starts the host's agent, its record in the pair's folder.
-func (p *pair) StartHost(more ...string) { p.StartHostEvery(interval, duration, more...) }
-
-// StartHostEvery is StartHost with other timers.
-func (p *pair) StartHostEvery(every, lasts time.Duration, more ...string) {
+// StartHost starts the host's agent.
+func (p *pair) StartHost(more ...string) {
 	p.t.Helper()
-	more = append([]string{"--readiness-file", p.RecordFile()}, more...)
-	p.Host = p.run("dpu-host-agent", p.flags("host", every, lasts, more))
+	more = p.flags("host", more)
+	if !p.isOnNode {
+		p.Host = p.run("dpu-host-agent", append(more, "--readiness-file", p.RecordFile()))
+		return
+	}
+	p.starts++
+	var err error
+	p.Host, err = p.node.Run(p.t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts), append([]string{ours(p.t, "dpu-host-agent")}, more...)...)
+	must(p.t, err)
 }
 
 // StartDPU starts the DPU's agent.
-func (p *pair) StartDPU(more ...string) { p.StartDPUEvery(interval, duration, more...) }
-
-// StartDPUEvery is StartDPU with other timers.
-func (p *pair) StartDPUEvery(every, lasts time.Duration, more ...string) {
+func (p *pair) StartDPU(more ...string) {
 	p.t.Helper()
-	p.DPU = p.run("dpu-agent", p.flags("dpu", every, lasts, more))
+	p.DPU = p.run("dpu-agent", p.flags("dpu", more))
 }
 
 func (p *pair) run(name string, flags []string) *harness.Process {
@@ -143,8 +149,13 @@ func (p *pair) run(name string, flags []string) *harness.Process {
 	return process
 }
 
-// RecordFile is where this pair's host agent writes its verdict.
-func (p *pair) RecordFile() string { return p.file("readiness.json") }
+// RecordFile is where this pair's host agent writes its verdict: on a node, where the gate looks for it.
+func (p *pair) RecordFile() string {
+	if p.isOnNode {
+		return p.node.Path(recordInNode)
+	}
+	return p.file("readiness.json")
+}
 
 // record is what of the readiness record the cases look at.
 type record struct {
@@ -171,15 +182,10 @@ func readRecord(path string) (record, error) {
 // Expect waits until the record says state and reason, those that are given.
 func (p *pair) Expect(limit time.Duration, state, reason string) record {
 	p.t.Helper()
-	return expectRecord(p.t, p.RecordFile(), limit, state, reason)
-}
-
-func expectRecord(t *testing.T, path string, limit time.Duration, state, reason string) record {
-	t.Helper()
 	var r record
-	poll(t, limit, "the record says "+state+" "+reason, func() error {
+	poll(p.t, limit, "the record says "+state+" "+reason, func() error {
 		var err error
-		if r, err = readRecord(path); err != nil {
+		if r, err = readRecord(p.RecordFile()); err != nil {
 			return err
 		}
 		if (state != "" && r.State != state) || (reason != "" && r.Reason != reason) {

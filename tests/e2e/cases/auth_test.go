@@ -3,7 +3,6 @@
 package cases
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -29,40 +28,36 @@ func (p *pair) dpuAccount() *core.ServiceAccount {
 	account, err := p.admin.CoreV1().ServiceAccounts(harness.Namespace).Create(p.t.Context(),
 		&core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: "dpu-agent-" + p.Node}}, meta.CreateOptions{})
 	must(p.t, err)
-	p.bind("dpu-agent", rbac.Subject{Kind: "ServiceAccount", Namespace: harness.Namespace, Name: account.Name})
+	p.bind("dpu-agent", "--serviceaccount="+harness.Namespace+":"+account.Name)
 	return account
 }
 
-// bind binds the role to the subject, and to nobody else.
-func (p *pair) bind(role string, subject rbac.Subject) {
+// bind binds the role to the subject, as kubectl has that, and to nobody else.
+func (p *pair) bind(role, subject string) {
 	p.t.Helper()
-	_, err := p.admin.RbacV1().RoleBindings(harness.Namespace).Create(p.t.Context(), &rbac.RoleBinding{
-		ObjectMeta: meta.ObjectMeta{Name: p.bindingName(role)},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "Role", Name: role},
-		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
-	must(p.t, err)
+	p.binding("rolebinding", role, "--role="+role, subject)
+}
+
+// bindCluster binds the ClusterRole so.
+func (p *pair) bindCluster(role, subject string) {
+	p.t.Helper()
+	p.binding("clusterrolebinding", role, "--clusterrole="+role, subject)
+}
+
+func (p *pair) binding(kind, role string, what ...string) {
+	p.t.Helper()
+	object := []string{"-n", harness.Namespace, kind, p.bindingName(role)}
+	kubectl(p.t, append(append([]string{"create"}, object...), what...)...)
 	p.t.Cleanup(func() {
-		_ = p.admin.RbacV1().RoleBindings(harness.Namespace).Delete(context.Background(), p.bindingName(role), meta.DeleteOptions{})
+		_, _ = p.control.Kubectl(bounded(p.t), append([]string{"delete", "--ignore-not-found"}, object...)...)
 	})
 }
 
-// bindCluster binds the ClusterRole to the subject, and to nobody else.
-func (p *pair) bindCluster(role string, subject rbac.Subject) {
-	p.t.Helper()
-	bindings := p.admin.RbacV1().ClusterRoleBindings()
-	_, err := bindings.Create(p.t.Context(), &rbac.ClusterRoleBinding{
-		ObjectMeta: meta.ObjectMeta{Name: p.bindingName(role)},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbac.Subject{subject}}, meta.CreateOptions{})
-	must(p.t, err)
-	p.t.Cleanup(func() { _ = bindings.Delete(context.Background(), p.bindingName(role), meta.DeleteOptions{}) })
-}
-
 // ungrouped gives the pair's host an identity in no group, so that its rights can be given and taken alone.
-func (p *pair) ungrouped() rbac.Subject {
+func (p *pair) ungrouped() (subject string) {
 	p.t.Helper()
 	must(p.t, p.control.PKI.Client(p.file("host"), harness.Identity{User: p.user("host")}))
-	return rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("host")}
+	return "--user=" + p.user("host")
 }
 
 func (p *pair) unbind(role string) {
@@ -78,9 +73,8 @@ func (p *pair) mayCreate() {
 	poll(p.t, soon, "the role", func() error { // another case may create it at the same moment
 		return p.control.Apply(p.t.Context(), filepath.Join(rbacDir(), "dpu-create", "role.yaml"))
 	})
-	subject := rbac.Subject{Kind: "User", APIGroup: rbac.GroupName, Name: p.user("dpu")}
-	p.bind("dpu-agent-create", subject)
-	p.bindCluster("dpu-agent-create", subject)
+	p.bind("dpu-agent-create", "--user="+p.user("dpu"))
+	p.bindCluster("dpu-agent-create", "--user="+p.user("dpu"))
 }
 
 // token writes a token for the request to the DPU's token file, by rename.

@@ -144,20 +144,14 @@ func compareStart(t *testing.T) {
 func compareDelays(t *testing.T) {
 	const every, lasts, count = 2 * time.Second, 8 * time.Second, 8
 	p := newSharedPair(t)
+	p.every, p.lasts = every, lasts
 	var hosts []*theirs
 	for range count {
-		host := p.newTheirs("host")
-		host.Interval, host.Duration = every, lasts
-		hosts = append(hosts, host.run())
+		hosts = append(hosts, p.startTheirs("host"))
 		time.Sleep(every / count)
 	}
-	newDPU := func() *theirs {
-		dpu := p.newTheirs("dpu")
-		dpu.Interval, dpu.Duration = every, lasts
-		return dpu.run()
-	}
-	p.StartHostEvery(every, lasts)
-	dpu := newDPU()
+	p.StartHost()
+	dpu := p.startTheirs("dpu")
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	for _, host := range hosts {
 		answer(host.Ready).expect(t, soon, true, "")
@@ -182,7 +176,7 @@ func compareDelays(t *testing.T) {
 	dpu.stop()
 	noticed("the expiry", p.Lease().Spec.RenewTime.Add(lasts), false)
 	start := time.Now()
-	newDPU()
+	p.startTheirs("dpu")
 	p.WaitLease(soon, "the first renewal", func(l *coordination.Lease) bool { return l.Spec.RenewTime.After(start) })
 	noticed("the first renewal", start, true)
 }
@@ -225,9 +219,9 @@ func compareHalfOpen(t *testing.T) {
 	p := newSharedPair(t)
 	dpu, host := p.bothHosts()
 	ours, theirs := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
-	const every, lasts = 2 * time.Second, 10 * time.Second // a request of ours may take two intervals
-	ours.StartDPUEvery(every, lasts)
-	ours.StartHostEvery(every, lasts)
+	ours.every, ours.lasts = 2*time.Second, 10*time.Second // a request of ours may take two intervals
+	ours.StartDPU()
+	ours.StartHost()
 	theirs.startTheirs("dpu")
 	theirs.StartHost()
 	for _, each := range []*pair{ours, theirs} {

@@ -86,12 +86,7 @@ func (n *crioNode) networkReady(limit time.Duration, want bool) {
 func (n *crioNode) sandbox(name string) (string, error) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), 2*soon)
 	defer cancel()
-	made, err := n.client.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: &cri.PodSandboxConfig{
-		Metadata: &cri.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name},
-		Linux: &cri.LinuxPodSandboxConfig{CgroupParent: "/" + name, SecurityContext: &cri.LinuxSandboxSecurityContext{
-			NamespaceOptions: &cri.NamespaceOption{Pid: cri.NamespaceMode_CONTAINER}}}, // as the kubelet asks for
-		LogDirectory: "/var/log/" + name}})
-	return made.GetPodSandboxId(), err
+	return askSandbox(ctx, n.client, name)
 }
 
 func (n *crioNode) runs(name string) string {
@@ -130,10 +125,7 @@ func (n *crioNode) refused(name string) {
 
 func (n *crioNode) stop(id string) {
 	n.t.Helper()
-	_, err := n.client.StopPodSandbox(n.t.Context(), &cri.StopPodSandboxRequest{PodSandboxId: id})
-	must(n.t, err)
-	_, err = n.client.RemovePodSandbox(n.t.Context(), &cri.RemovePodSandboxRequest{PodSandboxId: id})
-	must(n.t, err)
+	must(n.t, removeSandbox(n.t.Context(), n.client, id))
 }
 
 // attached expects so many Pods to have an address of the node's own plugin.

@@ -3,6 +3,7 @@
 package cases
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +72,7 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 	p.DPU.Kill()
 	p.podEvent("crashes", "LeaseExpired: ")
 	p.podHealth(2*soon, "crashes", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
-	p.StartDPUEvery(interval, nodeDuration)
+	p.StartDPU()
 	p.podEvent("crashes", "LeaseRenewed: ")
 	text, err := p.control.Kubectl(t.Context(), "describe", "pod", "crashes")
 	must(t, err)
@@ -91,28 +92,28 @@ func TestGivenDevicesOfAnotherDriverWhenTheDPUIsNotReadyThenTheyAreKeptFromPodsA
 	}
 	p := newSharedPair(t)
 	driver, name := "vf."+p.Node, "vf-"+p.Node
-	api := p.admin.ResourceV1()
 	must(t, nodeStatus(p.admin, p.Node, `{"status":{"capacity":{"pods":"9"},"allocatable":{"pods":"9"}}}`)(t.Context()))
-	_, err := api.ResourceSlices().Create(t.Context(), &resource.ResourceSlice{
-		ObjectMeta: meta.ObjectMeta{Name: name},
-		Spec: resource.ResourceSliceSpec{Driver: driver, NodeName: &p.Node, Devices: []resource.Device{{Name: "vf0"}},
-			Pool: resource.ResourcePool{Name: p.Node, Generation: 1, ResourceSliceCount: 1}}}, meta.CreateOptions{})
-	must(t, err)
-	_, err = api.DeviceClasses().Create(t.Context(), &resource.DeviceClass{
-		ObjectMeta: meta.ObjectMeta{Name: name},
-		Spec: resource.DeviceClassSpec{Selectors: []resource.DeviceSelector{{
-			CEL: &resource.CELDeviceSelector{Expression: "device.driver == '" + driver + "'"}}}}}, meta.CreateOptions{})
-	must(t, err)
-	_, err = api.ResourceClaims("default").Create(t.Context(), &resource.ResourceClaim{
-		ObjectMeta: meta.ObjectMeta{Name: name},
-		Spec: resource.ResourceClaimSpec{Devices: resource.DeviceClaim{Requests: []resource.DeviceRequest{{
-			Name: "vf", Exactly: &resource.ExactDeviceRequest{DeviceClassName: name}}}}}}, meta.CreateOptions{})
-	must(t, err)
-	t.Cleanup(func() {
-		_ = api.ResourceClaims("default").Delete(bounded(t), name, meta.DeleteOptions{})
-		_ = api.DeviceClasses().Delete(bounded(t), name, meta.DeleteOptions{})
-		_ = api.ResourceSlices().Delete(bounded(t), name, meta.DeleteOptions{})
-	})
+	p.apply("devices.yaml", fmt.Sprintf(`
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: %[1]s}
+spec:
+  driver: %[2]s
+  nodeName: %[3]s
+  pool: {name: %[3]s, generation: 1, resourceSliceCount: 1}
+  devices: [{name: vf0}]
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: %[1]s}
+spec: {selectors: [{cel: {expression: "device.driver == '%[2]s'"}}]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: %[1]s}
+spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: %[1]s}}]}}
+`, name, driver, p.Node))
+
 	// Given a DPU that was never seen alive, then nobody gets such a device.
 	p.StartHost("--taint-devices="+driver, "--dra-taint-effect=NoExecute")
 	poll(t, soon, "the rule", func() error {

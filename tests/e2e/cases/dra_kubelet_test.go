@@ -55,7 +55,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheAgentIsHastyHangsOrIsGoneThenTheKubelet
 		p.reports("unhealthy")
 		return p.showsHealth("sees", core.ResourceHealthStatusUnhealthy, "DPUReportedUnhealthy")
 	})
-	p.StartDPUEvery(interval, nodeDuration)
+	p.StartDPU()
 	p.podHealth(2*soon, "sees", core.ResourceHealthStatusHealthy, "")
 
 	// When the agent is stopped in its tracks, then its last report is believed for the timeout, and not
@@ -145,8 +145,8 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	p.gates(t.Context(), false)
 	p.claimObjects()
 	p.startDRAHost()
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.withdrawn(soon, false)
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 
@@ -159,7 +159,7 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	// Given no taints, when the DPU dies, then it is not offered; nobody is shown any health.
 	p.DPU.Kill()
 	p.withdrawn(nodeDuration+soon, true)
-	p.StartDPUEvery(interval, nodeDuration)
+	p.StartDPU()
 	p.withdrawn(soon, false)
 	if p.hasHealth("first") {
 		t.Error("there is health in a pod's status with the gate off")
@@ -180,7 +180,7 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	p.podHealth(2*soon, "shares", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
 
 	// When they are off again, then the agent goes on, and a pod that is made now is shown no health.
-	p.StartDPUEvery(interval, nodeDuration)
+	p.StartDPU()
 	p.taints(soon, "")
 	p.gates(t.Context(), false)
 	p.deletePod("second")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"dpu-heartbeat.test/e2e/harness"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,13 +15,22 @@ import (
 
 const draDeploy = deployDir + "/dra"
 
-// apply takes the file away again when the test ends.
-func (p *pair) apply(path string) {
+// applyFile makes what is in the file until the test ends, or undo is called.
+func (p *pair) applyFile(path string) (undo func()) {
 	p.t.Helper()
 	must(p.t, p.control.Apply(p.t.Context(), path))
-	p.t.Cleanup(func() {
+	undo = func() {
 		_, _ = p.control.Kubectl(bounded(p.t), "delete", "--ignore-not-found", "--wait=false", "-f", path)
-	})
+	}
+	p.t.Cleanup(undo)
+	return undo
+}
+
+// apply is applyFile for a file of this text in the pair's folder.
+func (p *pair) apply(name, text string) (undo func()) {
+	p.t.Helper()
+	must(p.t, harness.WriteFile(p.file(name), text, 0o600))
+	return p.applyFile(p.file(name))
 }
 
 func (p *pair) labelDefaultNamespace(patch string) error {
@@ -40,9 +50,9 @@ func TestGivenPodsThatKnowNoDRAWhenTheDPUDiesThenTheyAreShownItAndKeptAway(t *te
 	if minor < 36 {
 		t.Skip("this Kubernetes has neither mutating policies nor extended resources by DRA on by default")
 	}
-	p.apply(draDeploy + "/deviceclass.yaml")
-	p.apply(draDeploy + "/claim-template.yaml")
-	p.apply(draDeploy + "/claim-for-namespaces.yaml")
+	p.applyFile(draDeploy + "/deviceclass.yaml")
+	p.applyFile(draDeploy + "/claim-template.yaml")
+	p.applyFile(draDeploy + "/claim-for-namespaces.yaml")
 	p.startDRAHost()
 	p.offered()
 

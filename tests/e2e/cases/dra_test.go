@@ -56,10 +56,10 @@ func draPairAlone(t *testing.T) *pair {
 	return own.pair(t)
 }
 
-// startDRAHost is startHostInNode with the DRA plugin and a short health timeout.
+// startDRAHost is StartHost with the DRA plugin and a short health timeout.
 func (p *pair) startDRAHost(more ...string) {
 	p.t.Helper()
-	p.startHostInNode(append([]string{"--dra=on", "--dra-health-timeout=" + draTimeout.String()}, more...)...)
+	p.StartHost(append([]string{"--dra=on", "--dra-health-timeout=" + draTimeout.String()}, more...)...)
 }
 
 // claimedDPU is the real node with a DPU that is Ready, on offer by DRA and healthy.
@@ -74,8 +74,8 @@ func claimedDPU(t *testing.T, flags ...string) (*pair, *resource.ResourceSlice) 
 // offered starts the DPU, and waits until it is Ready and on offer.
 func (p *pair) offered() *resource.ResourceSlice {
 	p.t.Helper()
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
 	slice := p.taints(soon, "")
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	return slice
@@ -287,7 +287,7 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	p.podNotScheduled("late")
 
 	// When it returns, then everything does.
-	p.StartDPUEvery(interval, nodeDuration)
+	p.StartDPU()
 	p.taints(soon, "")
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
 	p.claimCondition(meta.ConditionTrue, "LeaseRenewed")
@@ -468,7 +468,7 @@ func TestGivenARunningAgentWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testi
 	p.madeAnew(2*soon, slice)
 	p.DPU.Kill()
 	p.podHealth(nodeDuration+2*soon, "survives", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
-	p.StartDPUEvery(interval, nodeDuration)
+	p.StartDPU()
 	p.podHealth(2*soon, "survives", core.ResourceHealthStatusHealthy, "")
 	p.claimingPod("after")
 	p.podRuns("after")

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	admission "k8s.io/api/admissionregistration/v1"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,33 +18,23 @@ func (p *pair) refuseLease() (undo func()) {
 	p.WaitLease(soon, "a mark: the host knows that it may write", func(lease *coordination.Lease) bool {
 		return lease.Annotations["dpu.k8s.ovn.org/host-checked"] != ""
 	})
-	name := "no-leases-" + p.Node
-	fail := admission.Fail
-	policies := p.admin.AdmissionregistrationV1()
-	_, err := policies.ValidatingAdmissionPolicies().Create(p.t.Context(), &admission.ValidatingAdmissionPolicy{
-		ObjectMeta: meta.ObjectMeta{Name: name},
-		Spec: admission.ValidatingAdmissionPolicySpec{
-			FailurePolicy: &fail,
-			MatchConstraints: &admission.MatchResources{ResourceRules: []admission.NamedRuleWithOperations{{
-				RuleWithOperations: admission.RuleWithOperations{
-					Operations: []admission.OperationType{admission.Create, admission.Update},
-					Rule: admission.Rule{APIGroups: []string{"coordination.k8s.io"},
-						APIVersions: []string{"*"}, Resources: []string{"leases"}},
-				}}}},
-			Validations: []admission.Validation{{
-				Expression: fmt.Sprintf("object.metadata.name != '%s'", p.LeaseName())}},
-		}}, meta.CreateOptions{})
-	must(p.t, err)
-	_, err = policies.ValidatingAdmissionPolicyBindings().Create(p.t.Context(), &admission.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: meta.ObjectMeta{Name: name},
-		Spec: admission.ValidatingAdmissionPolicyBindingSpec{PolicyName: name,
-			ValidationActions: []admission.ValidationAction{admission.Deny}},
-	}, meta.CreateOptions{})
-	must(p.t, err)
-	return func() {
-		must(p.t, policies.ValidatingAdmissionPolicyBindings().Delete(p.t.Context(), name, meta.DeleteOptions{}))
-		must(p.t, policies.ValidatingAdmissionPolicies().Delete(p.t.Context(), name, meta.DeleteOptions{}))
-	}
+	return p.apply("no-leases.yaml", fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-leases-%[1]s}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [coordination.k8s.io], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [leases]}
+  validations:
+  - expression: object.metadata.name != '%[2]s'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-leases-%[1]s}
+spec: {policyName: no-leases-%[1]s, validationActions: [Deny]}
+`, p.Node, p.LeaseName()))
 }
 
 // A DPU that lives renews past a mark; one that died has the host's mark on its lease.
@@ -83,8 +72,9 @@ func TestGivenALeaseThatNobodyMayWriteWhenItRunsOutThenTheHostHoldsForOneMoreDur
 // What acts on the condition takes Unknown for a failure.
 func TestGivenAFirmConditionWhenNobodyMayWriteTheLeaseThenItSaysThatPodsAreAdmitted(t *testing.T) {
 	p := newSharedPair(t)
-	p.StartHostEvery(interval, nodeDuration, "--node-condition", "--node-condition-firm")
-	p.StartDPUEvery(interval, nodeDuration)
+	p.lasts = nodeDuration
+	p.StartHost("--node-condition", "--node-condition-firm")
+	p.StartDPU()
 	before := p.condition(soon, core.ConditionTrue, "LeaseRenewed")
 	undo := p.refuseLease()
 	defer undo()

@@ -79,8 +79,8 @@ func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButT
 	refusedWith(t, notReady, "a sandbox past the gate", err)
 
 	// When both agents run, then pods come and go through it, the older one too.
-	p.startHostInNode("--cni-sync")
-	p.StartDPUEvery(interval, nodeDuration)
+	p.StartHost("--cni-sync")
+	p.StartDPU()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	p.pod("newer", realNode)
 	p.podRuns("newer")

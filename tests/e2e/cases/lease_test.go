@@ -84,9 +84,9 @@ func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOthe
 // suspicious and reads; a read that shows what the watch had not costs a list.
 func TestGivenAWatchThatIsCutWhenTheHostResumesThenItDoesSoFromItsVersionWithoutAList(t *testing.T) {
 	p := newSharedPair(t)
-	const every, lasts = 4 * time.Second, 12 * time.Second
-	p.StartHostEvery(every, lasts)
-	p.StartDPUEvery(every, lasts)
+	p.every, p.lasts = 4*time.Second, 12*time.Second
+	p.StartHost()
+	p.StartDPU()
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	start := time.Now()
 	for cuts := 1; cuts <= 3; cuts++ {
@@ -100,7 +100,7 @@ func TestGivenAWatchThatIsCutWhenTheHostResumesThenItDoesSoFromItsVersionWithout
 			return nil
 		})
 	}
-	p.StaysFor(lasts, "Ready")
+	p.StaysFor(p.lasts, "Ready")
 	events, err := p.control.Audit(p.user("host"), start, time.Now())
 	must(t, err)
 	for _, e := range events {
@@ -159,8 +159,9 @@ func TestGivenALeaseThatNothingTouchesWhenItIsWatchedThenBookmarksCome(t *testin
 func TestGivenASteadyPairWhenFiftyIntervalsPassThenTheAuditLogShowsOneUpdateEachAndNoRead(t *testing.T) {
 	p := newPair(t, shared.control, shared.admin)
 	const count, every, tries = 50, 500 * time.Millisecond, 3
-	p.StartHostEvery(every, duration)
-	p.StartDPUEvery(every, duration)
+	p.every = every
+	p.StartHost()
+	p.StartDPU()
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.WaitRenewals(soon, 3)
 	p.event(soon, "LeaseRenewed") // the last thing that a start does

@@ -72,6 +72,7 @@ func (p *pair) onNode() *pair {
 	t := p.t
 	t.Helper()
 	must(t, os.MkdirAll(p.Dir, 0o755))
+	p.isOnNode, p.every, p.lasts = true, interval, nodeDuration
 	p.HostRelay, p.DPURelay = p.node.Relay, p.relay()
 	p.certificate("host", 0)
 	p.certificate("dpu", 0)
@@ -86,23 +87,6 @@ func (p *pair) onNode() *pair {
 }
 
 const recordInNode = "/run/dpu-heartbeat/readiness.json"
-
-// startHostInNode starts the agent with its default record, which is where the
-// gate looks for it.
-func (p *pair) startHostInNode(more ...string) {
-	p.t.Helper()
-	p.starts++
-	path := ours(p.t, "dpu-host-agent")
-	var err error
-	p.Host, err = p.node.Run(p.t.Context(), fmt.Sprintf("dpu-host-agent-%d", p.starts),
-		append([]string{path}, p.flags("host", interval, nodeDuration, more)...)...)
-	must(p.t, err)
-}
-
-func (p *pair) expectInNode(limit time.Duration, state, reason string) record {
-	p.t.Helper()
-	return expectRecord(p.t, p.node.Path(recordInNode), limit, state, reason)
-}
 
 // nodeReady waits for the Node's Ready condition to have that status, and text
 // in its message.
@@ -196,6 +180,24 @@ func (p *pair) podReport() string {
 	return b.String()
 }
 
+// askSandbox asks a runtime for a pod's sandbox, as the kubelet does, and returns its id.
+func askSandbox(ctx context.Context, client cri.RuntimeServiceClient, name string) (string, error) {
+	made, err := client.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: &cri.PodSandboxConfig{
+		Metadata: &cri.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name},
+		Linux: &cri.LinuxPodSandboxConfig{CgroupParent: "/" + name, SecurityContext: &cri.LinuxSandboxSecurityContext{
+			NamespaceOptions: &cri.NamespaceOption{Pid: cri.NamespaceMode_CONTAINER}}},
+		LogDirectory: "/var/log/" + name}})
+	return made.GetPodSandboxId(), err
+}
+
+func removeSandbox(ctx context.Context, client cri.RuntimeServiceClient, id string) error {
+	if _, err := client.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return err
+	}
+	_, err := client.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: id})
+	return err
+}
+
 // straight asks containerd for a pod's network, straight, as nobody would who
 // had looked at the Node's condition.
 func (p *pair) straight() (took time.Duration, refusal error) {
@@ -206,16 +208,12 @@ func (p *pair) straight() (took time.Duration, refusal error) {
 			return err
 		}
 		start := time.Now()
-		made, err := client.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: &cri.PodSandboxConfig{
-			Metadata:     &cri.PodSandboxMetadata{Name: "straight", Namespace: "default", Uid: fmt.Sprint(start.UnixNano())},
-			Linux:        &cri.LinuxPodSandboxConfig{CgroupParent: "/straight"},
-			LogDirectory: "/var/log/straight"}})
-		took, refusal = time.Since(start), err
-		if err == nil {
-			_, _ = client.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: made.PodSandboxId})
-			_, _ = client.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: made.PodSandboxId})
+		var id string
+		id, refusal = askSandbox(ctx, client, fmt.Sprintf("straight-%d", start.UnixNano()))
+		if took = time.Since(start); refusal != nil {
+			return nil
 		}
-		return nil
+		return removeSandbox(ctx, client, id)
 	})
 	return took, refusal
 }
@@ -233,9 +231,9 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	p := realPair(t)
 
 	// Given the host side alone, and no DPU.
-	p.startHostInNode()
+	p.StartHost()
 	p.nodeReady(soon, core.ConditionFalse, notReady)
-	p.expectInNode(nodeDuration+soon, "NotReady", "")
+	p.Expect(nodeDuration+soon, "NotReady", "")
 	p.pod("waits", "")
 	p.podNotScheduled("waits")
 	for end := time.Now().Add(2 * kubeletSync); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
@@ -243,8 +241,8 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	}
 
 	// When the DPU's agent comes, then the node is Ready and the pod runs.
-	p.StartDPUEvery(interval, nodeDuration)
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	p.podRuns("waits")
 	p.pod("lives", realNode)
@@ -279,7 +277,7 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	}
 
 	// When it returns, then the node is Ready again and what was held back runs.
-	p.StartDPUEvery(interval, nodeDuration)
+	p.StartDPU()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	p.podRuns("pinned")
 	p.podRuns("unplaced")

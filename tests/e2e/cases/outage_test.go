@@ -161,19 +161,20 @@ func TestGivenAHostThatIsStoppedWhenItGoesOnThenItNeitherAccusesNorVouches(t *te
 func TestGivenAHostThatRestartsWhenTheDPULivesOrDiedThenItsFirstWordIsRight(t *testing.T) {
 	const lasts = 2 * duration // a DPU's retry takes almost as long as one
 	p := newSharedPair(t)
-	p.StartHostEvery(interval, lasts)
-	p.StartDPUEvery(interval, lasts)
+	p.lasts = lasts
+	p.StartHost()
+	p.StartDPU()
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.Host.Kill()
 	time.Sleep(lasts + duration)
-	p.StartHostEvery(interval, lasts)
+	p.StartHost()
 	p.ExpectNew(soon, "Ready", "LeaseRenewed")
 	p.StaysFor(lasts, "Ready")
 	p.Host.Kill()
 	p.DPU.Kill()
 	time.Sleep(lasts + duration)
 	start := time.Now()
-	p.StartHostEvery(interval, lasts)
+	p.StartHost()
 	p.ExpectNew(soon, "NotReady", "LeaseExpired")
 	if took := time.Since(start); took > lasts {
 		t.Errorf("it took %s, as if the dead DPU had been given another lease", took)

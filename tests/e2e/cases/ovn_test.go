@@ -70,9 +70,9 @@ func (s *services) do(verb, name string) {
 func TestGivenARealNodeWhenItsDPULosesAServiceThenTheNodeNamesItUntilItIsBack(t *testing.T) {
 	ovn := startServices(t)
 	p := realPair(t)
-	p.startHostInNode()
+	p.StartHost()
 	// All that is forgiven is a twentieth of the defaults, or less.
-	p.StartDPUEvery(interval, nodeDuration, "--ovs-rundir="+ovn.RunDir,
+	p.StartDPU("--ovs-rundir="+ovn.RunDir,
 		"--probe=interval=200ms,timeout=1s,refused=250ms,silent=3s,missing=3s,wrong=3s;ovn-kubernetes")
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	for _, name := range []string{"vswitchd", "ovn-sb", "ovn-controller", "ovnkube"} {

@@ -106,7 +106,7 @@ func (p *pair) startDPUOfBoot() string {
 		`mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"`, p.file("boot-id"), ours(p.t, "dpu-agent")}
 	var err error
 	p.DPU, err = harness.StartProcess(fmt.Sprintf("dpu-agent-%d", p.starts), p.Dir, nil,
-		append(elsewhere, p.flags("dpu", interval, nodeDuration, nil)...)...)
+		append(elsewhere, p.flags("dpu", nil)...)...)
 	must(p.t, err)
 	return boot
 }
@@ -204,7 +204,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 
 	// Given pods with and without a future, on a node that is Ready.
 	p.addUplink()
-	p.startHostInNode("--cri-socket="+p.node.RuntimeSocket(), "--on-lost-network=restart", "--events=on",
+	p.StartHost("--cri-socket="+p.node.RuntimeSocket(), "--on-lost-network=restart", "--events=on",
 		"--probe=interval=1s,missing=0;netdev:"+uplink)
 	boot := p.startDPUOfBoot()
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
@@ -228,7 +228,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	p.DPU.Kill()
 	p.link("del", uplink)
 	gone := time.Now()
-	p.expectInNode(nodeDuration-2*interval, "NotReady", "HostProbeFailed")
+	p.Expect(nodeDuration-2*interval, "NotReady", "HostProbeFailed")
 	t.Logf("the DPU was refused %s after its interface was gone", time.Since(gone).Round(10*time.Millisecond))
 	for _, name := range append([]string{"moved", "job"}, lost...) {
 		_, err := p.inNetwork(name, "ip", "link", "del", "eth0")
@@ -251,7 +251,7 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	// other pods have their network again, on this node and in new sandboxes.
 	p.addUplink()
 	boot = p.startDPUOfBoot()
-	p.expectInNode(soon, "Ready", "LeaseRenewed")
+	p.Expect(soon, "Ready", "LeaseRenewed")
 	ready := time.Now()
 	_, err := p.inNetwork("moved", "ip", "link", "add", "eth0", "type", "veth", "peer", "name", "moved-back")
 	must(t, err)

@@ -373,7 +373,7 @@ func TestGivenAClaimOfSeveralDriversWhenAHostWritesMoreThanItsOwnConditionThenIt
 // further is a further DPU of the pair's Node, or a Node of such a name.
 func (p *pair) further(name string) *pair {
 	return &pair{t: p.t, control: p.control, admin: p.admin, HostRelay: p.HostRelay, DPURelay: p.DPURelay,
-		Dir: p.Dir, Node: p.Node + "--" + name}
+		Dir: p.Dir, Node: p.Node + "--" + name, every: p.every, lasts: p.lasts}
 }
 
 func TestGivenANodeThatIsNamedLikeAFurtherDPUWhenTheOtherHostWritesItsLeaseThenItIsRefused(t *testing.T) {
@@ -547,7 +547,7 @@ func TestGivenAFurtherDPUThatMayMakeItsLeaseWhenThereIsNoneThenItMakesIt(t *test
 	p.certificate("dpu", 0)
 	p.mayCreate()
 	t.Cleanup(func() { p.DPU.Kill() })
-	p.DPU = p.run("dpu-agent", append(p.flags("dpu", interval, duration, nil), "--node-name", r.a.Node, "--lease-name", p.LeaseName()))
+	p.DPU = p.run("dpu-agent", append(p.flags("dpu", nil), "--node-name", r.a.Node, "--lease-name", p.LeaseName()))
 	p.WaitLease(duration+soon, "the lease, owned by the Node", func(l *coordination.Lease) bool {
 		return l.Spec.RenewTime != nil && len(l.OwnerReferences) == 1 && l.OwnerReferences[0].Name == r.a.Node
 	})

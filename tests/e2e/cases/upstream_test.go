@@ -56,14 +56,8 @@ func (p *pair) theirRights() {
 		APIGroups: upstream.Rules.Groups, Resources: upstream.Rules.Resources, Verbs: upstream.Rules.Verbs}}},
 		meta.CreateOptions{})
 	must(p.t, err)
-	for _, side := range []string{"dpu", "host"} {
-		_, err := p.admin.RbacV1().RoleBindings(harness.Namespace).Create(p.t.Context(), &rbac.RoleBinding{
-			ObjectMeta: meta.ObjectMeta{Name: p.bindingName("upstream-" + side)},
-			RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "Role", Name: name},
-			Subjects:   []rbac.Subject{{APIGroup: rbac.GroupName, Kind: "User", Name: p.theirUser(side)}},
-		}, meta.CreateOptions{})
-		must(p.t, err)
-	}
+	kubectl(p.t, "create", "rolebinding", "-n", harness.Namespace, name, "--role="+name,
+		"--user="+p.theirUser("dpu"), "--user="+p.theirUser("host"))
 }
 
 // newTheirs makes a side of upstream's ("dpu" or "host") behind the relay of ours.
@@ -85,7 +79,7 @@ func (p *pair) newTheirs(side string) *theirs {
 	node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
 	must(p.t, err)
 	s := &theirs{t: p.t, isHost: side == "host", Side: &upstream.Side{Client: client, Namespace: harness.Namespace,
-		Node: p.Node, UID: node.UID, Interval: interval, Duration: duration}}
+		Node: p.Node, UID: node.UID, Interval: p.every, Duration: p.lasts}}
 	s.Changed = func(ready bool, reason string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
