@@ -18,14 +18,13 @@
 
 #define MEM_RETURNS __attribute__((returns_nonnull, warn_unused_result))
 
+/* Each returns owned (free). */
 void *mem_alloc(size_t bytes) MEM_RETURNS;
 /* Zeroed. The product may overflow: that ends the process, too. */
 void *mem_calloc(size_t count, size_t bytes_each) MEM_RETURNS;
 /* As realloc(); `p` may be NULL. Zero bytes are one. */
 void *mem_realloc(void *p, size_t bytes) MEM_RETURNS;
-/* Copies `text`. */
 char *mem_strdup(const char *text) MEM_RETURNS;
-/* The formatted text. */
 char *mem_format(const char *fmt, ...) PRINTF_LIKE(1, 2) MEM_RETURNS;
 
 /* A zeroed `struct x`: struct x *x = MEM_NEW(struct x); */

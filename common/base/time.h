@@ -32,10 +32,9 @@ struct wall {
 /* Later than any real time; "no deadline". */
 static const struct mono MONO_NEVER = {INT64_MAX};
 
-/* Saturating a + b and a - b of two durations. */
+/* Of durations, saturating. */
 int64_t mono_ns_add(int64_t a_ns, int64_t b_ns);
 int64_t mono_ns_sub(int64_t a_ns, int64_t b_ns);
-/* Saturating a * factor. */
 int64_t mono_ns_mul(int64_t a_ns, int64_t factor);
 
 static inline int64_t mono_ns_min(int64_t a_ns, int64_t b_ns)

@@ -58,9 +58,7 @@ bool agent_page_answer(char words[static AGENT_PAGE_WORDS_BYTES], bool yes, cons
 static void serve_metrics(const struct agent_page *page, struct answer *out)
 {
     struct buf metrics = {.max_bytes = METRICS_PAGE_MAX_BYTES};
-    if (page->config.write_metrics) {
-        page->config.write_metrics(page->config.user, &metrics);
-    }
+    page->config.write_metrics(page->config.user, &metrics);
     metrics_common(&metrics);
     out->content_type = "text/plain; version=0.0.4; charset=utf-8";
     out->body = metrics.data;

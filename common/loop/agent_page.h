@@ -40,8 +40,8 @@ struct agent_page_config {
     agent_page_ask_fn *is_ready; /* false: do not count on this agent yet */
     /* False: what it looks after does not work; NULL: no such page. */
     agent_page_ask_fn *is_serving;
-    void (*write_metrics)(void *user, struct buf *page); /* or NULL */
-    json_t *(*describe)(const void *user);               /* /statusz; returns owned, or NULL */
+    void (*write_metrics)(void *user, struct buf *page);
+    json_t *(*describe)(const void *user); /* /statusz; returns owned, or NULL */
     void *user;
 };
 

@@ -487,16 +487,14 @@ static void on_exited(struct ev_loop *loop, ev_io *w, int revents)
     }
 }
 
-/* Starts /bin/sh with its output on `out_fd`: own group, no signal blocked or ignored, no other
- * descriptor of ours. Returns 0 or an errno. */
+/* Starts /bin/sh with its output on `out_fd`: own group, no signal ignored (the daemon blocks
+ * none), no other descriptor of ours. Returns 0 or an errno. */
 static int spawn(const char *command, int out_fd, pid_t *out_pid)
 {
     char *argv[] = {"sh", "-c", (char *)command, NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
-    sigset_t none;
     sigset_t all;
-    sigemptyset(&none);
     sigfillset(&all);
     (void)posix_spawn_file_actions_init(&files); /* cannot fail in glibc */
     (void)posix_spawnattr_init(&attr);           /* cannot fail in glibc */
@@ -506,10 +504,8 @@ static int spawn(const char *command, int out_fd, pid_t *out_pid)
         posix_spawn_file_actions_adddup2(&files, out_fd, STDERR_FILENO),
         posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1),
         posix_spawnattr_setpgroup(&attr, 0),
-        posix_spawnattr_setsigmask(&attr, &none),
         posix_spawnattr_setsigdefault(&attr, &all),
-        posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                            POSIX_SPAWN_SETSIGDEF),
+        posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF),
     };
     int rc = 0;
     for (size_t i = 0; i < ARRAY_LEN(steps) && rc == 0; i++) {
