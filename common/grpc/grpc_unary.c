@@ -106,20 +106,19 @@ static enum grpc_framing first_answer(const struct grpc_unary *u, struct grpc_sl
     return grpc_first_message(&u->answer, GRPC_UNARY_REPLY_MAX_BYTES, out);
 }
 
-/* Less than all ends the transfer with CURLE_WRITE_ERROR. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 {
     struct grpc_unary *u = user;
     struct grpc_slice message;
     enum grpc_framing framing;
     if (buf_append(&u->answer, bytes, size * count, NULL) != 0) {
-        return 0;
+        return CURL_WRITEFUNC_ERROR;
     }
     while ((framing = first_answer(u, &message)) == GRPC_WHOLE && u->plan.on_message) {
         u->plan.on_message(u->plan.user, message.bytes, message.len);
         buf_consume(&u->answer, GRPC_PREFIX_BYTES + message.len);
     }
-    return framing == GRPC_WHOLE || framing == GRPC_PARTIAL ? size * count : 0;
+    return framing == GRPC_WHOLE || framing == GRPC_PARTIAL ? size * count : CURL_WRITEFUNC_ERROR;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -140,12 +140,8 @@ static int open_netns(const char *root, const char *netns, struct stat *out)
 {
     char path[PATH_MAX];
     text_format(path, sizeof(path), "%s%s", root, netns);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && fstat(fd, out) != 0) {
-        (void)close(fd); /* nothing was written */
-        return -1;
-    }
-    return fd;
+    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd >= 0 && fstat(fd, out) == 0 ? take_fd(&fd) : -1;
 }
 
 static bool find_place(const char *root, int32_t pid, const char *netns, struct pod_net_place *out)

@@ -317,6 +317,8 @@ TEST_IN(number_of_another_process_says_nothing)
 {
     open_it(w);
     assert_int_equal(look(w), POD_NET_WHOLE);
+    put(w, "proc/4711/net/dev", "");
+    assert_int_equal(look(w), POD_NET_UNSEEN); /* it is about to end */
     put_start(w, "200");
     put_dev(w, "");
     assert_int_equal(look(w), POD_NET_UNSEEN);
@@ -405,6 +407,7 @@ TEST_IN(namespace_without_a_process_is_looked_at_by_its_path)
     assert_int_equal(stat("/proc/self/ns/net", &before), 0);
     assert_true(pod_net_open("", "no-such-sandbox", 0, path, &w->net));
     assert_int_equal(look_here(w), POD_NET_WHOLE);
+    assert_string_equal(w->found.words, "");
     assert_true(scratch_run("nsenter -t %d -n ip link del eth0", (int)pid));
     assert_int_equal(look_here(w), POD_NET_LOST);
     assert_int_equal(stat("/proc/self/ns/net", &after), 0);

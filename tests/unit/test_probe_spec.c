@@ -77,6 +77,7 @@ TEST(a_service_has_defaults_of_its_own)
     struct probe_spec spec = spec_of("ovn-controller");
     assert_int_equal(spec.kind, PROBE_SERVICE);
     assert_string_equal(spec.name, "ovn-controller");
+    assert_int_equal(spec.interval_ns, 10 * NS_PER_SEC);
     assert_int_equal(spec.timeout_ns, 20 * NS_PER_SEC);
     assert_int_equal(spec.retry_ns, NS_PER_SEC);
     assert_int_equal(spec.thresholds.failures, 1);
