@@ -51,34 +51,31 @@ static int load_conf(struct api *api, struct kube_conf *out, struct err *e)
     return load_kubectls(context, out, e);
 }
 
-struct api *api_open(const struct admin_config *config, struct err *e)
+struct api *api_open(const struct admin_config *config)
 {
     struct kube_conf conf = {0};
     struct api *api = MEM_NEW(struct api);
     api->config = config;
-    int rc = load_conf(api, &conf, e);
+    api->loop = ev_loop_new(EVFLAG_AUTO);
+    int rc = api->loop ? load_conf(api, &conf, &api->problem)
+                       : err_set(&api->problem, ERR_IO, "creating an event loop");
     if (rc == 0) {
-        api->loop = ev_loop_new(EVFLAG_AUTO);
-        rc = api->loop ? kube_client_new(api->loop, &conf, &api->client, e) /* takes it */
-                       : err_set(e, ERR_IO, "creating an event loop");
+        rc = kube_client_new(api->loop, &conf, &api->client, &api->problem); /* takes it */
     }
-    if (rc != 0) {
-        api_close(api);
-        return NULL;
+    if (rc == 0) {
+        api->problem = (struct err)ERR_INIT; /* of an earlier try */
     }
     return api;
 }
 
 void api_close(struct api *api)
 {
-    if (api) {
-        kube_client_free(api->client);
-        api_forget(api);
-        if (api->loop) {
-            ev_loop_destroy(api->loop);
-        }
-        free(api);
+    kube_client_free(api->client);
+    api_forget(api);
+    if (api->loop) {
+        ev_loop_destroy(api->loop);
     }
+    free(api);
 }
 
 static void end_request(struct api_request *r, int code, const char *message)
@@ -87,7 +84,7 @@ static void end_request(struct api_request *r, int code, const char *message)
     r->answer.code = code;
     text_format(r->answer.message, sizeof(r->answer.message), "%s", message);
     r->api->open--;
-    if (r->api->open == 0) {
+    if (r->api->open == 0 && r->api->loop) {
         ev_break(r->api->loop, EVBREAK_ALL);
     }
 }
@@ -113,6 +110,10 @@ const struct api_answer *api_ask(struct api *api, const json_t *body, char *path
     r->next = api->requests;
     api->requests = r;
     api->open++;
+    if (!api->client) {
+        end_request(r, api->problem.code, api->problem.msg);
+        return &r->answer;
+    }
     const struct kube_request request = {.method = body ? KUBE_POST : KUBE_GET,
                                          .channel = KUBE_CONTROL,
                                          .priority = KUBE_URGENT, /* somebody waits for it */

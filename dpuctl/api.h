@@ -30,7 +30,8 @@ struct api_answer {
 };
 
 struct api {
-    struct kube_client *client;
+    struct kube_client *client; /* NULL: there is a problem */
+    struct err problem;         /* ERR_NOTFOUND: nothing is configured; else what is wrong there */
     bool is_kubectls; /* with ~/.kube/config, not the agent's own */
     /* Its own. */
     const struct admin_config *config; /* borrowed */
@@ -40,10 +41,10 @@ struct api {
 };
 
 /* With the kubeconfig that is configured, else a pod's credentials, else kubectl's ~/.kube/config;
- * with a context a pod's are not meant. Borrows `config`. Returns owned; NULL: `e` is
- * ERR_NOTFOUND if there is none of them, else what is wrong with the one that is configured. */
-struct api *api_open(const struct admin_config *config, struct err *e);
-void api_close(struct api *api); /* accepts NULL */
+ * with a context a pod's are not meant. Borrows `config`. Returns owned; with a problem, which then
+ * is the answer to each request, where none of them serves. */
+struct api *api_open(const struct admin_config *config);
+void api_close(struct api *api);
 
 /* Starts a request (GET without a body, else POST). Takes `path`. Borrowed until api_forget: filled
  * by api_wait. */

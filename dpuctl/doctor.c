@@ -137,7 +137,7 @@ static const char *owner_of(const json_t *lease, const json_t *node)
 static json_t *here_json(const struct agent_config *a)
 {
     char host[256] = "";
-    char interval[PRINT_SPAN_BYTES];
+    char interval[32];
     (void)gethostname(host, sizeof(host) - 1); /* without one nobody has its name */
     text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
     return json_pack("{s:o, s:s, s:s, s:I}", "host", print_json_text(host), "holder",
@@ -364,7 +364,7 @@ static const struct check_row of_api[] = {
 /* Returns whether the API server lets us in. */
 static bool check_reach(struct doctor *d, const struct api *api, const struct questions *q)
 {
-    const struct kube_metrics *m = kube_client_metrics(api->client);
+    const struct kube_metrics *m = api->client ? kube_client_metrics(api->client) : NULL;
     struct wall now = d->seen.wall;
     const struct api_answer *lease = q->lease;
     const json_t *review = json_object_get(q->whoami->body, "status");
@@ -373,11 +373,12 @@ static bool check_reach(struct doctor *d, const struct api *api, const struct qu
     bool is_refused = lease->http_status == 401;
     bool is_open = lease->http_status != 0 && !is_refused;
     print_json_put(d->doc, "api", tree);
-    if (m->has_expiry && kube_expiry_is_near(&m->expiry, now)) {
+    if (m && m->has_expiry && kube_expiry_is_near(&m->expiry, now)) {
         print_json_put(tree, "credential", print_json_seconds(wall_since(m->expiry.until, now)));
     }
     print_json_put(tree, "refusal", print_json_text(is_refused ? lease->message : NULL));
     print_json_put(tree, "user", print_json_text(user));
+    print_json_put(tree, "isNone", json_boolean(api->problem.code == ERR_NOTFOUND));
     print_json_put(tree, "isOpen", json_boolean(is_open));
     check_rows(d, d->doc, of_api, ARRAY_LEN(of_api));
     return is_open;
@@ -482,19 +483,12 @@ static void check_binding(struct doctor *d, const json_t *binding)
     }
 }
 
-/* Rights, lease, Node: gives the versions, too. `e` is api_open's. */
-static void check_api(struct doctor *d, struct api *api, const struct err *e)
+/* Rights, lease, Node: gives the versions, too. */
+static void check_api(struct doctor *d, struct api *api)
 {
     struct questions q = {.whoami = NULL};
     size_t i;
     const json_t *binding;
-    if (!api) {
-        json_t *tree = node_api_error_json(e);
-        print_json_put(tree, "isNone", json_boolean(e->code == ERR_NOTFOUND));
-        print_json_put(d->doc, "api", tree);
-        check_rows(d, d->doc, of_api, ARRAY_LEN(of_api));
-        return;
-    }
     ask_questions(d, api, &q);
     if (check_reach(d, api, &q)) {
         if (!d->config.node && api->is_kubectls) {
@@ -525,16 +519,17 @@ static const struct check_row of_verdict[] = {
 };
 
 /* The same judgement as in the table of `dpuctl nodes`. */
-static void check_verdict_from_afar(struct doctor *d, struct api *api, struct err *e)
+static void check_verdict_from_afar(struct doctor *d, struct api *api)
 {
+    struct err e = ERR_INIT;
     CLEANUP(json) json_t *fleet = NULL;
     CLEANUP(json)
     json_t *none = json_pack("{s:s, s:b}", "node", d->config.agent.node_name, "isNone", 1);
-    bool is_read = api && fleet_read(api, &fleet, e) == 0;
+    bool is_read = fleet_read(api, &fleet, &e) == 0;
     const json_t *row = json_array_get(json_object_get(fleet, "nodes"), 0);
     if (!is_read) {
         print_json_put(none, "isNone", json_false());
-        print_json_put(none, "problem", print_json_text(e->msg));
+        print_json_put(none, "problem", print_json_text(e.msg));
     }
     check_rows(d, row ? row : none, of_verdict, ARRAY_LEN(of_verdict));
 }
@@ -547,12 +542,11 @@ static void examine_from_afar(struct doctor *d)
          "dpuctl can check record, agent, CNI, runtime and kubelet only on the node",
          "kubectl debug node/{node} -it --image=dpu-heartbeat-host:" DPU_VERSION
          " --profile=sysadmin -- dpuctl doctor --root=/host"}};
-    struct err e = ERR_INIT;
     d->seen.wall = clock_wall_now();
     d->doc = json_pack("{s:s}", "node", d->config.agent.node_name);
-    struct api *api = api_open(&d->config, &e);
-    check_verdict_from_afar(d, api, &e);
-    check_api(d, api, &e);
+    struct api *api = api_open(&d->config);
+    check_verdict_from_afar(d, api);
+    check_api(d, api);
     api_close(api);
     if (d->runtime_version[0]) {
         check_judge_runtime(d, d->runtime_version, NULL);
@@ -567,13 +561,12 @@ static void examine(struct doctor *d)
     static void (*const checks[])(struct doctor *) = {check_cni, check_cri, check_runtime,
                                                       check_kubelet};
     char path[PATH_MAX];
-    struct err e = ERR_INIT;
     node_snapshot_take(&d->config, &d->seen);
     d->doc = node_document(&d->config, &d->seen);
     check_record(d);
     d->config.asks_runtime = pods_find_runtime(&d->config, path);
-    struct api *api = api_open(&d->config, &e);
-    check_api(d, api, &e);
+    struct api *api = api_open(&d->config);
+    check_api(d, api);
     api_close(api);
     d->cni = cni_scan_json(admin_path(&d->config, d->config.cni_conf_dir, path, sizeof(path)));
     for (size_t i = 0; i < ARRAY_LEN(checks); i++) {

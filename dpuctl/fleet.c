@@ -559,6 +559,9 @@ static int judge_lists(const struct reader *r, json_t **out, struct err *e)
 
 int fleet_read(struct api *api, json_t **out, struct err *e)
 {
+    if (!api->client) {
+        return err_set(e, api->problem.code, "%s", api->problem.msg);
+    }
     struct reader r = {.api = api, .config = api->config, .rows = json_object()};
     api_forget(api);
     read_lists(&r);
@@ -737,8 +740,8 @@ static json_t *read_fleet(const char *name, struct admin_config *config)
     struct err e = ERR_INIT;
     json_t *fleet = NULL;
     config->started_at = clock_mono_now();
-    struct api *api = api_open(config, &e);
-    if (!api || fleet_read(api, &fleet, &e) != 0) {
+    struct api *api = api_open(config);
+    if (fleet_read(api, &fleet, &e) != 0) {
         (void)fprintf(stderr, "%s: %s\n", name, e.msg);
     }
     api_close(api);
@@ -767,7 +770,7 @@ static void print_change(const struct admin_config *config, json_t *row, const c
 {
     static const struct print_row line[] = {{"  ", "", "{node}  {state}  {reason}: {message}"}};
     if (config->output == ADMIN_JSON) {
-        print_json_line(json_incref(row));
+        print_json_line(row);
     } else if (config->output == ADMIN_NAME) {
         print_rows(row, name_line, 1, false);
     } else {

@@ -561,17 +561,12 @@ json_t *node_lease_json(const struct agent_config *a, const struct node_snapshot
         "uidOfRecord", seen->has_record && text_equal(l.uid, seen->record.verdict.lease.uid));
 }
 
-json_t *node_api_error_json(const struct err *e)
-{
-    return json_pack("{s:n, s:b, s:o, s:n}", "server", "reached", 0, "problem",
-                     print_json_text(e->msg), "clockSkewSeconds");
-}
-
 json_t *node_api_json(const struct api *api, const struct api_answer *lease)
 {
     bool is_reached = lease->http_status != 0;
-    return json_pack("{s:o, s:b, s:o, s:o}", "server",
-                     print_json_text(kube_client_describe(api->client)), "reached", is_reached,
+    const char *server = api->client ? kube_client_describe(api->client) : NULL;
+    return json_pack("{s:o, s:b, s:o, s:o}", "server", print_json_text(server), "reached",
+                     is_reached,
                      "problem", print_json_text(is_reached ? NULL : lease->message),
                      "clockSkewSeconds", seconds_if(lease->has_date, lease->skew_ns));
 }
@@ -589,22 +584,19 @@ json_t *node_document(const struct admin_config *config, const struct node_snaps
 static json_t *status_document(struct admin_config *config, const struct node_snapshot *seen)
 {
     char socket[PATH_MAX];
-    struct err e = ERR_INIT;
     const struct agent_config *a = &config->agent;
     json_t *tree = node_document(config, seen);
     config->asks_runtime = /* where the agent does, too */
         !text_is_empty(config->cri_socket) && pods_find_runtime(config, socket);
-    struct api *api = api_open(config, &e);
-    if (!api) {
-        print_json_put(tree, "api", node_api_error_json(&e));
-    } else {
-        const struct api_answer *lease =
-            api_ask(api, NULL, mem_format(API_LEASE_PATH, a->lease_namespace, a->lease_name));
-        const struct api_answer *slice =
-            api_ask(api, NULL, mem_format(API_SLICE_PATH, config->driver, a->node_name));
-        api_wait(api);
+    struct api *api = api_open(config);
+    const struct api_answer *lease =
+        api_ask(api, NULL, mem_format(API_LEASE_PATH, a->lease_namespace, a->lease_name));
+    const struct api_answer *slice =
+        api_ask(api, NULL, mem_format(API_SLICE_PATH, config->driver, a->node_name));
+    api_wait(api);
+    print_json_put(tree, "api", node_api_json(api, lease));
+    if (api->client) {
         print_json_put(json_object_get(tree, "dra"), "slice", node_slice_json(slice));
-        print_json_put(tree, "api", node_api_json(api, lease));
         print_json_put(tree, "lease", node_lease_json(a, seen, lease));
     }
     api_close(api);
@@ -744,7 +736,7 @@ static void look_again(const struct admin_config *config, json_t **shown, struct
         return;
     }
     if (config->output == ADMIN_JSON) {
-        print_json_line(json_incref(line));
+        print_json_line(line);
     } else {
         print_rows(line, rows, ARRAY_LEN(rows), false);
     }

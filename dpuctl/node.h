@@ -99,9 +99,8 @@ struct api_answer;
 /* The document of this node, made without asking anybody. */
 json_t *node_document(const struct admin_config *config, const struct node_snapshot *seen);
 
-/* Its members "api" (of api_open's failure, or of the answer about the lease), "lease"
- * and "pods" (by the runtime at `socket`). */
-json_t *node_api_error_json(const struct err *e);
+/* Its members "api" (by the answer about the lease), "lease" and "pods" (by the runtime at
+ * `socket`). */
 json_t *node_api_json(const struct api *api, const struct api_answer *lease);
 json_t *node_lease_json(const struct agent_config *a, const struct node_snapshot *seen,
                         const struct api_answer *answer);

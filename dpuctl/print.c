@@ -47,22 +47,20 @@ void print_clean(char *out, size_t out_bytes, const char *text)
     }
 }
 
-/* ---- spans of time --------------------------------------------------------------------------- */
-
-const char *print_span(int64_t ns, char out[static PRINT_SPAN_BYTES])
+/* "12.3s", "4m10s", "3h2m", "5d1h". */
+static void put_span(int64_t ms, const char *sign, char *out, size_t out_bytes)
 {
-    long long tenths = (ns < 0 ? mono_ns_sub(0, ns) : ns) / (NS_PER_SEC / 10);
+    long long tenths = (ms < 0 ? -ms : ms) / 100;
     long long s = tenths / 10;
     if (s < 120) {
-        text_format(out, PRINT_SPAN_BYTES, "%lld.%llds", s, tenths % 10);
+        text_format(out, out_bytes, "%s%lld.%llds", sign, s, tenths % 10);
     } else if (s < 7200) {
-        text_format(out, PRINT_SPAN_BYTES, "%lldm%llds", s / 60, s % 60);
+        text_format(out, out_bytes, "%s%lldm%llds", sign, s / 60, s % 60);
     } else if (s < 172800) {
-        text_format(out, PRINT_SPAN_BYTES, "%lldh%lldm", s / 3600, s / 60 % 60);
+        text_format(out, out_bytes, "%s%lldh%lldm", sign, s / 3600, s / 60 % 60);
     } else {
-        text_format(out, PRINT_SPAN_BYTES, "%lldd%lldh", s / 86400, s / 3600 % 24);
+        text_format(out, out_bytes, "%s%lldd%lldh", sign, s / 86400, s / 3600 % 24);
     }
-    return out;
 }
 
 /* ---- a document as text ---------------------------------------------------------------------- */
@@ -119,12 +117,10 @@ bool print_holds(const json_t *doc, const char *when)
 
 static void put_member(const json_t *member, char sign_mark, char *out, size_t out_bytes)
 {
-    char span[PRINT_SPAN_BYTES];
     double ms = json_real_value(member) * 1000;
     if (json_is_real(member)) {
         const char *sign = sign_mark == '}' ? "" : ms < 0 ? "-" : sign_mark == '+' ? "+" : "";
-        int64_t ns = (int64_t)(ms < 0 ? ms - 0.5 : ms + 0.5) * NS_PER_MS;
-        text_format(out, out_bytes, "%s%s", sign, print_span(ns, span));
+        put_span((int64_t)(ms < 0 ? ms - 0.5 : ms + 0.5), sign, out, out_bytes);
     } else if (json_is_integer(member)) {
         text_format(out, out_bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(member));
     } else if (json_is_array(member)) {
@@ -179,61 +175,53 @@ void print_rows(const json_t *doc, const struct print_row *rows, size_t count, b
     }
 }
 
-bool print_document(const struct admin_config *config, json_t *doc, print_text_fn *print_text)
-{
-    if (config->output == ADMIN_JSON || config->output == ADMIN_YAML) {
-        return print_json(json_incref(doc), config->output == ADMIN_YAML, stdout);
-    }
-    print_text(config, doc);
-    return fflush(stdout) == 0;
-}
-
-/* ---- JSON and YAML --------------------------------------------------------------------------- */
-
 /* As YAML, which takes what JSON says of a text, a number or a word as it is. `is_begun`: on the
  * line of its dash. Whether it was written is seen at the flush. */
-static void put_yaml(json_t *value, int indent, bool is_begun, FILE *out)
+static void put_yaml(json_t *value, int indent, bool is_begun)
 {
     const char *key;
     json_t *member;
     size_t i;
     if (json_object_size(value) == 0 && json_array_size(value) == 0) {
-        (void)fputs(is_begun ? "" : " ", out);
-        (void)json_dumpf(value, out, JSON_ENCODE_ANY | JSON_FLAGS);
+        (void)fputs(is_begun ? "" : " ", stdout);
+        (void)json_dumpf(value, stdout, JSON_ENCODE_ANY | JSON_FLAGS);
     }
     json_object_foreach(value, key, member)
     {
-        (void)fprintf(out, "%s%*s%s:", is_begun ? "" : "\n", is_begun ? 0 : indent, "", key);
-        put_yaml(member, indent + 2, false, out);
+        (void)printf("%s%*s%s:", is_begun ? "" : "\n", is_begun ? 0 : indent, "", key);
+        put_yaml(member, indent + 2, false);
         is_begun = false;
     }
     json_array_foreach(value, i, member)
     {
-        (void)fprintf(out, "\n%*s- ", indent - 2, "");
-        put_yaml(member, indent, true, out);
+        (void)printf("\n%*s- ", indent - 2, "");
+        put_yaml(member, indent, true);
     }
 }
 
-bool print_json(json_t *json, bool as_yaml, FILE *out)
+bool print_document(const struct admin_config *config, json_t *doc, print_text_fn *print_text)
 {
-    CLEANUP(json) json_t *whole = json;
-    if (!whole) {
+    if (!doc) {
         return false;
     }
-    if (as_yaml) {
-        put_yaml(whole, 0, true, out);
+    if (config->output == ADMIN_YAML) {
+        put_yaml(doc, 0, true);
+        (void)putchar('\n');
+    } else if (config->output == ADMIN_JSON) {
+        (void)json_dumpf(doc, stdout, JSON_INDENT(2) | JSON_FLAGS);
+        (void)putchar('\n');
     } else {
-        (void)json_dumpf(whole, out, JSON_INDENT(2) | JSON_FLAGS);
+        print_text(config, doc);
     }
-    (void)fputc('\n', out);
-    return fflush(out) == 0 && !ferror(out);
+    return fflush(stdout) == 0 && !ferror(stdout);
 }
 
-void print_json_line(json_t *json)
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+void print_json_line(const json_t *json)
 {
     (void)json_dumpf(json, stdout, JSON_COMPACT | JSON_FLAGS);
     (void)putchar('\n');
-    json_decref(json);
 }
 
 json_t *print_json_seconds(int64_t ns)

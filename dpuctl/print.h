@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output of all commands: colours, spans of time, documents as text, JSON and YAML. */
+/* Output of all commands: colours, documents as text, JSON and YAML. */
 #ifndef DPUCTL_PRINT_H
 #define DPUCTL_PRINT_H
 
@@ -10,9 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
-enum { PRINT_SPAN_BYTES = 40, PRINT_TEXT_BYTES = 1024 };
+enum { PRINT_TEXT_BYTES = 1024 };
 
 enum print_color {
     PRINT_PLAIN,
@@ -30,9 +29,6 @@ void print_cell(bool has_color, enum print_color color, const char *text, int wi
 
 /* Of "Ready", "NotReady" and "Unknown". */
 enum print_color print_state_color(const char *state);
-
-/* "12.3s", "4m10s", "3h2m", "5d1h"; the sign is dropped. Returns `out`. */
-const char *print_span(int64_t ns, char out[static PRINT_SPAN_BYTES]);
 
 /* ---- a document as text ---------------------------------------------------------------------- */
 
@@ -63,20 +59,16 @@ void print_rows(const json_t *doc, const struct print_row *rows, size_t count, b
 struct admin_config;
 typedef void print_text_fn(const struct admin_config *config, const json_t *doc);
 
-/* On stdout as --output says: JSON, YAML, or what `print_text` makes of it. Returns false if it
- * could not be written. */
+/* On stdout as --output says: JSON, the same thing in YAML (keys are words, an array holds no
+ * array), or what `print_text` makes of it. Returns false if it could not be written, or is NULL: a
+ * text of it is no UTF-8. */
 NODISCARD bool print_document(const struct admin_config *config, json_t *doc,
                               print_text_fn *print_text);
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* Takes `json`. As JSON or as the same thing in YAML: indented, one newline at the end. Its keys
- * are words; an array holds no array. Returns false if it could not be written, or is NULL: a text
- * of it is no UTF-8. */
-NODISCARD bool print_json(json_t *json, bool as_yaml, FILE *out);
-
-/* Takes `json`: on a line of stdout. Whether it was written is seen at the flush. */
-void print_json_line(json_t *json);
+/* On a line of stdout. Whether it was written is seen at the flush. */
+void print_json_line(const json_t *json);
 
 /* Seconds in JSON: to the millisecond is enough, and reads better. */
 json_t *print_json_seconds(int64_t ns);

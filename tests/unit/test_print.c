@@ -9,27 +9,30 @@
 TEST(a_span_has_the_two_units_that_matter)
 {
     static const struct {
-        int64_t ns;
+        double s;
         const char *text;
     } rows[] = {
         {0, "0.0s"},
-        {99 * NS_PER_MS, "0.0s"},
-        {12345 * NS_PER_MS, "12.3s"},
-        {-27700 * NS_PER_MS, "27.7s"},
-        {119999 * NS_PER_MS, "119.9s"},
-        {120 * NS_PER_SEC, "2m0s"},
-        {7199 * NS_PER_SEC, "119m59s"},
-        {7200 * NS_PER_SEC, "2h0m"},
-        {172799 * NS_PER_SEC, "47h59m"},
-        {10740 * NS_PER_SEC, "2h59m"},
-        {180000 * NS_PER_SEC, "2d2h"},
-        {172800 * NS_PER_SEC, "2d0h"},
-        {INT64_MAX, "106751d23h"},
-        {INT64_MIN, "106751d23h"},
+        {0.099, "0.0s"},
+        {0.0996, "0.1s"},
+        {-0.0996, "-0.1s"},
+        {12.345, "12.3s"},
+        {-27.7, "-27.7s"},
+        {119.999, "119.9s"},
+        {120, "2m0s"},
+        {7199, "119m59s"},
+        {7200, "2h0m"},
+        {172799, "47h59m"},
+        {10740, "2h59m"},
+        {180000, "2d2h"},
+        {172800, "2d0h"},
+        {-9223372036.854, "-106751d23h"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char out[PRINT_SPAN_BYTES];
-        assert_string_equal(print_span(rows[i].ns, out), rows[i].text);
+        char out[32];
+        CLEANUP(json) json_t *doc = json_pack("{s:f}", "x", rows[i].s);
+        print_fill(doc, "{x-}", out, sizeof(out));
+        assert_string_equal(out, rows[i].text);
     }
 }
 
@@ -86,15 +89,28 @@ TEST(a_text_is_filled_from_the_document)
     }
 }
 
-/* Whether `json` is printed so. */
-static void expect_printed(const char *json, bool as_yaml, const char *expected)
+static void print_some(const struct admin_config *config, const json_t *doc)
 {
+    static const struct print_row rows[] = {
+        {"a ", "on", "{on}"}, {" b ", "off", "never"}, {"", "", "."}, {" c ", "!off", "{n}\n"}};
+    print_rows(doc, rows, ARRAY_LEN(rows), false);
+    print_rows(doc, rows, 1, true);
+    print_json_line(doc);
+}
+
+/* `json` is printed so. */
+static void expect_printed(const char *json, enum admin_output output, const char *expected)
+{
+    const struct admin_config config = {.output = (int)output};
+    CLEANUP(json) json_t *doc = json_loads(json, JSON_DECODE_ANY, NULL);
     CLEANUP(free) char *text = NULL;
     size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-    assert_non_null(out);
-    assert_true(print_json(json_loads(json, JSON_DECODE_ANY, NULL), as_yaml, out));
-    assert_int_equal(fclose(out), 0);
+    FILE *stdout_before = stdout;
+    stdout = open_memstream(&text, &len);
+    bool is_written = print_document(&config, doc, print_some);
+    (void)fclose(stdout);
+    stdout = stdout_before;
+    assert_int_equal(is_written, doc != NULL);
     assert_string_equal(text, expected);
 }
 
@@ -116,28 +132,17 @@ TEST(yaml_says_what_the_json_says_in_its_order)
         {"{\"a\":\"caf\\u00e9\"}", "a: \"caf\xc3\xa9\"\n"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        expect_printed(rows[i].json, true, rows[i].yaml);
+        expect_printed(rows[i].json, ADMIN_YAML, rows[i].yaml);
     }
-    expect_printed("{\"b\":12.345,\"a\":[1]}", false,
+    expect_printed("{\"b\":12.345,\"a\":[1]}", ADMIN_JSON,
                    "{\n  \"b\": 12.345,\n  \"a\": [\n    1\n  ]\n}\n");
-    assert_false(print_json(NULL, false, stdout));
+    expect_printed("no JSON", ADMIN_JSON, "");
 }
 
 TEST(rows_that_hold_are_printed)
 {
-    static const struct print_row rows[] = {
-        {"a ", "on", "{on}"}, {" b ", "off", "never"}, {"", "", "."}, {" c ", "!off", "{n}\n"}};
-    CLEANUP(json) json_t *doc = json_pack("{s:b, s:b, s:i}", "on", 1, "off", 0, "n", 7);
-    CLEANUP(free) char *text = NULL;
-    size_t len = 0;
-    FILE *stdout_before = stdout;
-    stdout = open_memstream(&text, &len);
-    print_rows(doc, rows, ARRAY_LEN(rows), false);
-    print_rows(doc, rows, 1, true);
-    print_json_line(json_pack("{s:i}", "n", 7));
-    (void)fclose(stdout);
-    stdout = stdout_before;
-    assert_string_equal(text, "a yes. c 7\n\033[2ma \033[0myes{\"n\":7}\n");
+    expect_printed("{\"on\":true,\"n\":7}", ADMIN_TEXT,
+                   "a yes. c 7\n\033[2ma \033[0myes{\"on\":true,\"n\":7}\n");
     assert_true(print_has_color(ADMIN_COLOR_ALWAYS));
     assert_false(print_has_color(ADMIN_COLOR_NEVER));
 }
