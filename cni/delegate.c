@@ -201,15 +201,12 @@ static int take_plugins(struct cni_call *c, struct json_slice object, const char
 
 static int take_file(struct cni_call *c)
 {
-    char path[PATH_MAX];
     char name[PATH_MAX + 32];
     struct err e = ERR_INIT;
     struct json_slice object = {.at = NULL};
-    (void)json_scan_text(json_scan_member(c->object, "delegateConf"), path,
-                         sizeof(path)); /* conf_read_options has seen that it fits */
-    text_format(name, sizeof(name), "delegateConf '%s'", path);
+    text_format(name, sizeof(name), "delegateConf '%s'", c->delegate_path);
     c->delegate_file = (struct buf){.max_bytes = CONF_MAX_BYTES};
-    int rc = file_read(path, &c->delegate_file, &e); /* it may be a link */
+    int rc = file_read(c->delegate_path, &c->delegate_file, &e); /* it may be a link */
     if (rc != 0) {
         /* Its owner writes it when it is ready: worth another try. */
         return cni_fail(c, rc == ERR_LIMIT ? CNI_INVALID_CONFIG : CNI_TRY_AGAIN_LATER,
@@ -357,13 +354,12 @@ struct child {
     int answer[2];     /* its stdout */
     int words[2];      /* its stderr */
     size_t words_left; /* how much more of that is passed on */
-    int failure[2];    /* closed by a successful exec; else errno comes through */
+    int *failure;      /* memory shared with it: errno, if it could not be run */
 };
 
 /* In the child. Never returns. */
 static void child_become(const struct delegate_question *q, const struct child *child, pid_t parent)
 {
-    int sys_errno = 0;
     int words = q->is_quiet ? open("/dev/null", O_WRONLY | O_CLOEXEC) : child->words[1];
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
         _exit(EXIT_FAILURE);
@@ -371,18 +367,17 @@ static void child_become(const struct delegate_question *q, const struct child *
     if (setpgid(0, 0) != 0 || words < 0 || setenv("CNI_COMMAND", q->verb, 1) != 0 ||
         dup2(child->config, STDIN_FILENO) < 0 || dup2(child->answer[1], STDOUT_FILENO) < 0 ||
         dup2(words, STDERR_FILENO) < 0) {
-        sys_errno = errno;
+        *child->failure = errno;
     } else {
-        sys_errno = exec_patiently(q->file);
+        *child->failure = exec_patiently(q->file);
     }
-    ssize_t told = write(child->failure[1], &sys_errno, sizeof(sys_errno));
-    _exit(told == (ssize_t)sizeof(sys_errno) ? EXIT_SUCCESS : EXIT_FAILURE);
+    _exit(EXIT_FAILURE);
 }
 
-/* False if that does not come before the deadline. */
-static bool await_event(int fd, short event, struct mono deadline)
+/* False if our stderr has no room before the deadline. */
+static bool await_room(struct mono deadline)
 {
-    struct pollfd waiting = {.fd = fd, .events = event};
+    struct pollfd waiting = {.fd = STDERR_FILENO, .events = POLLOUT};
     int ready = -1;
     while (ready < 0) {
         int64_t left_ms = mono_since(deadline, clock_mono_now()) / NS_PER_MS;
@@ -421,7 +416,7 @@ static bool child_hear(struct delegate_question *q, struct child *child, struct 
     size_t passed = said < child->words_left ? said : child->words_left;
     q->len += got;
     child->words_left -= passed;
-    if (passed > 0 && await_event(STDERR_FILENO, POLLOUT, deadline)) {
+    if (passed > 0 && await_room(deadline)) {
         /* A pipe that has room takes so little whole. Nobody can be told that it failed. */
         (void)!write(STDERR_FILENO, words, passed);
     }
@@ -458,17 +453,12 @@ static bool child_hear_out(struct delegate_question *q, struct child *child, str
 /* Waits for what the child has to say, and for its end. */
 static int child_collect(struct cni_call *c, struct delegate_question *q, struct child *child)
 {
-    int sys_errno = 0;
     struct mono deadline = mono_add(clock_mono_now(), q->deadline_ms * NS_PER_MS);
-    bool is_run = await_event(child->failure[0], POLLIN, deadline);
-    if (is_run && read(child->failure[0], &sys_errno, sizeof(sys_errno)) > 0) {
-        return fail_to_run(c, q->file, sys_errno);
-    }
-    if (!is_run || !child_hear_out(q, child, deadline)) {
+    if (!child_hear_out(q, child, deadline)) {
         return cni_fail(c, CNI_TRY_AGAIN_LATER, "the delegate '%s' did not answer %s within %d ms",
                         q->file, q->verb, q->deadline_ms);
     }
-    return 0;
+    return *child->failure == 0 ? 0 : fail_to_run(c, q->file, *child->failure);
 }
 
 static void cleanup_child(struct child *child)
@@ -481,10 +471,13 @@ static void cleanup_child(struct child *child)
             (void)nanosleep(&pause, NULL); /* a shorter pause does no harm */
         }
     }
-    int *const ends[] = {&child->config,   &child->answer[0],  &child->answer[1], &child->words[0],
-                         &child->words[1], &child->failure[0], &child->failure[1]};
+    int *const ends[] = {&child->config, &child->answer[0], &child->answer[1], &child->words[0],
+                         &child->words[1]};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
         close_end(ends[i]);
+    }
+    if (child->failure != MAP_FAILED) {
+        (void)munmap(child->failure, sizeof(*child->failure)); /* it is a mapping */
     }
 }
 
@@ -506,13 +499,14 @@ static int delegate_ask(struct cni_call *c, struct delegate_question *q)
                           .answer = {-1, -1},
                           .words = {-1, -1},
                           .words_left = DELEGATE_WORDS_MAX_BYTES,
-                          .failure = {-1, -1}};
+                          .failure = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE,
+                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
     q->len = 0;
     q->wait_status = 0;
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, as it may be inherited, no child could be awaited */
     child.config = config_fd(q->config);
-    if (child.config >= 0 && open_pipe(child.answer) && open_pipe(child.words) &&
-        open_pipe(child.failure)) {
+    if (child.config >= 0 && child.failure != MAP_FAILED && open_pipe(child.answer) &&
+        open_pipe(child.words)) {
         child.pid = fork();
     }
     if (child.pid == 0) {
@@ -524,7 +518,6 @@ static int delegate_ask(struct cni_call *c, struct delegate_question *q)
     }
     close_end(&child.answer[1]); /* or their end would never be seen */
     close_end(&child.words[1]);
-    close_end(&child.failure[1]);
     return child_collect(c, q, &child);
 }
 

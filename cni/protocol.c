@@ -428,7 +428,6 @@ int conf_read_options(struct cni_call *c)
 {
     struct json_slice delegate = json_scan_member(c->object, "delegate");
     bool has_file = json_scan_member(c->object, "delegateConf").len > 0;
-    char path[PATH_MAX];
     if (check_spelling(c) != 0 || (read_gate_options(c) != 0 && cni_is_gated(c->verb))) {
         return c->code;
     }
@@ -440,5 +439,5 @@ int conf_read_options(struct cni_call *c)
         return cni_fail(c, CNI_INVALID_CONFIG, "delegate must be a plugin's configuration object");
     }
     c->is_wrapping = delegate.len > 0 || has_file;
-    return read_path(c, "delegateConf", path);
+    return read_path(c, "delegateConf", c->delegate_path);
 }

@@ -69,9 +69,10 @@ struct cni_call {
     int status_code; /* for verbs that are gated */
     bool is_wrapping;
 
-    struct buf delegate_file;  /* owned: what delegateConf holds now */
-    struct json_slice plugins; /* behind the gate: one plugin's object, or a list */
-    size_t plugin_count;       /* at least 1; with DEL alone more */
+    char delegate_path[PATH_MAX]; /* delegateConf */
+    struct buf delegate_file;     /* owned: what it holds now */
+    struct json_slice plugins;    /* behind the gate: one plugin's object, or a list */
+    size_t plugin_count;          /* at least 1; with DEL alone more */
 
     int code; /* of the error; 0: none */
     char msg[CNI_MSG_BYTES];

@@ -523,14 +523,11 @@ static void check_verdict_from_afar(struct doctor *d, struct api *api)
 {
     struct err e = ERR_INIT;
     CLEANUP(json) json_t *fleet = NULL;
+    int rc = fleet_read(api, &fleet, &e);
     CLEANUP(json)
-    json_t *none = json_pack("{s:s, s:b}", "node", d->config.agent.node_name, "isNone", 1);
-    bool is_read = fleet_read(api, &fleet, &e) == 0;
+    json_t *none = json_pack("{s:s, s:b, s:o}", "node", d->config.agent.node_name, "isNone",
+                             rc == 0, "problem", print_json_text(e.msg));
     const json_t *row = json_array_get(json_object_get(fleet, "nodes"), 0);
-    if (!is_read) {
-        print_json_put(none, "isNone", json_false());
-        print_json_put(none, "problem", print_json_text(e.msg));
-    }
     check_rows(d, row ? row : none, of_verdict, ARRAY_LEN(of_verdict));
 }
 

@@ -62,7 +62,6 @@ struct watch {
     struct device devices[DEVICES_MAX];
     int stop_fd;
     bool is_terminal;
-    bool has_report;           /* since the stream was opened */
     struct grpc_unary *stream; /* NULL: over */
     struct ev_loop *loop;
 };
@@ -176,8 +175,10 @@ static void on_report(void *user, const uint8_t *message, size_t len)
     if (left_out > 0) {
         (void)fprintf(stderr, "dpuctl: %zu devices do not fit and are not shown\n", left_out);
     }
-    w->has_report = true;
     show(w, true);
+    if (w->options->once) {
+        ev_break(w->loop, EVBREAK_ALL);
+    }
 }
 
 /* ---- registration ---------------------------------------------------------------------------- */
@@ -291,9 +292,7 @@ static void on_stop(struct ev_loop *loop, ev_io *io, int events)
 static void on_tick(struct ev_loop *loop, ev_timer *timer, int events)
 {
     const struct watch *w = timer->data;
-    if (w->options->once && w->has_report) {
-        ev_break(loop, EVBREAK_ALL);
-    } else if (w->is_terminal) {
+    if (w->is_terminal) {
         show(w, false); /* ages, and what has expired meanwhile */
     }
 }
@@ -312,7 +311,6 @@ static int follow_stream(struct watch *w)
                                          .user = w};
     text_format(method, sizeof(method), "/%s.DRAResourceHealth/NodeWatchResources",
                 w->plugin.service);
-    w->has_report = false;
     w->stream = grpc_unary_start(w->loop, &plan);
     ev_timer_init(&tick, on_tick, 1., 1.);
     tick.data = w;

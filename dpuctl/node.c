@@ -288,15 +288,17 @@ json_t *cni_scan_json(const char *dir)
 
 /* ---- CNI: a plugin is asked ------------------------------------------------------------------ */
 
-int cni_probe_judge(const char *text, size_t len, struct err *e)
+static int judge_versions(const struct buf *text, struct err *e)
 {
-    CLEANUP(json) json_t *answer = json_text_parse(text, len, CNI_PROBE_ANSWER_MAX_BYTES, e);
-    const json_t *versions = json_object_get(answer, "supportedVersions");
+    CLEANUP(json) json_t *answer = json_text_parse(buf_text(text), text->len, text->max_bytes, e);
+    size_t i;
+    const json_t *version;
     if (!answer) {
         return err_wrap(e, "its answer to VERSION");
     }
-    for (size_t i = 0; i < json_array_size(versions); i++) {
-        if (text_equal(json_string_value(json_array_get(versions, i)), "1.1.0")) {
+    json_array_foreach(json_object_get(answer, "supportedVersions"), i, version)
+    {
+        if (text_equal(json_string_value(version), "1.1.0")) {
             return 0;
         }
     }
@@ -370,7 +372,7 @@ int cni_probe_version(const char *path, struct err *e)
     rc = collect_answer(fd, &answer, e);
     (void)kill(pid, SIGKILL);    /* it has said all, or too much, or too late */
     (void)waitpid(pid, NULL, 0); /* no signal of ours is caught */
-    return rc != 0 ? rc : cni_probe_judge(buf_text(&answer), answer.len, e);
+    return rc != 0 ? rc : judge_versions(&answer, e);
 }
 
 /* ---- DRA ------------------------------------------------------------------------------------- */
@@ -426,8 +428,7 @@ json_t *dra_sockets_json(const struct admin_config *config)
                      (int)offered, "serving", (int)serving, "unheard", (int)unheard);
 }
 
-/* ---- the document: deploy/man/dpuctl.h2m describes it; members are only ever added
- * ------------------ */
+/* ---- the document ---------------------------------------------------------------------------- */
 
 static json_t *seconds_if(bool is_known, int64_t ns)
 {
@@ -566,8 +567,7 @@ json_t *node_api_json(const struct api *api, const struct api_answer *lease)
     bool is_reached = lease->http_status != 0;
     const char *server = api->client ? kube_client_describe(api->client) : NULL;
     return json_pack("{s:o, s:b, s:o, s:o}", "server", print_json_text(server), "reached",
-                     is_reached,
-                     "problem", print_json_text(is_reached ? NULL : lease->message),
+                     is_reached, "problem", print_json_text(is_reached ? NULL : lease->message),
                      "clockSkewSeconds", seconds_if(lease->has_date, lease->skew_ns));
 }
 
@@ -578,8 +578,6 @@ json_t *node_document(const struct admin_config *config, const struct node_snaps
                      node_answer_name(seen->answer), "gate", gate_json(seen), "record",
                      record_json(seen), "cni", cni_json(config), "dra", dra_json(config));
 }
-
-/* ---- the document ---------------------------------------------------------------------------- */
 
 static json_t *status_document(struct admin_config *config, const struct node_snapshot *seen)
 {
@@ -710,10 +708,6 @@ int status_run(struct admin_config *config)
 static void look_again(const struct admin_config *config, json_t **shown, struct mono *since)
 {
     static const struct print_row rows[] = {
-        {"", "", "{time}  "},
-        {"", "answer=Ready", "Ready     "},
-        {"", "answer=NotReady", "NotReady  "},
-        {"", "answer=Unknown", "Unknown   "},
         {"", "", "{reason}"},
         {" after ", "former", "{formerSeconds} {former}"},
         {": ", "", "{message}\n"},
@@ -738,6 +732,7 @@ static void look_again(const struct admin_config *config, json_t **shown, struct
     if (config->output == ADMIN_JSON) {
         print_json_line(line);
     } else {
+        (void)printf("%s  %-8s  ", time, node_answer_name(seen.answer));
         print_rows(line, rows, ARRAY_LEN(rows), false);
     }
     *since = !former && seen.since.ns > 0 ? seen.since : seen.now;

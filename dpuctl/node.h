@@ -70,9 +70,6 @@ json_t *cni_scan_json(const char *dir);
  * error if there is no answer. */
 NODISCARD int cni_probe_version(const char *path, struct err *e);
 
-/* The same judgement of an answer. Pure. */
-NODISCARD int cni_probe_judge(const char *text, size_t len, struct err *e);
-
 /* A DRA driver's sockets in the kubelet's directories: the `directory` where they register, below
  * --root, and whether it `isThere`; how many are `offered` there and are `serving`, `sockets` in
  * all; at how many of these nobody listens: `unheard`. */
@@ -88,10 +85,10 @@ NODISCARD int pods_ask_runtime(const struct admin_config *config, const char *so
                                enum cri_call call, const char *id, struct buf *answer,
                                struct err *e);
 
-/* ---- the document of this node: deploy/man/dpuctl.h2m describes it; members are only ever added
- * ----------
+/* ---- the document of this node ---------------------------------------------------------------
  *
- * Texts in it are sanitized. All are returned owned. */
+ * deploy/man/dpuctl.h2m describes it; members are only ever added. Texts in it are sanitized. All
+ * are returned owned. */
 
 struct api;
 struct api_answer;
