@@ -677,14 +677,16 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
 }
 
 /* A failed write is soon tried again. After RENEWER_TRIES failures an API server that cannot be
- * reached is left alone until the next renewal, or less if the lease would not last for as many
- * tries: thousands of DPUs that find nobody there need not ask again and again. */
+ * reached, or has no such lease, is left alone until the next renewal, or less if the lease would
+ * not last for as many tries: thousands of DPUs need not ask again and again for what is not
+ * there. */
 static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
 {
     /* A conflict is an answer: it waits for other writers, not for the API server. */
     uint32_t count = event->code == ERR_CONFLICT ? r->conflicts - 1 : r->failures;
     int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
-    if (!event->is_unreachable || count < RENEWER_TRIES) {
+    bool is_there = !event->is_unreachable && event->http_status != HTTP_NOT_FOUND;
+    if (is_there || count < RENEWER_TRIES) {
         return wait_ns;
     }
     return mono_ns_min(mono_since(next_slot(r, event->now), event->now),

@@ -519,6 +519,22 @@ TEST(lease_that_stays_missing_for_its_duration_is_made_anew)
     play(&w, "wake>put");
 }
 
+/* A fleet that waits for its hosts asks no more often than one that renews. */
+TEST(lease_that_is_missing_is_looked_for_with_each_renewal)
+{
+    static const int64_t bound_ms[] = {200, 400};
+    struct world w = renewing();
+    play(&w, "wake>put 404");
+    for (size_t i = 0; i < 5; i++) {
+        if (i < ARRAY_LEN(bound_ms)) {
+            assert_in_range(mono_since(w.out.wake_at, w.now), 1, bound_ms[i] * NS_PER_MS);
+        } else {
+            assert_true(w.out.wake_at.ns == w.r.slot.ns);
+        }
+        play(&w, "wake>get 404");
+    }
+}
+
 TEST(lease_that_comes_back_before_that_is_renewed_only)
 {
     struct world w = renewing();
@@ -558,11 +574,14 @@ TEST(unhealthy_or_unjudged_dpu_makes_no_lease)
 /* It may make the lease, waits out the flip, and is unhealthy by then, or stopping. */
 TEST(dpu_that_fails_before_its_turn_makes_no_lease)
 {
-    static const char *const ends[] = {"@58.3 sick @59 tick>get", "@58.3 stop>get"};
+    static const char *const ends[] = {"+0.1 sick +0.8 tick>get", "+0.1 stop>get"};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
         struct world w = announcing();
-        miss_until(&w, SEC(45));
-        play(&w, "404 @58 sick>get @58.1 healthy @58.2 404>none");
+        miss_until(&w, SEC(35));
+        play(&w, "404 sick");
+        await_request(&w);
+        w.now = mono_max(w.now, w.r.create_at);
+        play(&w, "healthy +0.1 404>none");
         play(&w, ends[i]);
     }
 }
