@@ -32,8 +32,6 @@ static void loss_see_gone(struct podnet_plan *x, const struct podnet_event *even
         s->state = PODNET_LOST;
         x->lost++;
         out->turn = PODNET_TURN_LOST;
-    } else if (s->state == PODNET_STOPPED && mono_reached(now, s->not_before)) {
-        s->state = PODNET_LOST;
     }
 }
 
@@ -83,7 +81,7 @@ static void note_answer(struct podnet_plan *x, const struct podnet_event *event,
     if (s->state != PODNET_ASKING) {
         return;
     }
-    bool has_settled = !mono_is_never(x->settled_at) && mono_reached(event->now, x->settled_at);
+    bool has_settled = mono_reached(event->now, x->settled_at);
     if (event->evidence == POD_NET_LOST && event->policy == PODNET_POLICY_RESTARTS && has_settled) {
         s->state = PODNET_STOPPING;
         out->stop = s; /* still busy */
@@ -106,7 +104,7 @@ static void note_done(struct podnet_plan *x, const struct podnet_event *event)
     }
     set_gap(x, event->now);
     if (event->is_stopped) {
-        s->state = PODNET_STOPPED;
+        s->state = PODNET_LOST; /* until it is listed no more */
         s->retry_ns = 0;
         s->not_before = mono_add(event->now, PODNET_STILL_THERE_NS);
     } else {
@@ -125,7 +123,7 @@ static bool is_candidate(const struct podnet_plan *x, const struct podnet_loss *
 static void choose_next(struct podnet_plan *x, struct mono now, struct podnet_update *out)
 {
     struct podnet_loss *oldest = NULL;
-    if (!x->config.stops || x->is_busy || mono_is_never(x->settled_at)) {
+    if (!x->config.stops || x->is_busy) {
         return;
     }
     struct mono earliest = mono_max(x->settled_at, x->next_stop);

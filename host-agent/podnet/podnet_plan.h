@@ -5,9 +5,8 @@
  *
  *           evidence of loss           for the debounce        its turn          may go
  *   (whole) ────────────────▶ SUSPECT ────────────────▶ LOST ──────────▶ ASKING ─────────▶ STOPPING
- *      ▲                         │                      │ ▲ ▲               │                │  │
- *      └─ evidence that it is there, or no such ────────┘ │ └─── may not, or failed ─────────┘  │
- * done sandbox any more                                └─────────── still there ── STOPPED ◀─┘
+ *      ▲                         │                      │ ▲                 │                 │
+ *      └─ evidence that it is there, or listed no more ─┘ └─── may not ─────┴─ done, or failed┘
  *
  *  - Only what is seen counts: a sandbox that cannot be looked at stays what it was, but is not
  *    stopped on old evidence.
@@ -52,7 +51,6 @@ enum podnet_state {
     PODNET_LOST, /* from here on it counts as lost */
     PODNET_ASKING,
     PODNET_STOPPING,
-    PODNET_STOPPED,
 };
 
 /* The state of one sandbox. The shell has it in its own, zeroed at first but for `made`, and
