@@ -214,7 +214,7 @@ static void prepare_answer(struct prepare *p)
     }
     Dra__PrepareResponse response = DRA__PREPARE_RESPONSE__INIT;
     CLEANUP(free)
-    Dra__PrepareResponse__ClaimsEntry **entries = mem_calloc(p->count + 1, sizeof(*entries));
+    Dra__PrepareResponse__ClaimsEntry **entries = mem_calloc(p->count, sizeof(*entries));
     response.claims = entries;
     for (size_t i = 0; i < p->count; i++) {
         struct item *item = &p->items[i];
@@ -294,9 +294,9 @@ static void unprepare(void *user, struct grpc_call *call, const uint8_t *message
     if (plugin_lock(plugin, call)) {
         size_t count = request->n_claims;
         CLEANUP(free)
-        Dra__UnprepareResponse__ClaimsEntry *entries = mem_calloc(count + 1, sizeof(*entries));
+        Dra__UnprepareResponse__ClaimsEntry *entries = mem_calloc(count, sizeof(*entries));
         CLEANUP(free)
-        Dra__UnprepareResponse__ClaimsEntry **list = mem_calloc(count + 1, sizeof(*list));
+        Dra__UnprepareResponse__ClaimsEntry **list = mem_calloc(count, sizeof(*list));
         for (size_t i = 0; i < count; i++) {
             dra__unprepare_response__claims_entry__init(&entries[i]);
             entries[i].key = request->claims[i]->uid;

@@ -7,6 +7,7 @@
 #include "tests/unit/api_world.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 
 #define CLAIMS "/apis/resource.k8s.io/v1/namespaces/shop/resourceclaims/"
 #define EVENTS "/apis/events.k8s.io/v1/namespaces/shop/events"
@@ -132,6 +133,7 @@ TEST(claims_that_do_not_fit_are_told_apart)
         struct err e = ERR_INIT;
         assert_int_equal(read_text(rows[i].text, &a, &e), rows[i].rc);
         assert_non_null(strstr(e.msg, rows[i].words));
+        assert_ptr_equal(strstr(e.msg, "claim 'default/claim-1': "), e.msg);
         assert_int_equal(a.count, 99); /* untouched */
     }
 }
@@ -234,12 +236,17 @@ static const char *all(const char *s)
 TEST_IN(what_is_taken_is_there_until_it_is_dropped)
 {
     const char *s = w->options.names.plugin_dir;
+    char path[128];
+    struct stat st;
     struct stored_claim claim;
     assert_string_equal(all(s), "");
     assert_int_equal(take(s, "u2", CLAIM_USE_SHARED, NULL), 0);
     assert_int_equal(take(s, "u1", CLAIM_USE_SHARED, NULL), 0);
     assert_int_equal(take(s, "u1", CLAIM_USE_SHARED, NULL), 0);
     assert_string_equal(all(s), "u1 u2 ");
+    (void)snprintf(path, sizeof(path), "%s/claims", s);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
     assert_true(claim_store_next(s, "u1", &claim));
     assert_string_equal(claim.ns, "shop");
     assert_string_equal(claim.name, "u2");
@@ -574,11 +581,13 @@ TEST_IN(what_waits_to_be_checked_is_bounded_and_a_round_looks_at_it)
     assert_false(w->client.is_busy);
     for (int i = 0; i < CLAIM_CHECKS_MAX + 3; i++) {
         (void)snprintf(claim.uid, sizeof(claim.uid), "v%d", i);
+        (void)snprintf(claim.name, sizeof(claim.name), "v%d", i);
         claim_events_check(w->teller, &claim);
         claim_events_check(w->teller, &claim);
     }
     for (int i = 0; i < CLAIM_CHECKS_MAX + 1; i++) { /* with the one that was begun */
         assert_int_equal(w->client.requests, i + 1);
+        assert_true(i != 1 || text_equal(w->client.path, CLAIMS "v64")); /* each once */
         respond(w, 503, "", NULL);
     }
     assert_false(w->client.is_busy);

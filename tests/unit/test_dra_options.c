@@ -257,9 +257,9 @@ TEST(attributes_are_names_with_texts)
 TEST(what_the_api_server_would_refuse_is_refused)
 {
     static const char *const rows[] = {
-        "",        "x",           "=x",         "1a=x",       "0a=x",        "a\nb=x",
-        "a-b=x",   A16 A16 "a=x", "a/b/c=x",    "/b=x",       "Dom.com/b=x", A64 "/b=x",
-        "a:int=1", "a:=1",        "s=" A64 "a", A64 A64 "=x", "s=\xff",
+        "",         "x",       "=x",          "1a=x",       "0a=x",       "a\nb=x",
+        "9a=x",     "a-b=x",   A16 A16 "a=x", "a/b/c=x",    "/b=x",       "Dom.com/b=x",
+        A64 "/b=x", "a:int=1", "a:=1",        "s=" A64 "a", A64 A64 "=x", "s=\xff",
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *list = json_object();

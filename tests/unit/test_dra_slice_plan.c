@@ -105,7 +105,8 @@ TEST(effect_is_what_was_configured)
                 {SLICE_EFFECT_NO_EXECUTE, "NoExecute"},
                 {SLICE_EFFECT_NONE, "None"},
                 {SLICE_EFFECT_OFF, NULL}};
-    struct dra_device ours = device_of(NULL);
+    CLEANUP(json) json_t *none = json_object();
+    struct dra_device ours = device_of(none);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         ours.effect = rows[i].effect;
         CLEANUP(json)
@@ -123,8 +124,12 @@ TEST(dropped_fields_are_found_and_then_left_out)
     struct dra_device ours = device_of(NULL);
     CLEANUP(json)
     json_t *sent = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
-    struct slice_dropped none = slice_find_dropped(sent, sent);
-    assert_false(none.taints || none.multiple_allocations);
+    CLEANUP(json) json_t *withdrawn = parse(SLICE(""));
+    const json_t *const alike[] = {sent, withdrawn};
+    for (size_t i = 0; i < ARRAY_LEN(alike); i++) {
+        struct slice_dropped none = slice_find_dropped(alike[i], alike[i]);
+        assert_false(none.taints || none.multiple_allocations);
+    }
 
     CLEANUP(json) json_t *answer = json_deep_copy(sent);
     json_t *device = json_array_get(json_object_get(json_object_get(answer, "spec"), "devices"), 0);

@@ -260,6 +260,14 @@ TEST_IN(dropped_fields_are_tried_again_with_a_later_verdict)
     store("7"); /* tainted, not withdrawn */
 }
 
+TEST_IN(sharing_that_is_dropped_is_left_out_at_once)
+{
+    json_decref(settle(w));
+    publish(w, "LeaseExpired");
+    respond_without("allowMultipleAllocations");
+    assert_true(rests() && stats(w).is_slice_published);
+}
+
 TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
 {
     CLEANUP(json) json_t *stored = settle(w);
@@ -272,6 +280,7 @@ TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
         world_pass(SLICE_RETRY_MAX_NS);
     }
     assert_int_equal(world.client.requests, before);
+    assert_int_equal(loop_world_said("belongs to another driver or node"), 1);
     assert_false(stats(w).is_slice_published);
 }
 
@@ -292,22 +301,6 @@ TEST_IN(answer_that_differs_is_not_argued_with)
         json_decref(respond_stored("9")); /* nobody does it any more */
         assert_true(rests() && stats(w).is_slice_published);
     }
-}
-
-TEST_IN(slice_that_a_finalizer_holds_is_made_anew_when_it_is_gone)
-{
-    CLEANUP(json) json_t *stored = settle(w);
-    (void)json_object_set_new(json_object_get(stored, "metadata"), "deletionTimestamp",
-                              json_string("2026-01-01T00:00:00Z"));
-    watch_shows(stored);
-    world_pass(0);
-    assert_true(rests());
-    world_pass(3600 * NS_PER_SEC);
-    watch_shows(NULL);
-    world_answer(200, NODE);
-    world_expect(KUBE_POST, SLICES);
-    assert_null(
-        json_object_get(json_object_get(world.client.body, "metadata"), "deletionTimestamp"));
 }
 
 TEST_IN(verdict_that_toggles_is_written_once_per_interval_last_state_last)

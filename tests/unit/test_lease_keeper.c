@@ -232,22 +232,6 @@ TEST_IN(trouble_is_told_and_its_end)
     assert_int_equal(loop_world_said("is as it should be again"), 1);
 }
 
-/* A living DPU may be refused until it is there again; a lease to be mended can wait. */
-TEST_IN(nothing_waits_while_the_lease_is_gone)
-{
-    settle();
-    vanish();
-    world_expect(KUBE_GET, NODE);
-    assert_int_equal(world.client.priority, KUBE_URGENT);
-    answer(200, node("n1"));
-    world_expect(KUBE_POST, LEASES);
-    assert_int_equal(world.client.priority, KUBE_URGENT);
-    answer(409, NULL); /* another one has made it */
-    world_pass(wait_ns());
-    world_expect(KUBE_GET, LEASE);
-    assert_int_equal(world.client.priority, KUBE_ORDINARY);
-}
-
 TEST_IN(what_fails_is_tried_again_ever_more_rarely)
 {
     static const struct {
@@ -323,7 +307,8 @@ TEST_IN(a_write_that_lost_the_race_reads_again)
     }
 }
 
-TEST_IN(what_is_read_after_a_failure_waits_for_its_turn)
+/* A living DPU may be refused until the lease is there again: only after a failure that waits. */
+TEST_IN(nothing_waits_while_the_lease_is_gone)
 {
     settle();
     vanish();
@@ -336,7 +321,14 @@ TEST_IN(what_is_read_after_a_failure_waits_for_its_turn)
     world_pass(wait_ns());
     world_expect(KUBE_GET, NODE);
     assert_int_equal(world.client.priority, KUBE_ORDINARY);
-    create();
+    answer(200, node("n1"));
+    world_expect(KUBE_POST, LEASES);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
+    answer(409, NULL); /* another one has made it */
+    world_pass(wait_ns());
+    world_expect(KUBE_GET, LEASE);
+    assert_int_equal(world.client.priority, KUBE_ORDINARY);
+    answer(200, lease("l1"));
     vanish();
     assert_int_equal(world.client.priority, KUBE_URGENT);
 }
