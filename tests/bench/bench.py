@@ -232,34 +232,6 @@ def bench_expiry(bench, count):
     print(f"latency: run out to NotReady        {spread(delays, 'ms')}")
 
 
-def bench_stream(bench, count):
-    """Verdicts told to the DRA plugin alone, each timed until a client has shown its report."""
-    root = bench.kubelet_root()
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    stage = subprocess.Popen(
-        [bench.stages.path("dra-stage"), bench.kubeconfig("host"), root, "worker-1", "30"],
-        stderr=subprocess.DEVNULL, **pipes)
-    stage.stdout.readline()  # started
-    watch = subprocess.Popen(
-        [bench.release.path("dpuctl"), "dra", "watch", "--driver=dpu.example.com",
-         f"--kubelet-root-dir={root}"], **pipes)
-    delays = []
-    try:
-        watch.stdout.readline()  # the report that opens the stream
-        for i in range(count):
-            begin = time.perf_counter()
-            stage.stdin.write(f"verdict {i}\n")
-            stage.stdin.flush()
-            while not watch.stdout.readline().endswith(f"verdict {i}\n"):
-                pass
-            delays.append((time.perf_counter() - begin) * 1000)
-    finally:
-        for process in (watch, stage):
-            process.kill()
-            process.wait()
-    print(f"latency: verdict to kubelet's side  {spread(delays, 'ms')}")
-
-
 def smaps_kib(pid, key):
     with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
         for line in file:
@@ -468,7 +440,6 @@ def main():
             bench_plugin(bench, args.runs // 3)
             bench_renewals(bench, args.runs)
             bench_expiry(bench, args.deaths)
-            bench_stream(bench, args.runs)
             bench_weight(bench, args.seconds)
             bench_growth(bench, args.runs)
             bench_nodes(bench, args.nodes, 10)

@@ -15,8 +15,8 @@ quiet() { "$@" >build/bench.log 2>&1 || { tail -n 40 build/bench.log >&2; exit 1
 
 quiet cmake --preset release -Wno-dev
 quiet cmake --build --preset release
-quiet cmake --preset dev -Wno-dev # the stand-in, and the stages of a DRA plugin and a runtime
-quiet cmake --build --preset dev --target dpu-standin dra-stage cri-stage
+quiet cmake --preset dev -Wno-dev # the stand-in, and the stage of a runtime
+quiet cmake --build --preset dev --target dpu-standin cri-stage
 bench=(/usr/bin/python3 tests/bench/bench.py)
 if [[ ${1:-} != fleet ]]; then
   exec "${bench[@]}" "$@"
