@@ -73,40 +73,6 @@ static int64_t draw_length(struct sim_random *r, int64_t interval_ns, int64_t du
     }
 }
 
-/* Of a generator of its own, so that the seeds of the corpus go on to mean what they meant. */
-static void draw_host_probe(struct fault_list *list, uint64_t seed, int64_t interval_ns,
-                            int64_t duration_ns, int64_t end)
-{
-    struct sim_random r = {seed ^ UINT64_C(0xe4e5)};
-    int64_t many = sim_random_between(&r, 0, 3);
-    for (int64_t i = 0; i < many && list->count < FAULTS_MAX; i++) {
-        struct fault *f = &list->items[list->count++];
-        f->kind = FAULT_HOST_PROBE;
-        f->at = sim_random_between(&r, 1060 * SEC, end) / MS * MS;
-        f->until = (f->at + draw_length(&r, interval_ns, duration_ns)) / MS * MS;
-        f->param = 0;
-    }
-}
-
-/* The same for what came later; half of it into what is there. */
-static void draw_more(struct fault_list *list, uint64_t seed, int64_t interval_ns,
-                      int64_t duration_ns, int64_t end)
-{
-    struct sim_random r = {seed ^ UINT64_C(0xf11e5)};
-    int64_t many = sim_random_between(&r, 0, 6);
-    for (int64_t i = 0; i < many && list->count < FAULTS_MAX; i++) {
-        const struct fault *other =
-            &list->items[sim_random_between(&r, 0, (int64_t)list->count - 1)];
-        struct fault *f = &list->items[list->count++];
-        int64_t at = sim_random_one_in(&r, 2) ? sim_random_between(&r, other->at, other->until)
-                                              : sim_random_between(&r, 1060 * SEC, end);
-        f->kind = (enum fault_kind)sim_random_between(&r, FAULT_FILES, FAULT_KINDS - 1);
-        f->at = at / MS * MS;
-        f->until = (f->at + draw_length(&r, interval_ns, duration_ns)) / MS * MS;
-        f->param = sim_random_between(&r, 0, 999);
-    }
-}
-
 /* Bursts of one to five faults that begin near each other, and calm between them. */
 void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, int64_t duration_ns,
                  int64_t end)
@@ -119,7 +85,7 @@ void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, in
         int64_t latest = at;
         for (int64_t i = 0; i < many; i++) {
             struct fault *f = &list->items[list->count++];
-            f->kind = (enum fault_kind)sim_random_between(&r, 0, FAULT_HOST_PROBE - 1);
+            f->kind = (enum fault_kind)sim_random_between(&r, 0, FAULT_KINDS - 1);
             f->at = (at + sim_random_between(&r, 0, 2 * duration_ns)) / MS * MS;
             f->until = (f->at + draw_length(&r, interval_ns, duration_ns)) / MS * MS;
             f->param = sim_random_between(&r, 0, 999);
@@ -127,8 +93,6 @@ void faults_draw(struct fault_list *list, uint64_t seed, int64_t interval_ns, in
         }
         at = latest + sim_random_between(&r, interval_ns, 6 * duration_ns + 60 * SEC);
     }
-    draw_host_probe(list, seed, interval_ns, duration_ns, end);
-    draw_more(list, seed, interval_ns, duration_ns, end);
 }
 
 /* ---- as text --------------------------------------------------------------------------------- */

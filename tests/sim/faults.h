@@ -48,11 +48,10 @@ enum fault_kind {
     FAULT_WRITE_DENIED, /* 403 or 422 on writes to leases, for all or for the host alone */
     FAULT_RECORD_LOST,  /* the record is removed */
     FAULT_DPU_REBOOT,   /* it comes back, with another boot id, at the end */
-    /* Drawn apart from the others. */
-    FAULT_HOST_PROBE, /* the host sees by itself that the DPU is gone */
-    FAULT_FILES,      /* the record cannot be written (below) */
-    FAULT_STARVED,    /* the host's agents, the DPU's, or all, get the CPU now and then only */
-    FAULT_UNSURE,     /* 504, and the write may have been committed */
+    FAULT_HOST_PROBE,   /* the host sees by itself that the DPU is gone */
+    FAULT_FILES,        /* the record cannot be written (below) */
+    FAULT_STARVED,      /* the host's agents, the DPU's, or all, get the CPU now and then only */
+    FAULT_UNSURE,       /* 504, and the write may have been committed */
     FAULT_KINDS
 };
 
