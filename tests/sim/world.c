@@ -94,19 +94,7 @@ void machine_boot(struct world *w, struct machine *m, const char *name)
                    (unsigned long long)(id & 0xffffffffffff));
 }
 
-/* ---- tasks: a binary heap -------------------------------------------------------------------- */
-
-static bool is_sooner(const struct world_task *a, const struct world_task *b)
-{
-    return a->at != b->at ? a->at < b->at : a->number < b->number;
-}
-
-static void swap(struct world_task *a, struct world_task *b)
-{
-    struct world_task kept = *a;
-    *a = *b;
-    *b = kept;
-}
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 void world_at(struct world *w, int64_t at, world_task_fn *run, void *user)
 {
@@ -115,28 +103,16 @@ void world_at(struct world *w, int64_t at, world_task_fn *run, void *user)
         return;
     }
     size_t i = w->task_count++;
-    w->tasks[i] = (struct world_task){at < w->now ? w->now : at, w->task_number++, run, user};
-    while (i > 0 && is_sooner(&w->tasks[i], &w->tasks[(i - 1) / 2])) {
-        swap(&w->tasks[i], &w->tasks[(i - 1) / 2]);
-        i = (i - 1) / 2;
+    at = at < w->now ? w->now : at;
+    for (; i > 0 && w->tasks[i - 1].at <= at; i--) {
+        w->tasks[i] = w->tasks[i - 1];
     }
+    w->tasks[i] = (struct world_task){at, run, user};
 }
 
-static struct world_task take_first(struct world *w)
+static int64_t next_task(const struct world *w)
 {
-    struct world_task first = w->tasks[0];
-    w->tasks[0] = w->tasks[--w->task_count];
-    for (size_t i = 0;;) {
-        size_t least = i;
-        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < w->task_count; child++) {
-            least = is_sooner(&w->tasks[child], &w->tasks[least]) ? child : least;
-        }
-        if (least == i) {
-            return first;
-        }
-        swap(&w->tasks[i], &w->tasks[least]);
-        i = least;
-    }
+    return w->task_count > 0 ? w->tasks[w->task_count - 1].at : NEVER;
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -149,10 +125,7 @@ bool world_runs(const struct proc *proc)
 
 static int64_t next_time(const struct world *w, int64_t end)
 {
-    int64_t next = end;
-    if (w->task_count > 0 && w->tasks[0].at < next) {
-        next = w->tasks[0].at;
-    }
+    int64_t next = next_task(w) < end ? next_task(w) : end;
     for (size_t i = 0; i < w->proc_count; i++) {
         if (world_runs(w->procs[i])) {
             int64_t due = loop_due(w->procs[i]->loop);
@@ -166,8 +139,8 @@ void world_step(struct world *w, int64_t end)
 {
     int64_t next = next_time(w, end);
     w->now = next > w->now ? next : w->now;
-    while (w->task_count > 0 && w->tasks[0].at <= w->now) {
-        struct world_task task = take_first(w);
+    while (next_task(w) <= w->now) {
+        struct world_task task = w->tasks[--w->task_count];
         task.run(task.user);
     }
     for (size_t i = 0; i < w->proc_count; i++) {
@@ -189,12 +162,18 @@ void tally_use(struct tally *t)
     the_tally = t;
 }
 
-static void count(struct tally *t, const char *name, uint64_t many)
+static size_t find(const struct tally *t, const char *name)
 {
     size_t i = 0;
     while (i < t->used && strcmp(t->entries[i].name, name) != 0) {
         i++;
     }
+    return i;
+}
+
+static void count(struct tally *t, const char *name, uint64_t many)
+{
+    size_t i = find(t, name);
     assert(i < TALLY_NAMES);
     if (i == t->used) {
         (void)snprintf(t->entries[t->used++].name, TALLY_NAME_BYTES, "%s", name);
@@ -236,16 +215,6 @@ void tally_print(const struct tally *t)
     }
 }
 
-static bool has(const struct tally *t, const char *name)
-{
-    for (size_t i = 0; i < t->used; i++) {
-        if (strcmp(t->entries[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool tally_has_all(const struct tally *t, const char *path)
 {
     char line[256];
@@ -257,7 +226,7 @@ bool tally_has_all(const struct tally *t, const char *path)
     }
     while (fgets(line, sizeof(line), f)) {
         line[strcspn(line, "\n")] = '\0';
-        if (line[0] != '\0' && line[0] != '#' && !has(t, line)) {
+        if (line[0] != '\0' && line[0] != '#' && find(t, line) == t->used) {
             (void)printf("%10d  %s\n", 0, line);
             has_all = false;
         }

@@ -55,7 +55,6 @@ typedef void world_task_fn(void *user);
 
 struct world_task {
     int64_t at;
-    uint64_t number; /* of equal times the older one first */
     world_task_fn *run;
     void *user;
 };
@@ -63,9 +62,8 @@ struct world_task {
 struct world {
     int64_t now;
     struct sim_random random;
-    struct world_task tasks[WORLD_TASKS_MAX]; /* a heap */
+    struct world_task tasks[WORLD_TASKS_MAX]; /* the next one last; of equal times the older one */
     size_t task_count;
-    uint64_t task_number;
     struct proc *procs[WORLD_PROCS_MAX];
     size_t proc_count;
     struct proc *current; /* whose callback runs */

@@ -106,9 +106,6 @@ class Process:
         self.signal(signal.SIGSTOP)
         until(lambda: self._state() == "T", 5, f"{self.name} stopped")
 
-    def is_paused(self):
-        return self.is_running() and self._state() == "T"
-
     def resume(self):
         self.signal(signal.SIGCONT)
 
