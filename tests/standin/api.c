@@ -181,7 +181,7 @@ static const char *field_text(const struct api_kind *kind, const json_t *object,
     if (strcmp(key, "metadata.name") == 0) {
         return store_meta(object, "name");
     }
-    if (strcmp(key, "metadata.namespace") == 0 && kind->namespaced) {
+    if (strcmp(key, "metadata.namespace") == 0 && (kind->flags & API_NAMESPACED)) {
         return store_meta(object, "namespace");
     }
     bool is_slice = strcmp(kind->plural, "resourceslices") == 0;
@@ -204,7 +204,8 @@ bool select_check(const struct api_kind *kind, const char *fields, const char *l
         if (!field_text(kind, NULL, term.key)) {
             return api_fail(r, 400, "BadRequest",
                             "\"%s\" is not a known field selector: only \"metadata.name\"%s",
-                            term.key, kind->namespaced ? ", \"metadata.namespace\"" : "");
+                            term.key,
+                            kind->flags & API_NAMESPACED ? ", \"metadata.namespace\"" : "");
         }
     }
     if (rc < 0) {
@@ -515,12 +516,12 @@ static void create_object(struct store *s, const struct api_call *call, json_t *
 {
     const struct api_target *t = &call->target;
     const struct api_kind *namespaces = api_kind_find("", "namespaces");
-    if (t->kind->namespaced && !store_find(s, namespaces, "", t->ns)) {
+    if ((t->kind->flags & API_NAMESPACED) && !store_find(s, namespaces, "", t->ns)) {
         json_decref(object);
         (void)fail_not_found(r, namespaces, t->ns);
         return;
     }
-    stamp_new(s, object, t->kind->namespaced ? t->ns : NULL);
+    stamp_new(s, object, t->kind->flags & API_NAMESPACED ? t->ns : NULL);
     const char *name = store_meta(object, "name");
     if (!text_is_dns1123_subdomain(name)) {
         (void)fail_invalid(r, t->kind, name, "metadata.name: no lowercase RFC 1123 subdomain");
@@ -604,7 +605,7 @@ static void run_update(struct store *s, const struct api_call *call, struct api_
     }
     struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
     bool proceed = true;
-    if (!existing && !t->kind->create_on_update) {
+    if (!existing && !(t->kind->flags & API_CREATE_ON_UPDATE)) {
         proceed = fail_not_found(r, t->kind, t->name);
     } else if (!existing && !call->may_create) {
         proceed =
@@ -612,7 +613,7 @@ static void run_update(struct store *s, const struct api_call *call, struct api_
     } else {
         proceed = check_preconditions(call, existing ? existing->json : NULL, wanted, r);
     }
-    if (proceed && existing && !t->kind->unconditional_update &&
+    if (proceed && existing && !(t->kind->flags & API_UNCONDITIONAL_UPDATE) &&
         store_meta(wanted, "resourceVersion")[0] == '\0') {
         proceed = fail_invalid(r, t->kind, t->name,
                                "metadata.resourceVersion: must be specified for an update");

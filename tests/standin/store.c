@@ -6,76 +6,30 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* All of version "v1". */
 static const struct api_kind KINDS[] = {
-    {.group = "", .version = "v1", .plural = "nodes", .kind = "Node", .unconditional_update = true},
-    {.group = "",
-     .version = "v1",
-     .plural = "namespaces",
-     .kind = "Namespace",
-     .unconditional_update = true},
-    {.group = "",
-     .version = "v1",
-     .plural = "pods",
-     .kind = "Pod",
-     .namespaced = true,
-     .unconditional_update = true},
-    {.group = "events.k8s.io",
-     .version = "v1",
-     .plural = "events",
-     .kind = "Event",
-     .namespaced = true,
-     .create_on_update = true,
-     .unconditional_update = true},
-    {.group = "coordination.k8s.io",
-     .version = "v1",
-     .plural = "leases",
-     .kind = "Lease",
-     .namespaced = true,
-     .create_on_update = true},
-    {.group = "rbac.authorization.k8s.io",
-     .version = "v1",
-     .plural = "rolebindings",
-     .kind = "RoleBinding",
-     .namespaced = true,
-     .unconditional_update = true},
-    {.group = "resource.k8s.io",
-     .version = "v1",
-     .plural = "resourceslices",
-     .kind = "ResourceSlice",
-     .unconditional_update = true},
-    {.group = "resource.k8s.io",
-     .version = "v1",
-     .plural = "devicetaintrules",
-     .kind = "DeviceTaintRule"},
-    {.group = "resource.k8s.io",
-     .version = "v1",
-     .plural = "resourceclaims",
-     .kind = "ResourceClaim",
-     .namespaced = true,
-     .unconditional_update = true},
+    {"", "nodes", "Node", API_UNCONDITIONAL_UPDATE},
+    {"", "namespaces", "Namespace", API_UNCONDITIONAL_UPDATE},
+    {"", "pods", "Pod", API_NAMESPACED | API_UNCONDITIONAL_UPDATE},
+    {"events.k8s.io", "events", "Event",
+     API_NAMESPACED | API_CREATE_ON_UPDATE | API_UNCONDITIONAL_UPDATE},
+    {"coordination.k8s.io", "leases", "Lease", API_NAMESPACED | API_CREATE_ON_UPDATE},
+    {"rbac.authorization.k8s.io", "rolebindings", "RoleBinding",
+     API_NAMESPACED | API_UNCONDITIONAL_UPDATE},
+    {"resource.k8s.io", "resourceslices", "ResourceSlice", API_UNCONDITIONAL_UPDATE},
+    {"resource.k8s.io", "devicetaintrules", "DeviceTaintRule", 0},
+    {"resource.k8s.io", "resourceclaims", "ResourceClaim",
+     API_NAMESPACED | API_UNCONDITIONAL_UPDATE},
 };
 
 const char *api_verb_name(enum api_verb verb)
 {
-    switch (verb) {
-    case API_GET:
-        return "get";
-    case API_LIST:
-        return "list";
-    case API_WATCH:
-        return "watch";
-    case API_CREATE:
-        return "create";
-    case API_UPDATE:
-        return "update";
-    case API_PATCH:
-        return "patch";
-    case API_DELETE:
-        return "delete";
-    case API_NONE:
-        break;
-    }
-    return "none";
+    static const char *const NAMES[] = {
+        [API_NONE] = "none",   [API_GET] = "get",       [API_LIST] = "list",
+        [API_WATCH] = "watch", [API_CREATE] = "create", [API_UPDATE] = "update",
+        [API_PATCH] = "patch", [API_DELETE] = "delete",
+    };
+    return NAMES[verb];
 }
 
 const struct api_kind *api_kind_find(const char *group, const char *plural)
@@ -121,8 +75,8 @@ static bool parse_group(const char **path, char *group, char *version)
 static bool group_serves(const char *group, const char *version)
 {
     for (size_t i = 0; i < ARRAY_LEN(KINDS); i++) {
-        if (strcmp(KINDS[i].group, group) == 0 && strcmp(KINDS[i].version, version) == 0) {
-            return true;
+        if (strcmp(KINDS[i].group, group) == 0) {
+            return strcmp(version, "v1") == 0;
         }
     }
     return false;
@@ -159,27 +113,25 @@ bool api_target_parse(const char *path, struct api_target *out)
         return false;
     }
     bool names_namespace = out->ns[0] != '\0';
-    bool all_namespaces = out->kind->namespaced && !names_namespace && out->name[0] == '\0';
-    return names_namespace == out->kind->namespaced || all_namespaces;
+    bool is_namespaced = (out->kind->flags & API_NAMESPACED) != 0;
+    return names_namespace == is_namespaced || (is_namespaced && out->name[0] == '\0');
 }
 
 enum api_verb api_verb_for(const char *method, const struct api_target *target, bool watch)
 {
-    bool one = target->name[0] != '\0';
-    if (strcmp(method, "GET") == 0) {
-        return one && !watch ? API_GET : watch ? API_WATCH : API_LIST;
-    }
-    if (strcmp(method, "POST") == 0) {
-        return one ? API_NONE : API_CREATE;
-    }
-    if (strcmp(method, "PUT") == 0) {
-        return one ? API_UPDATE : API_NONE;
-    }
-    if (strcmp(method, "PATCH") == 0) {
-        return one ? API_PATCH : API_NONE;
-    }
-    if (strcmp(method, "DELETE") == 0) {
-        return one ? API_DELETE : API_NONE;
+    static const struct {
+        const char *method;
+        enum api_verb of_one, of_all;
+    } ROWS[] = {{"GET", API_GET, API_LIST},
+                {"POST", API_NONE, API_CREATE},
+                {"PUT", API_UPDATE, API_NONE},
+                {"PATCH", API_PATCH, API_NONE},
+                {"DELETE", API_DELETE, API_NONE}};
+    for (size_t i = 0; i < ARRAY_LEN(ROWS); i++) {
+        if (strcmp(ROWS[i].method, method) == 0) {
+            enum api_verb verb = target->name[0] != '\0' ? ROWS[i].of_one : ROWS[i].of_all;
+            return watch && i == 0 ? API_WATCH : verb;
+        }
     }
     return API_NONE;
 }
@@ -192,8 +144,7 @@ void api_kind_resource(const struct api_kind *kind, char out[static API_NAME_BYT
 
 void api_kind_version(const struct api_kind *kind, char out[static API_NAME_BYTES])
 {
-    (void)snprintf(out, API_NAME_BYTES, "%s%s%s", kind->group, kind->group[0] ? "/" : "",
-                   kind->version);
+    (void)snprintf(out, API_NAME_BYTES, "%s%sv1", kind->group, kind->group[0] ? "/" : "");
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
@@ -210,30 +161,14 @@ void store_init(struct store *s, uint64_t first_version)
     *s = (struct store){.version = first_version, .compacted = first_version};
 }
 
-static void drop_objects(struct store *s)
+void store_fini(struct store *s)
 {
     for (size_t i = 0; i < s->object_count; i++) {
         json_decref(s->objects[i].json);
     }
-    s->object_count = 0;
-}
-
-static void drop_events(struct store *s, size_t count)
-{
-    if (count == 0) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < s->event_count; i++) {
         json_decref(s->events[i].json);
     }
-    memmove(s->events, s->events + count, (s->event_count - count) * sizeof(*s->events));
-    s->event_count -= count;
-}
-
-void store_fini(struct store *s)
-{
-    drop_objects(s);
-    drop_events(s, s->event_count);
     free(s->objects);
     free(s->events);
     *s = (struct store){0};
@@ -270,10 +205,6 @@ static void stamp(struct store *s, json_t *json)
 static void log_change(struct store *s, enum store_change change, const struct api_kind *kind,
                        json_t *json)
 {
-    if (s->event_count == STORE_MAX_EVENTS) {
-        s->compacted = s->events[STORE_MAX_EVENTS / 2].version;
-        drop_events(s, STORE_MAX_EVENTS / 2 + 1);
-    }
     if (s->event_count == s->event_capacity) {
         s->event_capacity = s->event_capacity ? s->event_capacity * 2 : 256;
         s->events = need(reallocarray(s->events, s->event_capacity, sizeof(*s->events)));

@@ -39,14 +39,17 @@ enum api_verb {
     API_DELETE,
 };
 
+enum {
+    API_NAMESPACED = 1 << 0,
+    API_CREATE_ON_UPDATE = 1 << 1,     /* PUT to a missing name creates it */
+    API_UNCONDITIONAL_UPDATE = 1 << 2, /* PUT without resourceVersion is allowed */
+};
+
 struct api_kind {
     const char *group; /* "" for core */
-    const char *version;
     const char *plural;
     const char *kind;
-    bool namespaced;
-    bool create_on_update;     /* PUT to a missing name creates it */
-    bool unconditional_update; /* PUT without resourceVersion is allowed */
+    unsigned flags;
 };
 
 /* What a request line asks for. Texts are copies, "" if absent. */
@@ -79,8 +82,6 @@ void api_kind_version(const struct api_kind *kind, char out[static API_NAME_BYTE
 
 /* The kind of that plural in a group, or NULL. */
 const struct api_kind *api_kind_find(const char *group, const char *plural);
-
-enum { STORE_MAX_EVENTS = 100000 }; /* older ones are compacted away */
 
 enum store_change { STORE_ADDED, STORE_MODIFIED, STORE_DELETED };
 
