@@ -62,21 +62,19 @@ bool auth_identify(const struct auth *a, const char *authorization, const char *
     return true;
 }
 
-static bool listed(const json_t *list, const char *word)
+/* Whether `wanted` (absent: all, a text, or a list, in which "*" is all) covers `word`. */
+static bool covers(const json_t *wanted, const char *word)
 {
     size_t i;
     json_t *item;
-    if (!list) {
-        return true;
-    }
-    json_array_foreach(list, i, item)
+    json_array_foreach(wanted, i, item)
     {
         const char *text = json_string_value(item);
         if (text && (strcmp(text, "*") == 0 || strcmp(text, word) == 0)) {
             return true;
         }
     }
-    return false;
+    return !wanted || (json_is_string(wanted) && strcmp(json_string_value(wanted), word) == 0);
 }
 
 bool auth_impersonate(const struct auth *a, struct auth_user *user, const char *as,
@@ -84,7 +82,7 @@ bool auth_impersonate(const struct auth *a, struct auth_user *user, const char *
 {
     const json_t *own = find_user(a, "name", user->name);
     const json_t *names = json_object_get(own, "impersonates");
-    if (a->rules && (!names || !listed(names, as))) {
+    if (a->rules && (!names || !covers(names, as))) {
         return api_fail(r, 403, "Forbidden",
                         "users \"%s\" is forbidden: User \"%s\" cannot impersonate resource "
                         "\"users\" in API group \"\" at the cluster scope",
@@ -100,13 +98,13 @@ static bool rule_is_for(const json_t *rule, const struct auth_user *user)
     const json_t *users = json_object_get(rule, "users");
     size_t i;
     json_t *group;
-    if (listed(users, user->name)) {
+    if (covers(users, user->name)) {
         return true;
     }
     json_array_foreach(user->groups, i, group)
     {
         const char *text = json_string_value(group);
-        if (text && listed(users, text)) {
+        if (text && covers(users, text)) {
             return true;
         }
     }
@@ -127,9 +125,9 @@ bool auth_allows(const struct auth *a, const struct auth_user *user,
     json_array_foreach(json_object_get(a->rules, "rules"), i, rule)
     {
         if (rule_is_for(rule, user) &&
-            listed(json_object_get(rule, "verbs"), api_verb_name(target->verb)) &&
-            listed(json_object_get(rule, "resources"), resource) &&
-            listed(json_object_get(rule, "namespaces"), target->ns)) {
+            covers(json_object_get(rule, "verbs"), api_verb_name(target->verb)) &&
+            covers(json_object_get(rule, "resources"), resource) &&
+            covers(json_object_get(rule, "namespaces"), target->ns)) {
             return true;
         }
     }
@@ -210,27 +208,6 @@ bool fault_add(json_t *rules, const json_t *rule)
     return false;
 }
 
-/* Whether a member of match (absent, text or list) covers `word`. */
-static bool covers(const json_t *match, const char *key, const char *word)
-{
-    const json_t *wanted = json_object_get(match, key);
-    size_t i;
-    json_t *item;
-    if (!wanted) {
-        return true;
-    }
-    if (json_is_string(wanted)) {
-        return strcmp(json_string_value(wanted), word) == 0;
-    }
-    json_array_foreach(wanted, i, item)
-    {
-        if (json_is_string(item) && strcmp(json_string_value(item), word) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Counts it down; true if it applies once more. */
 static bool count_down(json_t *rule)
 {
@@ -251,9 +228,10 @@ json_t *fault_take(const json_t *rules, const struct api_target *target, const c
     {
         const json_t *match = json_object_get(rule, "match");
         if (json_is_true(json_object_get(rule, "after")) != after ||
-            !covers(match, "verb", api_verb_name(target->verb)) ||
-            !covers(match, "resource", target->kind ? target->kind->plural : "") ||
-            !covers(match, "user", user) || !covers(match, "name", name) || !count_down(rule)) {
+            !covers(json_object_get(match, "verb"), api_verb_name(target->verb)) ||
+            !covers(json_object_get(match, "resource"), target->kind ? target->kind->plural : "") ||
+            !covers(json_object_get(match, "user"), user) ||
+            !covers(json_object_get(match, "name"), name) || !count_down(rule)) {
             continue;
         }
         json_int_t hits = json_integer_value(json_object_get(rule, "hits"));
