@@ -92,17 +92,6 @@ TEST_READY(another_boot_under_a_renewal_is_one_reboot)
     assert_false(w->out.rebooted);
 }
 
-TEST_READY(without_a_renewal_another_boot_is_no_evidence)
-{
-    world_booted(w);
-    boot(w, BOOT("b")); /* as a companion writes it, or somebody else by hand */
-    world_seen(w, SEC(5));
-    assert_false(w->out.rebooted);
-    assert_string_equal(known(w), BOOT("a"));
-    world_renew(w, 11);
-    assert_true(w->out.rebooted);
-}
-
 TEST_READY(whoever_does_not_say_claims_nothing)
 {
     /* upstream's, or an older dpu-agent */
