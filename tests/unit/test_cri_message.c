@@ -70,22 +70,9 @@ TEST(what_cannot_be_named_or_is_not_ready_is_left_out)
     assert_int_equal(cri_read_list(message, sizeof(message), on_sandbox, &list, NULL), 0);
     assert_int_equal(list.count, 0);
     for (uint8_t len = CRI_UID_BYTES - 1; len <= CRI_UID_BYTES; len++) { /* the longest uid */
-        uint8_t longer[14 + CRI_UID_BYTES] = {0x0a,
-                                              (uint8_t)(13 + len),
-                                              0x0a,
-                                              1,
-                                              'i',
-                                              0x12,
-                                              (uint8_t)(8 + len),
-                                              0x0a,
-                                              1,
-                                              'p',
-                                              0x1a,
-                                              1,
-                                              'n',
-                                              0x12};
-        uint8_t bytes[sizeof(longer) + 1];
-        memcpy(bytes, longer, 14);
+        uint8_t bytes[15 + CRI_UID_BYTES] = "\x0a?\x0a\1i\x12?\x0a\1p\x1a\1n\x12?";
+        bytes[1] = (uint8_t)(13 + len);
+        bytes[6] = (uint8_t)(8 + len);
         bytes[14] = len;
         memset(bytes + 15, 'u', len);
         assert_int_equal(cri_read_list(bytes, 15U + len, on_sandbox, &list, NULL), 0);
@@ -161,12 +148,10 @@ TEST(process_and_namespace_are_taken_from_the_info_of_both_runtimes)
 
 TEST(network_is_told_with_the_runtimes_words)
 {
-    static const uint8_t message[] = {0x0a, 40,  0x0a, 16,   0x0a, 12,  'R', 'u',  'n', 't',  'i',
-                                      'm',  'e', 'R',  'e',  'a',  'd', 'y', 0x10, 1,   0x0a, 20,
-                                      0x0a, 12,  'N',  'e',  't',  'w', 'o', 'r',  'k', 'R',  'e',
-                                      'a',  'd', 'y',  0x22, 4,    'g', 'o', 'n',  'e'};
+    static const uint8_t message[] = "\x0a\x28\x0a\x10\x0a\x0cRuntimeReady\x10\1"
+                                     "\x0a\x14\x0a\x0cNetworkReady\"\4gone";
     struct cri_network network = {.is_ready = true};
-    assert_int_equal(cri_read_network(message, sizeof(message), &network, NULL), 0);
+    assert_int_equal(cri_read_network(message, sizeof(message) - 1, &network, NULL), 0);
     assert_false(network.is_ready);
     assert_string_equal(network.message, "gone");
     assert_int_equal(cri_read_network(message, 0, &network, NULL), ERR_NOTFOUND);

@@ -5,6 +5,10 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <openssl/x509_vfy.h>
 
@@ -12,7 +16,7 @@
 
 #define SERVER "server: https://192.0.2.1:6443"
 
-static char directory[] = "/tmp/dpu-kube-conf-XXXXXX";
+static char directory[SCRATCH_BYTES];
 
 /* The last one that was loaded or made. */
 static struct kube_conf conf;
@@ -24,11 +28,7 @@ static char *in_directory(const char *name)
 
 static void write_file(const char *name, const char *text)
 {
-    CLEANUP(free) char *path = in_directory(name);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
+    scratch_put(directory, name, text);
 }
 
 /* Returns the path of a kubeconfig that says this. */
@@ -390,23 +390,22 @@ static void open_kubeconfig(const char *user)
     open_conf();
 }
 
-static int log_ends[2];
+static int log_fd;
 
 static void hear_log(void)
 {
-    assert_int_equal(pipe(log_ends), 0);
-    log_set_fd(log_ends[1]);
+    log_fd = memfd_create("log", MFD_CLOEXEC);
+    assert_true(log_fd >= 0);
+    log_set_fd(log_fd);
 }
 
 static const char *heard(void)
 {
     static char lines[1024];
     log_set_fd(STDERR_FILENO);
-    (void)close(log_ends[1]);
-    ssize_t len = read(log_ends[0], lines, sizeof(lines) - 1);
-    assert_true(len >= 0);
-    lines[len] = '\0';
-    (void)close(log_ends[0]);
+    ssize_t len = pread(log_fd, lines, sizeof(lines) - 1, 0);
+    lines[len > 0 ? len : 0] = '\0';
+    (void)close(log_fd);
     return lines;
 }
 
@@ -598,18 +597,15 @@ TEST(near_is_the_last_tenth)
 
 static int make_directory(void **state)
 {
-    return mkdtemp(directory) ? 0 : -1;
+    scratch_make(directory);
+    return 0;
 }
 
 static int remove_directory(void **state)
 {
-    static const char *const names[] = {"one", "two", "token"};
     forget();
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        CLEANUP(free) char *path = in_directory(names[i]);
-        (void)unlink(path);
-    }
-    return rmdir(directory);
+    scratch_remove(directory);
+    return 0;
 }
 
 TEST_GROUP(make_directory, remove_directory)

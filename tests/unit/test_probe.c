@@ -353,6 +353,7 @@ TEST_IN(health_without_probes_is_healthy_at_once)
     probe_set_start(set);
     assert_int_equal(c.count, 1);
     assert_int_equal(c.state, PROBE_HEALTHY);
+    assert_string_equal(c.message, "");
     probe_set_free(set);
     probe_set_free(NULL);
 }

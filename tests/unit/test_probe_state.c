@@ -171,15 +171,6 @@ TEST(verdict_waits_until_every_probe_ran_once)
     assert_string_equal(v.message, "probe 'link': down");
 }
 
-TEST(agent_without_probes_is_healthy)
-{
-    struct probe_state v;
-    start(&v, 0, 3, 1);
-    assert_true(probe_state_settle(&v, AT(1)));
-    assert_int_equal(v.state, PROBE_HEALTHY);
-    assert_string_equal(v.message, "");
-}
-
 TEST(message_names_the_failing_probes_and_why_the_first_fails)
 {
     struct probe_state v;
