@@ -131,25 +131,6 @@ TEST(a_context_that_is_asked_for_takes_the_place_of_the_current_one)
     load(write_conf(strchr(text, '\n')), "a"); /* without a current one a name is enough */
 }
 
-TEST(base64_with_every_padding_is_decoded)
-{
-    static const struct {
-        const char *text;
-        const char *expected;
-    } rows[] = {{"YQ==", "a"},
-                {"YWI=", "ab"},
-                {"YWJj", "abc"},
-                {"YWJjZA==", "abcd"},
-                {"\"YWJj\\nZA==\\n\"", "abcd"}};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char cluster[128];
-        text_format(cluster, sizeof(cluster), SERVER ", certificate-authority-data: %s",
-                    rows[i].text);
-        load(write_parts(cluster, ""), NULL);
-        assert_string_equal(secret(KUBE_SECRET_CA), rows[i].expected);
-    }
-}
-
 TEST(whom_the_user_acts_as_becomes_headers)
 {
     static const char expected[] = "Impersonate-User: system:node:w1\n"
@@ -241,16 +222,6 @@ TEST(broken_files_say_what_is_missing)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         expect_refusal(write_conf(rows[i].text), ERR_PARSE, rows[i].said);
     }
-}
-
-/* libyaml's time grows with the square of the depth. */
-TEST(endless_nesting_is_refused_at_once)
-{
-    enum { LEVELS = 60000 };
-    char text[LEVELS + 8] = "a: ";
-    memset(text + 3, '[', LEVELS);
-    text[LEVELS + 3] = '\0';
-    expect_refusal(write_conf(text), ERR_LIMIT, "32 levels");
 }
 
 TEST(file_that_cannot_be_read_is_named)

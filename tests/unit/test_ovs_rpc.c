@@ -205,25 +205,6 @@ TEST(answers_follow_the_table)
     }
 }
 
-/* As long a list as one message of ovs-vswitchd may be. */
-TEST(a_bridge_is_found_behind_thousands_of_others)
-{
-    static char reply[64 << 10];
-    const char end[] = "br-int\\n\",\"error\":null}";
-    size_t used = (size_t)snprintf(reply, sizeof(reply), "{\"id\":0,\"result\":\"");
-    for (unsigned i = 0; used + 32 + sizeof(end) < sizeof(reply); i++) {
-        used += (size_t)snprintf(reply + used, sizeof(reply) - used, "br-tenant-%05u\\n", i);
-    }
-    memcpy(reply + used, end, sizeof(end));
-    CLEANUP(json) json_t *m = read_message(reply);
-    const struct service_question *vswitchd = service_of("vswitchd")->questions;
-    assert_int_equal(service_judge(vswitchd, "br-int", m).outcome, PROBE_PASSED);
-    assert_int_equal(service_judge(vswitchd, "br-tenant-03000", m).outcome, PROBE_PASSED);
-    assert_int_equal(service_judge(vswitchd, "br-in", m).outcome, PROBE_WRONG);
-    assert_non_null(strstr(service_judge(vswitchd, "br-in", m).words,
-                           "'ofproto/list' answers 'br-tenant-00000"));
-}
-
 /* ---- the beat -------------------------------------------------------------------------------- */
 
 static struct probe_answer beat(struct service_beat *b, int64_t at_s, const char *value)
