@@ -80,40 +80,6 @@ func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOthe
 	}
 }
 
-// The interval is long enough that the watch is back before the host grows
-// suspicious and reads; a read that shows what the watch had not costs a list.
-func TestGivenAWatchThatIsCutWhenTheHostResumesThenItDoesSoFromItsVersionWithoutAList(t *testing.T) {
-	p := newSharedPair(t)
-	p.every, p.lasts = 4*time.Second, 12*time.Second
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
-	start := time.Now()
-	for cuts := 1; cuts <= 3; cuts++ {
-		p.WaitRenewals(soon, 1)
-		p.HostRelay.Cut()
-		p.HostRelay.Mend()
-		poll(t, soon, fmt.Sprintf("watch number %d", cuts), func() error {
-			if n := p.count("host", "watch", start); n < cuts {
-				return fmt.Errorf("there were %d", n)
-			}
-			return nil
-		})
-	}
-	p.StaysFor(p.lasts, "Ready")
-	events, err := p.control.Audit(p.user("host"), start, time.Now())
-	must(t, err)
-	for _, e := range events {
-		if e.Verb == "watch" && !regexp.MustCompile(`[?&]resourceVersion=[1-9]`).MatchString(e.URI) {
-			t.Errorf("a watch from no version: %s", e.URI)
-		}
-	}
-	// A connection that breaks in the middle of an event may cost one list.
-	if lists := p.count("host", "list", start); lists > 1 {
-		t.Errorf("%d lists after three cuts", lists)
-	}
-}
-
 // count says how many requests with that verb the side has made since then.
 func (p *pair) count(side, verb string, since time.Time) int {
 	p.t.Helper()
