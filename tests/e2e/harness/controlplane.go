@@ -118,22 +118,15 @@ func (c *ControlPlane) prepareFiles() error {
 		"controller-manager": {User: "system:kube-controller-manager"},
 		"scheduler":          {User: "system:kube-scheduler"},
 	} {
-		if _, err := c.ClientKubeconfig(name, id); err != nil {
+		base := c.file("pki/" + name)
+		if err := c.PKI.Client(base, id); err != nil {
+			return err
+		}
+		if err := c.PKI.Kubeconfig(c.file(name+".kubeconfig"), c.Server, Credential{CertBase: base}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// ClientKubeconfig makes a client certificate and a kubeconfig that uses it,
-// and returns the kubeconfig's path. The pair is name.crt and name.key beside it.
-func (c *ControlPlane) ClientKubeconfig(name string, id Identity) (string, error) {
-	base := c.file("pki/" + name)
-	if err := c.PKI.Client(base, id); err != nil {
-		return "", err
-	}
-	path := c.file(name + ".kubeconfig")
-	return path, c.PKI.Kubeconfig(path, c.Server, Credential{CertBase: base})
 }
 
 // AdminKubeconfig is the path of a kubeconfig that may do everything.
@@ -219,9 +212,6 @@ func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more
 		return err
 	})
 }
-
-// NewServingCertificate gives the API server another key and certificate.
-func (c *ControlPlane) NewServingCertificate() error { return c.PKI.Server("apiserver") }
 
 // KillAPIServer ends the API server as a crash would: every connection is cut.
 func (c *ControlPlane) KillAPIServer() { c.api.Kill() }

@@ -142,30 +142,17 @@ func (n *Node) startInit() error {
 		return err
 	}
 	defer readyRead.Close()
-	log, err := os.OpenFile(n.file("logs/node-init.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	cmd := exec.Command(n.opts.Self, NodeInitArg)
-	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{goRead, readyWrite}
 	cmd.Env = append(os.Environ(), nodeNameVariable+"="+n.Name)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid: true, Pdeathsig: syscall.SIGKILL,
-		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-	}
-	err = cmd.Start()
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS}
+	n.init, err = startCommand("node-init", n.file("logs"), cmd)
 	goRead.Close()
 	readyWrite.Close()
 	if err != nil {
 		return err
 	}
-	n.init = &Process{Name: "node-init", Log: log.Name(), Pid: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}
-	go func() {
-		n.init.err = cmd.Wait()
-		close(n.init.done)
-	}()
 	if err := n.cgroups.Enter(n.init.Pid); err != nil {
 		return err
 	}

@@ -30,28 +30,32 @@ type Process struct {
 	Pid  int
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error
 }
 
 // StartProcess runs argv, appending its output to logDir/name.log.
 func StartProcess(name, logDir string, env []string, argv ...string) (*Process, error) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	return startCommand(name, logDir, cmd)
+}
+
+func startCommand(name, logDir string, cmd *exec.Cmd) (*Process, error) {
 	path := filepath.Join(logDir, name+".log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	fmt.Fprintf(log, "=== %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), strings.Join(argv, " "))
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
+	fmt.Fprintf(log, "=== %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), strings.Join(cmd.Args, " "))
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	p := &Process{Name: name, Log: path, Pid: cmd.Process.Pid, cmd: cmd, done: make(chan struct{})}
 	go func() {
-		p.err = cmd.Wait()
+		_ = cmd.Wait()
 		close(p.done)
 	}()
 	return p, nil
