@@ -245,19 +245,9 @@ func (p *pair) WaitLease(limit time.Duration, what string, is func(*coordination
 }
 
 // EditLease changes the lease as the admin, again until no one is in between.
-func (p *pair) EditLease(edit func(*coordination.Lease)) *coordination.Lease {
+func (p *pair) EditLease(change func(*coordination.Lease)) {
 	p.t.Helper()
-	var changed *coordination.Lease
-	poll(p.t, soon, "editing the lease", func() error {
-		lease, err := p.lease()
-		if err != nil {
-			return err
-		}
-		edit(lease)
-		changed, err = in(p.admin).Update(p.t.Context(), lease, meta.UpdateOptions{})
-		return err
-	})
-	return changed
+	poll(p.t, soon, "editing the lease", func() error { return edit(p.admin, p, change)(p.t.Context()) })
 }
 
 // WaitRenewals waits until renewTime has changed so many times from now.

@@ -47,7 +47,7 @@ func (p *pair) bindCluster(role, subject string) {
 func (p *pair) binding(kind, role string, what ...string) {
 	p.t.Helper()
 	object := []string{"-n", harness.Namespace, kind, p.bindingName(role)}
-	kubectl(p.t, append(append([]string{"create"}, object...), what...)...)
+	kubectl(p.t, p.control, append(append([]string{"create"}, object...), what...)...)
 	p.t.Cleanup(func() {
 		_, _ = p.control.Kubectl(bounded(p.t), append([]string{"delete", "--ignore-not-found"}, object...)...)
 	})

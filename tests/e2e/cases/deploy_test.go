@@ -23,17 +23,25 @@ import (
 
 const deployDir = "../../../deploy"
 
+// serverTakes has a real server look at manifests; an unknown field is a warning.
+func serverTakes(t *testing.T, manifests ...string) string {
+	t.Helper()
+	out := kubectl(t, shared.control, append([]string{"apply", "--dry-run=server", "--validate=strict"}, manifests...)...)
+	if strings.Contains(out, "Warning") {
+		t.Fatal(out)
+	}
+	return out
+}
+
 // The whole of each overlay, as the admission chain of a real server takes it,
 // with its warnings: an unknown field is one.
 func TestGivenTheOverlaysWhenTheyAreAppliedThenTheServerTakesAllOfThemWithoutAWarning(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"host-cluster", "host-cluster-dra", "dpu-cluster"} {
 		t.Run(overlay, func(t *testing.T) {
-			out, err := shared.control.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict",
-				"-k", filepath.Join(deployDir, "kustomize", "overlays", overlay))
-			must(t, err)
-			if !strings.Contains(out, "daemonset.apps/") || strings.Contains(out, "Warning") {
-				t.Fatalf("%s", out)
+			out := serverTakes(t, "-k", filepath.Join(deployDir, "kustomize", "overlays", overlay))
+			if !strings.Contains(out, "daemonset.apps/") {
+				t.Fatal(out)
 			}
 		})
 	}
@@ -41,8 +49,7 @@ func TestGivenTheOverlaysWhenTheyAreAppliedThenTheServerTakesAllOfThemWithoutAWa
 
 func TestGivenAnotherNamespaceWhenTheOverlayIsPutThereThenNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
-	rendered, err := shared.control.Kubectl(t.Context(), "kustomize", filepath.Join(deployDir, "kustomize", "overlays", "host-cluster"))
-	must(t, err)
+	rendered := kubectl(t, shared.control, "kustomize", filepath.Join(deployDir, "kustomize", "overlays", "host-cluster"))
 	cmd := exec.CommandContext(t.Context(), filepath.Join(deployDir, "in-namespace"), "default")
 	cmd.Stdin = strings.NewReader(rendered)
 	moved, err := cmd.Output()
@@ -52,8 +59,7 @@ func TestGivenAnotherNamespaceWhenTheOverlayIsPutThereThenNothingIsLeftBehind(t 
 	}
 	file := filepath.Join(t.TempDir(), "moved.yaml")
 	must(t, harness.WriteFile(file, string(moved), 0o600))
-	_, err = shared.control.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "-f", file)
-	must(t, err)
+	serverTakes(t, "-f", file)
 }
 
 // flowOf asks the API server, as the one in kubeconfig, for path, and returns
@@ -75,8 +81,7 @@ func flowOf(t *testing.T, kubeconfig, path string) (schema, level string) {
 func TestGivenTheFlowSchemaWhenHeartbeatsAreSentThenTheyAreQueuedWithThoseOfNodes(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, shared.control, shared.admin)
-	_, err := shared.control.Kubectl(t.Context(), "apply", "-k", filepath.Join(deployDir, "kustomize", "priority"))
-	must(t, err)
+	kubectl(t, shared.control, "apply", "-k", filepath.Join(deployDir, "kustomize", "priority"))
 	ours, err := shared.admin.FlowcontrolV1().FlowSchemas().Get(t.Context(), "dpu-heartbeat", meta.GetOptions{})
 	must(t, err)
 	nodes, err := shared.admin.FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), "node-high", meta.GetOptions{})

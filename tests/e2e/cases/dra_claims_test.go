@@ -74,8 +74,7 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 	p.podHealth(2*soon, "crashes", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
 	p.StartDPU()
 	p.podEvent("crashes", "LeaseRenewed: ")
-	text, err := p.control.Kubectl(t.Context(), "describe", "pod", "crashes")
-	must(t, err)
+	text := kubectl(t, p.control, "describe", "pod", "crashes")
 	if !strings.Contains(text, "DPUUnhealthy") || !strings.Contains(text, "DPUHealthy") {
 		t.Errorf("kubectl describe pod shows\n%s", text)
 	}

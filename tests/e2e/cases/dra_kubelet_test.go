@@ -29,14 +29,12 @@ const (
 // reports renews the lease in the DPU's place, with what it says of its health.
 func (p *pair) reports(health string) {
 	p.t.Helper()
-	poll(p.t, soon, "the lease is written", func() error {
-		return edit(p.admin, p, func(l *coordination.Lease) {
-			renewed(l)
-			annotated("dpu.k8s.ovn.org/health", health)(l)
-			if health == "" {
-				delete(l.Annotations, "dpu.k8s.ovn.org/health")
-			}
-		})(p.t.Context())
+	p.EditLease(func(l *coordination.Lease) {
+		renewed(l)
+		annotated("dpu.k8s.ovn.org/health", health)(l)
+		if health == "" {
+			delete(l.Annotations, "dpu.k8s.ovn.org/health")
+		}
 	})
 }
 

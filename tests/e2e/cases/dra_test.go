@@ -445,8 +445,7 @@ func TestGivenADaemonSetWithDRAWhenItRollsThenTheDPUStaysOnOfferAndHealthy(t *te
 	slice := p.offered()
 	p.healthyPod("stays")
 
-	_, err := p.control.Kubectl(t.Context(), "-n", harness.Namespace, "rollout", "restart", "daemonset/dpu-host-agent")
-	must(t, err)
+	kubectl(t, p.control, "-n", harness.Namespace, "rollout", "restart", "daemonset/dpu-host-agent")
 	second := p.hostPod(first)
 	sockets := strings.Join(p.names("/var/lib/kubelet/plugins_registry"), " ")
 	if !strings.Contains(sockets, string(second)) || strings.Contains(sockets, string(first)) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dpu-heartbeat.test/e2e/harness"
 	core "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,9 +42,9 @@ func (p *pair) condition(limit time.Duration, status core.ConditionStatus, reaso
 	return node.Status.Conditions[slices.IndexFunc(node.Status.Conditions, is)]
 }
 
-func kubectl(t *testing.T, words ...string) string {
+func kubectl(t *testing.T, control *harness.ControlPlane, words ...string) string {
 	t.Helper()
-	out, err := shared.control.Kubectl(t.Context(), words...)
+	out, err := control.Kubectl(t.Context(), words...)
 	must(t, err)
 	return out
 }
@@ -65,13 +66,13 @@ func TestGivenADPUThatDiesWhenAnAdminDescribesTheNodeThenEventsAndConditionSayWh
 	if !after.LastTransitionTime.After(before.LastTransitionTime.Time) {
 		t.Fatalf("the transition went from %v to %v", before, after)
 	}
-	text := kubectl(t, "describe", "node", p.Node)
+	text := kubectl(t, shared.control, "describe", "node", p.Node)
 	for _, want := range []string{"DPUReady", "LeaseExpired", "dpu-host-agent", "the DPU has not renewed lease"} {
 		if !strings.Contains(text, want) {
 			t.Fatalf("%q is not in\n%s", want, text)
 		}
 	}
-	listed := kubectl(t, "events", "--for", "node/"+p.Node)
+	listed := kubectl(t, shared.control, "events", "--for", "node/"+p.Node)
 	if !strings.Contains(listed, "LeaseExpired") {
 		t.Fatalf("kubectl events shows\n%s", listed)
 	}

@@ -114,11 +114,7 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 			}
 			file := filepath.Join(t.TempDir(), "all.yaml")
 			must(t, harness.WriteFile(file, out, 0o600))
-			taken, err := shared.control.Kubectl(t.Context(), "apply", "--dry-run=server", "--validate=strict", "-f", file)
-			must(t, err)
-			if strings.Contains(taken, "Warning") {
-				t.Fatal(taken)
-			}
+			serverTakes(t, "-f", file)
 		})
 	}
 }
@@ -222,13 +218,11 @@ func TestGivenAnotherNamespaceWhenTheHostsChartIsInstalledThenAllOfItHoldsThereA
 	}
 	_, err = helm(t, "rollback", release, "1", "-n", ns, "--wait")
 	must(t, err)
-	_, err = shared.control.Kubectl(t.Context(), "get", "-n", ns, "role", release+"-viewer")
-	must(t, err)
+	kubectl(t, shared.control, "get", "-n", ns, "role", release+"-viewer")
 	_, err = helm(t, "uninstall", release, "-n", ns, "--wait")
 	must(t, err)
-	out, err := shared.control.Kubectl(t.Context(), "get", "--ignore-not-found", "-f", file)
-	if err != nil || strings.TrimSpace(out) != "" {
-		t.Fatalf("left behind: %s %v", out, err)
+	if left := kubectl(t, shared.control, "get", "--ignore-not-found", "-f", file); strings.TrimSpace(left) != "" {
+		t.Fatalf("left behind: %s", left)
 	}
 }
 

@@ -151,30 +151,31 @@ func logDir(name string) string {
 // started in this folder.
 func rbacDir() string { return "../../../rbac" }
 
-// part returns the path of a program that only some cases need. Where the tier is required, that it could not be
-// built is a failure, not a reason to skip.
+// missing ends a case that lacks what it needs: where the tier is required, that is a failure, not a reason to skip.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("DPU_E2E") == "required" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// part returns the path of a program that only some cases need.
 func part(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(shared.parts, name)
 	if _, err := os.Stat(path); err != nil {
-		if os.Getenv("DPU_E2E") == "required" {
-			t.Fatal(err)
-		}
-		t.Skipf("%s could not be built; see what run.sh said", name)
+		missing(t, "%s could not be built; see what run.sh said", name)
 	}
 	return path
 }
 
-// ours returns the path of one of our programs. Where the tier is required, a
-// program that was not built is a failure, not a reason to skip.
+// ours returns the path of one of our programs.
 func ours(t *testing.T, name string) string {
 	t.Helper()
 	path := harness.FindOurs(name)
 	if path == "" {
-		if os.Getenv("DPU_E2E") == "required" {
-			t.Fatalf("%s is not in $DPU_BIN_DIR (%s)", name, os.Getenv("DPU_BIN_DIR"))
-		}
-		t.Skipf("%s is not in $DPU_BIN_DIR (%s)", name, os.Getenv("DPU_BIN_DIR"))
+		missing(t, "%s is not in $DPU_BIN_DIR (%s)", name, os.Getenv("DPU_BIN_DIR"))
 	}
 	return path
 }

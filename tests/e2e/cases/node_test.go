@@ -169,15 +169,8 @@ func (p *pair) podEvent(name, text string) {
 func (p *pair) podReport() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	var b strings.Builder
-	events, err := p.admin.CoreV1().Events("default").List(ctx, meta.ListOptions{})
-	if err != nil {
-		return err.Error()
-	}
-	for _, e := range events.Items {
-		fmt.Fprintf(&b, "event %s %s: %s: %s\n", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Reason, e.Message)
-	}
-	return b.String()
+	events, err := p.control.Kubectl(ctx, "get", "events")
+	return fmt.Sprintf("--- events (%v)\n%s", err, events)
 }
 
 // askSandbox asks a runtime for a pod's sandbox, as the kubelet does, and returns its id.
@@ -285,13 +278,4 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 		t.Errorf("a sandbox asked for straight: %v", err)
 	}
 	t.Logf("a sandbox was made in %s", took)
-}
-
-// The runtime's view alone: what the gate says is what the Node shows.
-func TestGivenARealNodeWhenTheHostAgentNeverRanThenTheNodeNamesIt(t *testing.T) {
-	p := realPair(t)
-	if err := os.Remove(p.node.Path(recordInNode)); err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	p.nodeReady(2*kubeletSync+soon, core.ConditionFalse, "dpu-host-agent")
 }

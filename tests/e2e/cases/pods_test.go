@@ -3,11 +3,13 @@
 package cases
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,13 +37,8 @@ func (p *pair) sandboxes(pod string) []*cri.PodSandbox {
 		if err != nil {
 			return err
 		}
-		for _, s := range list.Items {
-			if s.State == cri.PodSandboxState_SANDBOX_READY {
-				found = append([]*cri.PodSandbox{s}, found...)
-			} else {
-				found = append(found, s)
-			}
-		}
+		found = list.Items
+		slices.SortStableFunc(found, func(a, b *cri.PodSandbox) int { return cmp.Compare(a.State, b.State) })
 		return nil
 	})
 	return found

@@ -56,7 +56,7 @@ func (p *pair) theirRights() {
 		APIGroups: upstream.Rules.Groups, Resources: upstream.Rules.Resources, Verbs: upstream.Rules.Verbs}}},
 		meta.CreateOptions{})
 	must(p.t, err)
-	kubectl(p.t, "create", "rolebinding", "-n", harness.Namespace, name, "--role="+name,
+	kubectl(p.t, p.control, "create", "rolebinding", "-n", harness.Namespace, name, "--role="+name,
 		"--user="+p.theirUser("dpu"), "--user="+p.theirUser("host"))
 }
 
