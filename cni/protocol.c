@@ -260,9 +260,7 @@ int cni_read_env(struct cni_call *c)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const char *value = getenv(rows[i].name);
         *rows[i].value = value ? value : "";
-        if (i == 0) {
-            c->verb = verb_of(c->command);
-        }
+        c->verb = verb_of(c->command); /* of the first row */
         if ((*rows[i].value)[0] == '\0') {
             if (rows[i].required_for & BIT(c->verb)) {
                 size_t used = strlen(missing);
@@ -427,17 +425,18 @@ static int read_gate_options(struct cni_call *c)
 int conf_read_options(struct cni_call *c)
 {
     struct json_slice delegate = json_scan_member(c->object, "delegate");
+    bool is_given = delegate.len > 0;
     bool has_file = json_scan_member(c->object, "delegateConf").len > 0;
     if (check_spelling(c) != 0 || (read_gate_options(c) != 0 && cni_is_gated(c->verb))) {
         return c->code;
     }
     c->code = 0; /* elsewhere the defaults will do */
-    if (delegate.len > 0 && has_file) {
+    if (is_given && has_file) {
         return cni_fail(c, CNI_INVALID_CONFIG, "delegate and delegateConf exclude each other");
     }
-    if (delegate.len > 0 && json_scan_kind(delegate) != JSON_KIND_OBJECT) {
+    if (is_given && json_scan_kind(delegate) != JSON_KIND_OBJECT) {
         return cni_fail(c, CNI_INVALID_CONFIG, "delegate must be a plugin's configuration object");
     }
-    c->is_wrapping = delegate.len > 0 || has_file;
+    c->is_wrapping = is_given || has_file;
     return read_path(c, "delegateConf", c->delegate_path);
 }

@@ -48,12 +48,11 @@ void print_clean(char *out, size_t out_bytes, const char *text)
 }
 
 /* "12.3s", "4m10s", "3h2m", "5d1h". */
-static void put_span(int64_t ms, const char *sign, char *out, size_t out_bytes)
+static void put_span(long long ms, const char *sign, char *out, size_t out_bytes)
 {
-    long long tenths = (ms < 0 ? -ms : ms) / 100;
-    long long s = tenths / 10;
+    long long s = ms / 1000;
     if (s < 120) {
-        text_format(out, out_bytes, "%s%lld.%llds", sign, s, tenths % 10);
+        text_format(out, out_bytes, "%s%lld.%llds", sign, s, ms / 100 % 10);
     } else if (s < 7200) {
         text_format(out, out_bytes, "%s%lldm%llds", sign, s / 60, s % 60);
     } else if (s < 172800) {
@@ -120,7 +119,7 @@ static void put_member(const json_t *member, char sign_mark, char *out, size_t o
     double ms = json_real_value(member) * 1000;
     if (json_is_real(member)) {
         const char *sign = sign_mark == '}' ? "" : ms < 0 ? "-" : sign_mark == '+' ? "+" : "";
-        put_span((int64_t)(ms < 0 ? ms - 0.5 : ms + 0.5), sign, out, out_bytes);
+        put_span((long long)((ms < 0 ? -ms : ms) + 0.5), sign, out, out_bytes);
     } else if (json_is_integer(member)) {
         text_format(out, out_bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(member));
     } else if (json_is_array(member)) {

@@ -108,15 +108,6 @@ TEST(a_file_that_is_gone_leaves_its_copy_to_the_verbs_that_clean_up)
     }
 }
 
-TEST(a_file_that_is_not_there_may_come_yet)
-{
-    struct cni_call c;
-    char types[100];
-    assert_int_equal(find_types(&c, CNI_ADD, "{\"name\":\"n\"," GONE "}", types),
-                     CNI_TRY_AGAIN_LATER);
-    assert_non_null(strstr(c.msg, "/nonexistent/10-ovn.conf"));
-}
-
 /* ---- what they are given --------------------------------------------------------------------- */
 
 struct made {
@@ -316,45 +307,6 @@ TEST_IN(path_that_is_too_long_is_passed_over)
     assert_true(strlen(c.msg) < CNI_MSG_BYTES);
 }
 
-TEST_IN(exec_becomes_the_plugin_with_its_configuration_on_stdin)
-{
-    int ends[2];
-    char got[200] = "";
-    int status = 0;
-    write_plugin(w, "cat; echo \" $$\"; exit 42");
-    assert_int_equal(pipe(ends), 0);
-    pid_t child = fork();
-    if (child == 0) {
-        struct cni_call c = {.path = w->dir};
-        struct buf config = {.max_bytes = 100};
-        int made = buf_appendf(&config, NULL, "%s", "{\"type\":\"plugin\"}");
-        (void)dup2(ends[1], STDOUT_FILENO);
-        (void)close(ends[0]);
-        (void)close(ends[1]);
-        _exit(made == 0 ? delegate_exec(&c, w->plugin, &config) : EXIT_FAILURE);
-    }
-    assert_int_equal(close(ends[1]), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(read(ends[0], got, sizeof(got) - 1) > 0);
-    assert_int_equal(close(ends[0]), 0);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
-    char expected[200];
-    (void)snprintf(expected, sizeof(expected), "{\"type\":\"plugin\"} %d\n", (int)child);
-    assert_string_equal(got, expected);
-}
-
-TEST_IN(exec_that_fails_says_why)
-{
-    struct cni_call c = {.path = w->dir};
-    struct buf config = {.max_bytes = 100};
-    int saved_stdin = dup(STDIN_FILENO);
-    assert_int_equal(delegate_exec(&c, w->plugin, &config), CNI_IO_FAILURE);
-    assert_true(dup2(saved_stdin, STDIN_FILENO) >= 0);
-    assert_int_equal(close(saved_stdin), 0);
-    assert_non_null(strstr(c.msg, w->plugin));
-    assert_non_null(strstr(c.msg, "No such file"));
-}
-
 /* ---- as a child ------------------------------------------------------------------------------ */
 
 TEST_IN(version_tells_whether_status_is_known)
@@ -381,6 +333,8 @@ TEST_IN(version_tells_whether_status_is_known)
          true},
         {"read q || echo '{\"supportedVersions\":[\"1.1.0\"]}' >&2", false},
     };
+    int before = dup(STDERR_FILENO);
+    assert_int_equal(close(before), 0);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct cni_call c = {.code = 0};
         bool knows = !rows[i].knows;
@@ -388,7 +342,11 @@ TEST_IN(version_tells_whether_status_is_known)
         print_message("%s\n", rows[i].script);
         assert_int_equal(delegate_ask_versions(&c, w->plugin, &knows), 0);
         assert_int_equal(knows, rows[i].knows);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left, */
     }
+    int after = dup(STDERR_FILENO);
+    assert_int_equal(close(after), 0);
+    assert_int_equal(before, after); /* and no descriptor */
 }
 
 TEST_IN(plugin_that_crashes_or_cannot_run_is_no_old_one)
@@ -411,22 +369,6 @@ TEST_IN(plugin_that_crashes_or_cannot_run_is_no_old_one)
         assert_int_equal(delegate_ask_versions(&c, w->plugin, &knows), rows[i].code);
         assert_non_null(strstr(c.msg, rows[i].words));
     }
-}
-
-TEST_IN(probe_leaves_no_descriptor_and_no_child)
-{
-    struct cni_call c = {.code = 0};
-    bool knows = false;
-    write_plugin(w, "exit 0");
-    int before = dup(STDERR_FILENO);
-    assert_int_equal(close(before), 0);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(delegate_ask_versions(&c, w->plugin, &knows), 0);
-    }
-    int after = dup(STDERR_FILENO);
-    assert_int_equal(close(after), 0);
-    assert_int_equal(before, after);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
 /* Begins the script of a plugin that knows STATUS. */
@@ -562,48 +504,6 @@ static pid_t pid_of_child(const struct world *w)
     pid_t pid = (pid_t)strtol(text, NULL, 10);
     assert_true(pid > 1);
     return pid;
-}
-
-/* As a daemon that a plugin starts does it: of its own session, and with the plugin's pipes. */
-TEST_IN(what_a_plugin_leaves_behind_keeps_nobody_waiting)
-{
-    static const struct {
-        const char *script; /* behind the start of the daemon */
-        int exit_status;
-        int code;
-        const char *stderr_text;
-    } rows[] = {
-        {"echo why >&2; exit 3", 3, 0, "why\n"},
-        {"sleep 60", 0, CNI_TRY_AGAIN_LATER, ""},
-    };
-    CLEANUP(buf) struct buf config = {.max_bytes = 100};
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char script[200];
-        char heard[20] = "";
-        int ends[2];
-        struct cni_call c = {.code = 0};
-        struct delegate_question q = {
-            .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 1000};
-        (void)snprintf(script, sizeof(script), "setsid sleep 30 & echo $! >$0.pid; %s",
-                       rows[i].script);
-        write_plugin(w, script);
-        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-        int saved = dup(STDERR_FILENO);
-        assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
-        int code = delegate_ask(&c, &q);
-        assert_true(dup2(saved, STDERR_FILENO) >= 0);
-        assert_int_equal(close(saved) + close(ends[1]), 0);
-        pid_t daemon = pid_of_child(w);
-        struct mono began = clock_mono_now();
-        ssize_t len = read(ends[0], heard, sizeof(heard) - 1);
-        assert_int_equal(read(ends[0], heard + len, 1), 0); /* as a caller reads: to the end */
-        assert_int_equal(kill(daemon, SIGKILL), 0);
-        assert_true(mono_since(clock_mono_now(), began) < 5 * NS_PER_SEC);
-        assert_int_equal(close(ends[0]), 0);
-        assert_int_equal(code, rows[i].code);
-        assert_string_equal(heard, rows[i].stderr_text);
-        assert_int_equal(code == 0 ? WEXITSTATUS(q.wait_status) : 0, rows[i].exit_status);
-    }
 }
 
 TEST_IN(stderr_is_passed_on_up_to_its_bound)

@@ -32,16 +32,17 @@ TEST(a_condition_is_of_the_document)
         const char *when;
         bool holds;
     } rows[] = {
-        {"", true},         {"text", true},       {"none", false},      {"!none", true},
-        {"empty", false},   {"off", false},       {"on", true},         {"zero", false},
-        {"one", true},      {"span", true},       {"list", true},       {"o", true},
-        {"o.x", true},      {"o.y", false},       {"text.x", false},    {"null", false},
-        {"text=abc", true}, {"text=ab", false},   {"text=abcd", false}, {"!text=ab", true},
-        {"off=no", true},   {"on=no", false},     {"null=no", false},   {"o.x=y", true},
-        {"empty=", true},   {"one>0", true},      {"one>1", false},     {"one<2", true},
-        {"one<1", false},   {"span<0", true},     {"span>-3", true},    {"span<-3", false},
-        {"text>0", false},  {"none<1", false},    {"!none>0", true},    {"one on", true},
-        {"one off", false}, {"!off !none", true}, {"one !one>1", true}, {"one>x", false},
+        {"", true},           {"text", true},       {"none", false},      {"!none", true},
+        {"empty", false},     {"off", false},       {"on", true},         {"zero", false},
+        {"one", true},        {"span", true},       {"list", true},       {"o", true},
+        {"o.x", true},        {"o.y", false},       {"text.x", false},    {"null", false},
+        {"text=abc", true},   {"text=ab", false},   {"text=abcd", false}, {"!text=ab", true},
+        {"off=no", true},     {"on=no", false},     {"null=no", false},   {"o.x=y", true},
+        {"empty=", true},     {"one>0", true},      {"one>1", false},     {"one<2", true},
+        {"one<1", false},     {"span<0", true},     {"span>-3", true},    {"span<-3", false},
+        {"text>0", false},    {"none<1", false},    {"!none>0", true},    {"one on", true},
+        {"!on", false},       {"!text=abc", false}, {"one off", false},   {"!off !none", true},
+        {"one !one>1", true}, {"one>x", false},
     };
     CLEANUP(json)
     json_t *doc = json_pack("{s:s, s:s, s:b, s:b, s:i, s:i, s:f, s:[i], s:{s:s}, s:n}", "text",
@@ -133,6 +134,8 @@ TEST(rows_that_hold_are_printed)
 {
     expect_printed("{\"on\":true,\"n\":7}", ADMIN_TEXT,
                    "a yes. c 7\n\033[2ma \033[0myes{\"on\":true,\"n\":7}\n");
+    CLEANUP(json) json_t *no_time = print_json_stamp((struct wall){0});
+    assert_true(json_is_null(no_time));
     assert_true(print_has_color(ADMIN_COLOR_ALWAYS));
     assert_false(print_has_color(ADMIN_COLOR_NEVER));
 }
