@@ -6,7 +6,6 @@
 #include "tests/support/scratch.h"
 #include "tests/unit/api_world.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #define CLAIMS "/apis/resource.k8s.io/v1/namespaces/shop/resourceclaims/"
@@ -202,17 +201,6 @@ TEST(missing_claim_is_told_from_a_missing_api)
 
 /* ---- on disk --------------------------------------------------------------------------------- */
 
-static int looks; /* into directories */
-
-/* By the linker (--wrap). */
-DIR *__real_opendir(const char *name);
-DIR *__wrap_opendir(const char *name);
-DIR *__wrap_opendir(const char *name)
-{
-    looks++;
-    return __real_opendir(name);
-}
-
 static int take(const char *s, const char *uid, enum claim_use use, struct err *e)
 {
     struct stored_claim other;
@@ -281,17 +269,6 @@ TEST_IN(claim_that_has_the_device_alone_keeps_others_out)
         claim_store_drop(s, "first");
         assert_int_equal(take(s, "second", rows[i].second, NULL), 0);
         claim_store_drop(s, "second");
-    }
-}
-
-TEST_IN(one_look_shows_who_is_in_the_way)
-{
-    const char *s = w->options.names.plugin_dir;
-    char uid[] = "u0";
-    for (; uid[1] <= '9'; uid[1]++) {
-        looks = 0;
-        assert_int_equal(take(s, uid, CLAIM_USE_SHARED, NULL), 0);
-        assert_int_equal(looks, 1);
     }
 }
 

@@ -142,17 +142,6 @@ TEST_IN(slice_is_created_once_and_then_left_alone)
     assert_true(stats(w).is_slice_published);
 }
 
-TEST_IN(slice_that_is_right_already_is_taken_over)
-{
-    CLEANUP(json) json_t *item = settle(w);
-    world_renew(w);
-    publish(w, NULL);
-    world_answer(200, NODE);
-    respond_json(200, item);
-    assert_true(rests());
-    assert_int_equal(stats(w).slice_writes, 0);
-}
-
 TEST_IN(slice_removed_by_a_kubelet_is_created_again)
 {
     json_decref(settle(w));
