@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "standin/api.h"
 
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -402,20 +404,18 @@ static void limit_to_subresource(const char *subresource, const json_t *existing
 static const char MODIFIED[] = "the object has been modified; please apply your changes to the "
                                "latest version and try again";
 
-static void answer(int code, json_t *stored, struct api_result *r)
+/* This, and the verbs below, return false where the request is refused. */
+static bool answer(int code, json_t *stored, struct api_result *r)
 {
     api_result_ok(r, code, json_incref(stored));
+    return true;
 }
 
-static void run_get(struct store *s, const struct api_call *call, struct api_result *r)
+static bool run_get(struct store *s, const struct api_call *call, struct api_result *r)
 {
     const struct api_target *t = &call->target;
     const struct store_object *found = store_find(s, t->kind, t->ns, t->name);
-    if (!found) {
-        (void)fail_not_found(r, t->kind, t->name);
-    } else {
-        answer(200, found->json, r);
-    }
+    return found ? answer(200, found->json, r) : fail_not_found(r, t->kind, t->name);
 }
 
 /* One page. Returns how many objects there are behind it. */
@@ -441,7 +441,7 @@ static uint64_t list_page(const struct store *s, const struct api_call *call, js
     return seen > end ? seen - end : 0;
 }
 
-static void run_list(struct store *s, const struct api_call *call, struct api_result *r)
+static bool run_list(struct store *s, const struct api_call *call, struct api_result *r)
 {
     const struct api_target *t = &call->target;
     char version[24];
@@ -464,6 +464,7 @@ static void run_list(struct store *s, const struct api_call *call, struct api_re
     api_result_ok(r, 200,
                   json_pack("{s:s, s:s, s:o, s:o}", "kind", list_kind, "apiVersion", api_version,
                             "metadata", meta, "items", items));
+    return true;
 }
 
 /* The two fields whose values the real server checks. */
@@ -497,57 +498,41 @@ static json_t *decode_body(const struct api_call *call, json_t *body, struct api
         return NULL;
     }
     char version[API_NAME_BYTES];
-    json_t *object = need(json_deep_copy(body));
+    CLEANUP(json) json_t *object = need(json_deep_copy(body));
     api_kind_version(t->kind, version);
     (void)json_object_set_new(object, "kind", json_string(t->kind->kind));
     (void)json_object_set_new(object, "apiVersion", json_string(version));
     drop_nulls(json_object_get(object, "metadata"));
     drop_nulls(json_object_get(object, "spec"));
-    if (!check_lease(call, object, r)) {
-        json_decref(object);
-        return NULL;
-    }
-    return object;
+    return check_lease(call, object, r) ? json_incref(object) : NULL;
 }
 
-/* Takes `object`. */
-static void create_object(struct store *s, const struct api_call *call, json_t *object,
+static bool create_object(struct store *s, const struct api_call *call, json_t *object,
                           struct api_result *r)
 {
     const struct api_target *t = &call->target;
     const struct api_kind *namespaces = api_kind_find("", "namespaces");
     if ((t->kind->flags & API_NAMESPACED) && !store_find(s, namespaces, "", t->ns)) {
-        json_decref(object);
-        (void)fail_not_found(r, namespaces, t->ns);
-        return;
+        return fail_not_found(r, namespaces, t->ns);
     }
     stamp_new(s, object, t->kind->flags & API_NAMESPACED ? t->ns : NULL);
     const char *name = store_meta(object, "name");
     if (!text_is_dns1123_subdomain(name)) {
-        (void)fail_invalid(r, t->kind, name, "metadata.name: no lowercase RFC 1123 subdomain");
-        json_decref(object);
-        return;
+        return fail_invalid(r, t->kind, name, "metadata.name: no lowercase RFC 1123 subdomain");
     }
     if (store_find(s, t->kind, t->ns, name)) {
-        (void)fail_exists(r, t->kind, name);
-        json_decref(object);
-        return;
+        return fail_exists(r, t->kind, name);
     }
-    answer(201, store_add(s, t->kind, object), r);
+    return answer(201, store_add(s, t->kind, json_incref(object)), r);
 }
 
-static void run_create(struct store *s, const struct api_call *call, struct api_result *r)
+static bool run_create(struct store *s, const struct api_call *call, struct api_result *r)
 {
-    json_t *object = decode_body(call, call->body, r);
-    if (!object) {
-        return;
+    CLEANUP(json) json_t *object = decode_body(call, call->body, r);
+    if (object && store_meta(object, "resourceVersion")[0]) {
+        return api_fail(r, 500, "", "resourceVersion should not be set on objects to be created");
     }
-    if (store_meta(object, "resourceVersion")[0]) {
-        (void)api_fail(r, 500, "", "resourceVersion should not be set on objects to be created");
-        json_decref(object);
-        return;
-    }
-    create_object(s, call, object, r);
+    return object && create_object(s, call, object, r);
 }
 
 /* uid and resourceVersion of the new object against the existing one (NULL: missing). */
@@ -566,141 +551,109 @@ static bool check_preconditions(const struct api_call *call, const json_t *exist
                        uid, own_uid);
         return fail_conflict(r, t->kind, t->name, why);
     }
-    if (!existing || version[0] == '\0') {
-        return true;
-    }
-    if (strcmp(version, store_meta(existing, "resourceVersion")) != 0) {
-        return fail_conflict(r, t->kind, t->name, MODIFIED);
-    }
-    return true;
+    bool is_old =
+        existing && version[0] && strcmp(version, store_meta(existing, "resourceVersion")) != 0;
+    return !is_old || fail_conflict(r, t->kind, t->name, MODIFIED);
 }
 
-/* Takes `wanted`, the complete new state. */
-static void replace_object(struct store *s, const struct api_call *call,
+/* `wanted` is the complete new state. */
+static bool replace_object(struct store *s, const struct api_call *call,
                            struct store_object *existing, json_t *wanted, struct api_result *r)
 {
     const struct api_target *t = &call->target;
+    limit_to_subresource(t->subresource, existing->json, wanted);
     inherit(existing->json, wanted);
     if (!check_change(t->kind, existing->json, wanted, r)) {
-        json_decref(wanted);
-        return;
+        return false;
     }
     (void)json_object_set(
         json_object_get(wanted, "metadata"), "resourceVersion",
         json_object_get(json_object_get(existing->json, "metadata"), "resourceVersion"));
-    if (json_equal(existing->json, wanted)) {
-        json_decref(wanted); /* the real server writes nothing either */
-        answer(200, existing->json, r);
-        return;
+    if (json_equal(existing->json, wanted)) { /* the real server writes nothing either */
+        return answer(200, existing->json, r);
     }
-    answer(200, store_replace(s, existing, wanted), r);
+    return answer(200, store_replace(s, existing, json_incref(wanted)), r);
 }
 
-static void run_update(struct store *s, const struct api_call *call, struct api_result *r)
+static bool run_update(struct store *s, const struct api_call *call, struct api_result *r)
 {
     const struct api_target *t = &call->target;
-    json_t *wanted = decode_body(call, call->body, r);
+    CLEANUP(json) json_t *wanted = decode_body(call, call->body, r);
     if (!wanted) {
-        return;
+        return false;
     }
     struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
-    bool proceed = true;
     if (!existing && !(t->kind->flags & API_CREATE_ON_UPDATE)) {
-        proceed = fail_not_found(r, t->kind, t->name);
-    } else if (!existing && !call->may_create) {
-        proceed =
-            api_fail(r, 403, "Forbidden", "creating \"%s\" by PUT needs the verb create", t->name);
-    } else {
-        proceed = check_preconditions(call, existing ? existing->json : NULL, wanted, r);
+        return fail_not_found(r, t->kind, t->name);
     }
-    if (proceed && existing && !(t->kind->flags & API_UNCONDITIONAL_UPDATE) &&
-        store_meta(wanted, "resourceVersion")[0] == '\0') {
-        proceed = fail_invalid(r, t->kind, t->name,
-                               "metadata.resourceVersion: must be specified for an update");
+    if (!existing && !call->may_create) {
+        return api_fail(r, 403, "Forbidden", "creating \"%s\" by PUT needs the verb create",
+                        t->name);
     }
-    if (!proceed) {
-        json_decref(wanted);
-    } else if (existing) {
-        limit_to_subresource(t->subresource, existing->json, wanted);
-        replace_object(s, call, existing, wanted, r);
-    } else {
-        create_object(s, call, wanted, r);
+    if (!check_preconditions(call, existing ? existing->json : NULL, wanted, r)) {
+        return false;
     }
+    if (!existing) {
+        return create_object(s, call, wanted, r);
+    }
+    if (!(t->kind->flags & API_UNCONDITIONAL_UPDATE) && !store_meta(wanted, "resourceVersion")[0]) {
+        return fail_invalid(r, t->kind, t->name,
+                            "metadata.resourceVersion: must be specified for an update");
+    }
+    return replace_object(s, call, existing, wanted, r);
 }
 
-static void run_patch(struct store *s, const struct api_call *call, struct api_result *r)
+static bool run_patch(struct store *s, const struct api_call *call, struct api_result *r)
 {
     const struct api_target *t = &call->target;
     struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
     if (!existing) {
-        (void)fail_not_found(r, t->kind, t->name);
-        return;
+        return fail_not_found(r, t->kind, t->name);
     }
     if (!json_is_object(call->body)) {
-        (void)api_fail(r, 400, "BadRequest",
-                       "error decoding patch: json: cannot unmarshal array into Go value of type "
-                       "map[string]interface {}");
-        return;
+        return api_fail(r, 400, "BadRequest",
+                        "error decoding patch: json: cannot unmarshal array into Go value of type "
+                        "map[string]interface {}");
     }
-    json_t *merged = need(json_deep_copy(existing->json));
+    CLEANUP(json) json_t *merged = need(json_deep_copy(existing->json));
     merge_patch(merged, call->body, call->is_strategic);
-    json_t *wanted = decode_body(call, merged, r);
-    json_decref(merged);
+    CLEANUP(json) json_t *wanted = decode_body(call, merged, r);
     if (!wanted) {
-        return;
+        return false;
     }
     /* A patched uid is no precondition but a change that is not allowed. */
     bool same = strcmp(store_meta(wanted, "uid"), store_meta(existing->json, "uid")) == 0;
-    if ((same && !check_preconditions(call, existing->json, wanted, r)) ||
-        !check_change(t->kind, existing->json, wanted, r)) {
-        json_decref(wanted);
-        return;
-    }
-    limit_to_subresource(t->subresource, existing->json, wanted);
-    replace_object(s, call, existing, wanted, r);
+    return (!same || check_preconditions(call, existing->json, wanted, r)) &&
+           check_change(t->kind, existing->json, wanted, r) &&
+           replace_object(s, call, existing, wanted, r);
 }
 
-static void run_delete(struct store *s, const struct api_call *call, struct api_result *r)
+static bool run_delete(struct store *s, const struct api_call *call, struct api_result *r)
 {
     const struct api_target *t = &call->target;
     struct store_object *existing = store_find(s, t->kind, t->ns, t->name);
     if (!existing) {
-        (void)fail_not_found(r, t->kind, t->name);
-        return;
+        return fail_not_found(r, t->kind, t->name);
     }
     json_decref(store_remove(s, existing));
     api_result_ok(r, 200,
                   json_pack("{s:s, s:s, s:{}, s:s}", "kind", "Status", "apiVersion", "v1",
                             "metadata", "status", "Success"));
+    return true;
 }
 
 void api_run(struct store *s, const struct api_call *call, struct api_result *r)
 {
-    switch (call->target.verb) {
-    case API_GET:
-        run_get(s, call, r);
-        return;
-    case API_LIST:
-        run_list(s, call, r);
-        return;
-    case API_CREATE:
-        run_create(s, call, r);
-        return;
-    case API_UPDATE:
-        run_update(s, call, r);
-        return;
-    case API_PATCH:
-        run_patch(s, call, r);
-        return;
-    case API_DELETE:
-        run_delete(s, call, r);
-        return;
-    case API_WATCH: /* watch.c */
-    case API_NONE:
-        break;
+    static bool (*const RUN[])(struct store *, const struct api_call *, struct api_result *) = {
+        [API_GET] = run_get,       [API_LIST] = run_list,   [API_CREATE] = run_create,
+        [API_UPDATE] = run_update, [API_PATCH] = run_patch, [API_DELETE] = run_delete,
+    };
+    if (RUN[call->target.verb]) {
+        (void)RUN[call->target.verb](s, call, r); /* `r` tells what came of it */
+    } else {
+        (void)api_fail(r, 405, "MethodNotAllowed",
+                       "the server does not allow this method on the requested resource");
     }
-    (void)api_fail(r, 405, "MethodNotAllowed",
-                   "the server does not allow this method on the requested resource");
 }
 
 void api_seed(struct store *s, const char *plural, const char *name)
