@@ -446,9 +446,15 @@ static enum MHD_Result send_outcome(struct exchange *x, const json_t *fault, con
     return reply_text(x->s, x->connection, x->conn, &reply, text);
 }
 
-/* Applies the fault of this phase. True if the request goes on as usual; else it is answered. */
-static bool disturb(struct exchange *x, json_t *fault, enum MHD_Result *out)
+/* Applies the fault of this phase, if any. True if the request goes on as usual; else it is
+ * answered. */
+static bool disturb(struct exchange *x, bool after, enum MHD_Result *out)
 {
+    CLEANUP(json)
+    json_t *fault = fault_take(x->s->faults, &x->target, x->user.name, x->name, after);
+    if (!fault) {
+        return true;
+    }
     const char *action = json_string_value(json_object_get(fault, "action"));
     bool cut_now = strcmp(action, "cut") == 0 && number_at(fault, "bytes", 0) == 0;
     if (strcmp(action, "patch") == 0) {
@@ -493,24 +499,14 @@ static enum MHD_Result answer(struct exchange *x, const char *url, const char *m
         return abandon(x);
     }
     bool admitted = admit(x, url, method);
-    json_t *fault = fault_take(x->s->faults, &x->target, x->user.name, x->name, false);
-    if (fault) {
-        bool proceed = disturb(x, fault, &result);
-        json_decref(fault);
-        if (!proceed) {
-            return result;
-        }
+    if (!disturb(x, false, &result)) {
+        return result;
     }
     if (admitted) {
         carry_out(x);
     }
-    fault = fault_take(x->s->faults, &x->target, x->user.name, x->name, true);
-    if (fault) {
-        bool proceed = disturb(x, fault, &result);
-        json_decref(fault);
-        if (!proceed) {
-            return result;
-        }
+    if (!disturb(x, true, &result)) {
+        return result;
     }
     if (standin_is_frozen(x->s, x->conn)) {
         (void)standin_sleep(x->s, x->conn, -1);

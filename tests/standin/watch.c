@@ -63,11 +63,6 @@ static void push_expired(struct watch *w, uint64_t asked)
     w->ended = true;
 }
 
-static void push_object(struct watch *w, const char *type, json_t *stored)
-{
-    push_event(w, type, json_incref(stored));
-}
-
 static void push_state(struct watch *w)
 {
     const struct store *store = &w->standin->store;
@@ -75,7 +70,7 @@ static void push_state(struct watch *w)
         const struct store_object *object = &store->objects[i];
         if (object->kind == w->target.kind &&
             select_matches(&w->target, object->json, w->fields, w->labels)) {
-            push_object(w, "ADDED", object->json);
+            push_event(w, "ADDED", json_incref(object->json));
         }
     }
     w->seen = store->version;
@@ -85,7 +80,7 @@ static void push_changes(struct watch *w)
 {
     const struct store_event *event;
     while ((event = select_next(&w->standin->store, &w->target, w->fields, w->labels, &w->seen))) {
-        push_object(w, store_change_name(event->change), event->json);
+        push_event(w, store_change_name(event->change), json_incref(event->json));
     }
 }
 
@@ -130,22 +125,19 @@ static void push_due(struct watch *w, int64_t now_ms)
     }
 }
 
+static bool is_silenced(const struct watch *w)
+{
+    return w->muted || standin_is_frozen(w->standin, w->conn);
+}
+
 /* One round: collects what there is to send. */
 static void collect(struct watch *w)
 {
     push_injections(w);
-    if (w->muted || standin_is_frozen(w->standin, w->conn)) {
-        return;
-    }
-    if (!w->ended) {
+    if (!w->ended && !is_silenced(w)) {
         push_changes(w);
         push_due(w, standin_now_ms());
     }
-}
-
-static bool is_silenced(const struct watch *w)
-{
-    return w->muted || standin_is_frozen(w->standin, w->conn);
 }
 
 ssize_t watch_read(void *watch, uint64_t pos, char *out, size_t max)
