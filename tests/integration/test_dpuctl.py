@@ -13,8 +13,8 @@ import time
 import pytest
 from dpu_testing import kubeconfig, record
 from dpu_testing.dpuctl import Node, Watch, home_of
+from dpu_testing.names import asking_nobody
 from dpu_testing.process import run
-from dpu_testing.silent_dns import silent_dns
 from dpu_testing.wait import never
 from world import SOON_S
 
@@ -247,7 +247,7 @@ def test_a_server_that_says_nothing_costs_the_timeout(node, tmp_path, silent):
             path.write_text(kubeconfig.dump(f"http://127.0.0.1:{server.getsockname()[1]}"))
         else:
             path.write_text(kubeconfig.dump("https://api.example.test:6443"))
-            words = [*silent_dns(tmp_path), *words]
+            words = [*asking_nobody(tmp_path), *words]
         done = run(words, env=node.env())
     assert done.returncode == READY and "no answer within 300ms" in done.stdout, done.stderr
     assert 0.25 < done.seconds < 4

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from dpu_testing import kubeconfig, record
-from dpu_testing.silent_dns import silent_dns
+from dpu_testing.names import asking_nobody
 from dpu_testing.wait import never, until
 from test_http import Page
 from world import SOON_S
@@ -148,7 +148,7 @@ def test_a_name_server_that_says_nothing_does_not_hold_up_the_agent(world, tmp_p
     """It goes on writing its record while names are being asked for, and leaves when asked."""
     path = tmp_path / "kubeconfig"
     path.write_text(kubeconfig.dump("https://api.example.test:6443"))
-    host = world.host(kubeconfig=path, wrapper=silent_dns(tmp_path))
+    host = world.host(kubeconfig=path, wrapper=asking_nobody(tmp_path))
     world.wait_verdict("Unknown/AwaitingFirstRenewal")
     last, longest = time.monotonic(), 0
     stamp = os.stat(world.readiness_file).st_mtime_ns

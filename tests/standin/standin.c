@@ -43,7 +43,6 @@ bool auth_identify(const struct auth *a, const char *authorization, const char *
     }
     if (cert_name) {
         (void)text_copy(out->name, sizeof(out->name), cert_name);
-        out->groups = json_object_get(find_user(a, "name", cert_name), "groups");
         return true;
     }
     if (!authorization) {
@@ -58,7 +57,6 @@ bool auth_identify(const struct auth *a, const char *authorization, const char *
     }
     const char *name = json_string_value(json_object_get(user, "name"));
     (void)text_copy(out->name, sizeof(out->name), name ? name : "");
-    out->groups = json_object_get(user, "groups");
     return true;
 }
 

@@ -16,12 +16,12 @@
 /*
  * Who is asking, and may they? Without rules everybody is "system:admin" and may do all. Rules:
  *
- *   {"users": [{"name": "dpu", "token": "T", "groups": ["g"], "impersonates": ["other"]}],
+ *   {"users": [{"name": "dpu", "token": "T", "impersonates": ["other"]}],
  *    "rules": [{"users": ["dpu"], "verbs": ["get", "update"], "resources": ["leases"],
  *               "namespaces": ["ovn-kubernetes"]}]}
  *
- * users may also name groups; "*" or an absent namespaces/resources means any. Subresources are
- * written "resourceclaims/status".
+ * users may also name the groups of one that another acts as; "*" or an absent namespaces/resources
+ * means any. Subresources are written "resourceclaims/status".
  */
 struct auth {
     json_t *rules; /* owned; NULL: everything is allowed */
@@ -29,7 +29,7 @@ struct auth {
 
 struct auth_user {
     char name[API_NAME_BYTES];
-    const json_t *groups; /* borrowed from the rules until they are replaced; NULL: none */
+    const json_t *groups; /* that another acts in; borrowed, NULL: none */
 };
 
 /* Takes `rules` (NULL: everything is allowed). */

@@ -2,6 +2,7 @@
 """A name of the test's own: name servers on the loopback, and programs that ask them."""
 
 import os
+import random
 import socket
 import struct
 import threading
@@ -55,3 +56,10 @@ def asking(directory, servers, timeout_s=1):
         file.write(f"options timeout:{timeout_s} attempts:2\n")
     script = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, path]
+
+
+def asking_nobody(directory):
+    """The same for a server that takes every question and answers none."""
+    server = NameServer(f"127.{random.randrange(100, 200)}.{random.randrange(256)}.53")
+    server.silent = True
+    return asking(directory, [server], timeout_s=30)
