@@ -21,9 +21,13 @@ BOOT_S = 180 * SLOW
 COMMAND_S = 30 * SLOW
 
 # By Debian's name of the architecture: QEMU, the words for its kernel. The arm64 one has the core of
-# a BlueField-2.
+# a BlueField-2. Of either the kernel serves the hot-plug port by itself, as a server's does.
+NATIVE_HOTPLUG = ["-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off"]
 HARDWARE = {
-    "amd64": (["qemu-system-x86_64", "-cpu", "max"], "console=ttyS0 no_timer_check"),
+    "amd64": (
+        ["qemu-system-x86_64", "-M", "q35", *NATIVE_HOTPLUG, "-cpu", "max"],
+        "console=ttyS0 no_timer_check",
+    ),
     "arm64": (["qemu-system-aarch64", "-M", "virt", "-cpu", "cortex-a72"], "console=ttyAMA0"),
 }
 
@@ -90,6 +94,7 @@ class Machine:
         command += ["-drive", f"file={self.srv},if=virtio,format=raw,readonly=on"]
         command += ["-netdev", f"user,id=net,hostname={self.name}"]
         command += ["-device", "virtio-net-pci,netdev=net,id=nic,romfile="]
+        command += ["-device", "pcie-root-port,id=empty-port,chassis=1"]
         command += ["-chardev", f"file,id=console,append=on,path={self.console}"]
         command += ["-serial", "chardev:console"]
         command += ["-chardev", f"socket,id=shell,server=on,wait=off,path={self._file('shell')}"]

@@ -142,7 +142,7 @@ class Pair:
         pod = "" if verb == "STATUS" else "CNI_CONTAINERID=pod CNI_NETNS=/run/netns/pod CNI_IFNAME=eth0"
         plugin = f'"cniVersion": "{version}", "name": "ovn-kubernetes"'
         return (
-            f"sed -n 's/^    {{\"type\"/{{{plugin}, \"type\"/p' {conf} |"
+            f"tr -d '\\n' <{conf} | sed 's/.*\"plugins\": \\[ *{{\\(.*\\)\\].*/{{{plugin}, \\1/' |"
             f" CNI_COMMAND={verb} CNI_PATH=/opt/cni/bin {pod} /opt/cni/bin/dpu-gate"
         )
 

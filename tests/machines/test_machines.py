@@ -99,6 +99,39 @@ def test_link_of_the_host_goes_down_and_nobody_is_accused(pair):
     pair.wait_verdict("Ready/LeaseRenewed", DURATION_S + LATE_S)
 
 
+def plug(machine):
+    machine.qmp("device_add", id="function", driver="virtio-rng-pci", bus="empty-port")
+
+
+def unplug(machine):
+    machine.qmp("device_del", id="function")
+    machine.wait_event("DEVICE_DELETED")
+
+
+def configure_probe(machine, probe):
+    machine.sh(
+        f"cd /etc/dpu-heartbeat; cp dpu-host-agent.yaml /run/; echo 'probe: [\"{probe}\"]' >>dpu-host-agent.yaml\n"
+        "systemctl restart dpu-host-agent"
+    )
+
+
+def test_a_function_that_leaves_the_bus_is_refused_until_it_is_back(pair):
+    host = pair.host
+    function = host.sh("cat /sys/bus/pci/slots/*/address") + ".0"
+    plug(host)
+    until(lambda: host.run(f"ls /sys/bus/pci/devices/{function}")[0] == 0, COMMAND_S, f"{function} is there")
+    configure_probe(host, f"pci:{function}")
+    try:
+        pair.wait_ready()
+        verdicts = Verdicts(pair)
+        unplug(host)
+        verdicts.until_refused(f"there is no PCI function '{function}'", LATE_S)
+        plug(host)
+        verdicts.until_admitted(DURATION_S)
+    finally:
+        host.sh("mv /run/dpu-host-agent.yaml /etc/dpu-heartbeat/; systemctl restart dpu-host-agent")
+
+
 NIC = "nic=$(ip -o -4 route get 10.0.2.2 | sed 's/.* dev \\([^ ]*\\).*/\\1/')\n"
 
 
