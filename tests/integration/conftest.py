@@ -23,23 +23,21 @@ from world import World  # noqa: E402
 KUBECONFIG = os.environ.get("DPU_TEST_KUBECONFIG")
 
 # Modules of cases that wait for next to nothing: what `./dev test quick` runs.
-QUICK = """api_semantics companion doctor dpuctl dpuctl_commands gate_differential in_namespace
-install_cni monitoring nodes options record""".split()
+QUICK = """api_semantics doctor dpuctl dpuctl_commands gate_differential in_namespace install_cni
+monitoring nodes""".split()
 # Modules whose cases depend on how the API server answers: they hold the stand-in to the real one.
-CONTRACT = "api_semantics companion credentials dra end_to_end events keeper nodes watch".split()
+CONTRACT = "api_semantics credentials dra end_to_end events keeper nodes watch".split()
 
 
 # A case above 3 s needs a reason, of its module or its own; one above 10 s needs its own.
 SLOW_S, LONG_S = 3, 10
 SLOW = {  # modules: why their cases take longer
-    "leases of two seconds that run out, some of them twice": """companion credentials faults
-        http keeper names outage readiness renewer restart two_dpus watch""",
-    "a rate, or a pace, that is measured": "dra logs",
+    "leases of two seconds that run out, some of them twice": """credentials dpu_agent faults http
+        keeper names outage readiness restart two_dpus watch""",
+    "a rate that is measured": "logs",
     "the condition waits for seconds": "events",
     "Pods' networks are looked at, and sandboxes stopped, at their pace": "pods",
-    "half of a hold, and a lease": "turn",
     "real daemons, and their patience": "monitoring ovn_probes",
-    "connections have to become old": "connections",
     "several lives of a program": "alloc",
 }
 LONG = {  # cases: why they take so long, or longer than others of their module

@@ -23,8 +23,8 @@ ls -l /proc/$$/fd > "$dir/fds.$CNI_COMMAND"
 """
 
 ANSWERS = """case "$CNI_COMMAND" in
-VERSION) echo '{{"cniVersion":"1.1.0","supportedVersions":{versions}}}' ;;
-ADD) echo '{{"cniVersion":"1.1.0","ips":[]}}' ;;
+VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}' ;;
+ADD) echo '{"cniVersion":"1.1.0","ips":[]}' ;;
 esac"""
 
 
@@ -58,12 +58,10 @@ class Reply:
 class Delegate:
     """A plugin in a directory of CNI_PATH that notes verb, environment and stdin of its calls."""
 
-    def __init__(self, directory, name="test-delegate", versions=None, script=None):
-        self.directory, self.name = str(directory), name
+    def __init__(self, directory, script=ANSWERS):
+        self.directory = str(directory)
         os.makedirs(self.directory, exist_ok=True)
-        self.path = os.path.join(self.directory, name)
-        if script is None:
-            script = ANSWERS.format(versions=json.dumps(versions or ["1.0.0", "1.1.0"]))
+        self.path = os.path.join(self.directory, "test-delegate")
         with open(self.path, "w", encoding="utf-8") as file:
             file.write(DELEGATE.format(directory=self.directory, script=script))
         os.chmod(self.path, 0o755)

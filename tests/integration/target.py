@@ -7,7 +7,7 @@ import secrets
 import ssl
 
 from dpu_testing.kube import LEASES, ApiError, Kube
-from dpu_testing.standin import NAMESPACE, RULES, Standin
+from dpu_testing.standin import NAMESPACE, Standin
 
 NODES = "/api/v1/nodes"
 HOLDER = "ovnkube-dpu-node"
@@ -138,6 +138,3 @@ class RealTarget(Target):
             except ApiError as error:
                 if error.code != 404:
                     raise
-
-
-DEFAULT_RULES = RULES

@@ -16,7 +16,6 @@ from dpu_testing.kube import micro_time
 from dpu_testing.process import clean_env, run
 from dpu_testing.wait import until
 from target import NODES
-from upstream import bump_by
 from world import SANITIZER, SOON_S
 
 BROKEN = 1
@@ -116,6 +115,19 @@ def test_a_whole_chain(world, patient):
         assert [c["outcome"] for c in links[link] if "on a disk" not in c["found"]] == ["pass"], links[link]
     text = patient.run().stdout
     assert "nothing is broken" in text and "\033" not in text
+
+
+def bump_by(target, name):
+    """A renewTime from a machine of that name, which is its User-Agent's first word."""
+
+    def bump(lease):
+        lease["spec"]["renewTime"] = micro_time()
+        lease["metadata"]["managedFields"] = [
+            {"manager": "dpu-heartbeat", "operation": "Update", "fieldsV1": {"f:spec": {"f:acquireTime": {}}}},
+            {"manager": name, "operation": "Update", "fieldsV1": {"f:spec": {"f:renewTime": {}}}},
+        ]
+
+    target.put_lease(bump)
 
 
 def test_a_dead_dpu_is_the_first_link(world, patient):
@@ -263,7 +275,6 @@ CONF, PLUGIN = "etc/cni/net.d/", "opt/cni/bin/ovn-k8s-cni-overlay"
         (lambda p: p.speaks("1.0.0") or p.gate('{"type":"dpu-gate"},{"type":"ovn-k8s-cni-overlay"}'), "warn", "does not speak CNI 1.1.0"),
         (lambda p: p.speaks("1.1.0") or p.largest(), "pass", "then /etc/cni/net.d/10-ovn-kubernetes.conf"),
         (lambda p: p.conf("00-multus.conf", '{"name":"m","cniVersion":"0.3.1","type":"multus"}'), "warn", "does not pass STATUS on"),
-        (lambda p: p.multus('"clusterNetwork":"/x.conflist"'), "fail", "names the list"),
         (lambda p: p.multus('"delegates":[%s]' % OVN), "fail", "calls ovn-k8s-cni-overlay instead of dpu-gate"),
         (lambda p: p.multus('"delegates":[{"plugins":[{"type":"x"}]}]'), "fail", "calls x instead of dpu-gate"),
         (lambda p: p.remove(CONF + GATE_FILE) or p.multus('"delegates":[%s]' % (GATE % "/r")), "warn", "calls dpu-gate"),
@@ -289,7 +300,6 @@ CONF, PLUGIN = "etc/cni/net.d/", "opt/cni/bin/ovn-k8s-cni-overlay"
         (lambda p: p.gate('{"type":"dpu-gate","delegate":{"type":"x"}}'), "fail", "x' is not an executable program"),
         (lambda p: p.program_file("opt/cni/bin/dpu-gate"), "fail", "answer to VERSION"),
         (lambda p: p.remove("opt/cni/bin/dpu-gate"), "fail", "dpu-gate' is not an executable program"),
-        (lambda p: p.put("opt/cni/bin/dpu-gate", "text"), "fail", "dpu-gate' is not an executable program"),
         (lambda p: p.remove(PLUGIN) or os.mkfifo(f"{p.root}/{PLUGIN}"), "fail", "ovn-k8s-cni-overlay' is not an executable program"),
         (lambda p: shutil.rmtree(p.root + "/etc/cni/net.d"), "fail", "net.d"),
     ],
@@ -392,10 +402,8 @@ def test_the_doctor_asks_for_all_that_rbac_grants_and_for_no_more(target, patien
 @pytest.mark.parametrize(
     "version, path, text, link, outcome, found",
     [
-        ("containerd://2.0.1", "etc/x", "", "runtime", "fail", "deadlock"),
         ("containerd://2.1.0", "etc/containerd/config.toml", "[x.cni]\nconf_dir = '/var/cni'\n", "runtime", "warn", "'/var/cni'"),
         ("containerd://2.1.0", "etc/containerd/config.toml", 'bin_dir = "/usr/lib/cni"\n', "runtime", "warn", "'/usr/lib/cni'"),
-        ("cri-o://1.36.3", "etc/x", "", "runtime", "warn", "only until it first succeeds"),
         ("cri-o://1.36.3", "etc/crio/crio.conf", 'cni_status_grace_period = "5s"\n', "runtime", "pass", "polls STATUS"),
         ("cri-o://1.36.3", "etc/crio/crio.conf.d/10-x.conf", 'network_dir = "/x/"\n', "runtime", "warn", "'/x'"),
         # Which version it calls a plugin with.

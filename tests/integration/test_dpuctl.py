@@ -150,6 +150,28 @@ def test_the_clock_of_the_dpu_needs_no_api_server(node):
     assert node.status()[1]["record"]["dpuClockSkewSeconds"] is None
 
 
+def test_status_and_doctor_show_each_host_probe(world, node):
+    pci, root = "pci:0000:03:00.0", os.path.join(world.directory, "host")
+    function = os.path.join(root, "sys/bus/pci/devices/0000:03:00.0")
+    os.makedirs(function)
+    world.readiness_file = node.readiness_file
+    world.dpu()
+    world.host(probe=[pci, "netdev:no-such"], host_root=root)
+    world.wait_state("Ready")
+    assert node.status()[1]["record"]["hostProbes"] == [
+        {"probe": pci, "says": "well"},
+        {"probe": "netdev:no-such", "says": "none"},
+    ]
+    shown = node.call("status").stdout
+    assert f"{pci}: well" in shown
+    assert "netdev:no-such: has not passed since" in shown
+    assert "the host probe 'netdev:no-such' has not passed" in node.call("doctor").stdout
+    os.rmdir(function)
+    world.wait_verdict("NotReady/HostProbeFailed")
+    assert f"{pci}: failed" in node.call("status").stdout
+    assert "lspci" in node.call("doctor").stdout
+
+
 @pytest.mark.standin_only
 def test_hostile_texts_stay_texts(node, target, flags):
     """Those of the record, the CNI configuration and the lease."""

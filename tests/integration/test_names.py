@@ -76,15 +76,6 @@ def named(binaries, target, tmp_path):
     built.network.close()
 
 
-def test_a_dead_address_of_the_name_keeps_nobody_out(named):
-    net = named.network
-    living, dead = net.front(), net.front()
-    dead.vanish()
-    net.name(dead, living)
-    named.both()
-    named.stays_ready()
-
-
 @pytest.mark.parametrize("how", ["silent", "failing"])
 def test_renewals_go_on_while_no_name_can_be_resolved(named, how):
     """To the address that answered last."""

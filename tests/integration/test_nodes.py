@@ -12,8 +12,9 @@ import urllib.parse
 import pytest
 from dpu_testing.kube import LEASES, micro_time
 from dpu_testing.process import Process, clean_env, run
+from dpu_testing.standin import RULES
 from dpu_testing.wait import until
-from target import DEFAULT_RULES, NODES, StandinTarget
+from target import NODES, StandinTarget
 from world import SANITIZER, SOON_S
 
 READY, NOT_READY, UNKNOWN = 0, 1, 2
@@ -30,7 +31,7 @@ class Cluster:
     """A stand-in with a reader's rights for us, filled by hand."""
 
     def __init__(self, binaries, directory):
-        rules = copy.deepcopy(DEFAULT_RULES)
+        rules = copy.deepcopy(RULES)
         rules["users"].append({"name": "viewer", "token": "viewer-token"})
         rules["rules"].append(VIEWER)
         self.target = StandinTarget(binaries, directory, rules=rules)

@@ -43,10 +43,6 @@ def create_pod(target, name, policy="Always", phase="Running", containers=(), **
     return target.admin.create(PODS, pod)["metadata"]["uid"]
 
 
-def add_pod(target, runtime, name, policy="Always", **more):
-    return runtime.add(name, uid=create_pod(target, name, policy), **more)
-
-
 def pod_events(target, reason=None):
     return [
         e
@@ -150,42 +146,11 @@ def test_large_pods_of_a_tenant_end_no_agent(world, target, runtime):
     host = start(world, runtime, "restart")
     wait_looked(host)
     runtime.lose(*large)
-    assert runtime.wait_stopped(3, 60) == large
+    assert runtime.wait_stopped(3, 60) == large  # the oldest first
     with open(f"/proc/{host.popen.pid}/status", encoding="ascii") as file:
         peak_kib = int(re.search(r"VmHWM:\s+(\d+) kB", file.read())[1])
     limit_kib = 64 << 10 if "asan" in str(world.binaries.path("dpu-host-agent")) else 24 << 10
     assert peak_kib < limit_kib
-
-
-def test_lost_pods_get_new_sandboxes_oldest_first(world, target, runtime):
-    lost = [add_pod(target, runtime, f"web-{i}", made=9 - i) for i in range(4)]
-    whole = add_pod(target, runtime, "whole", made=1)
-    never_again = add_pod(target, runtime, "job", "Never", made=1)
-    unknown = runtime.add("unknown", made=1)  # the API server has no such pod
-    other = runtime.add("web-9", made=1, sandbox="other", uid="an-older-one-of-its-name")
-    create_pod(target, "web-9")
-    back = add_pod(target, runtime, "back", made=2)
-    host = start(world, runtime, "restart")
-    wait_looked(host)
-    runtime.lose(*lost, never_again, unknown, other, back)
-    wait_lost(host, 8)
-    never(lambda: runtime.stopped(), 1, "a sandbox is stopped while the DPU is not ready")
-    world.dpu()
-    world.wait_state("Ready")
-    runtime.give_back(back)  # as the recovery of ovn-kubernetes does, while the DPU settles
-    assert runtime.wait_stopped(4) == lost[::-1]
-    new = runtime.add("web-0", sandbox="web-0-new", made=20)
-    wait_lost(host, 3)
-    never(lambda: len(runtime.stopped()) > 4, 2, "a sandbox more")
-    assert {new, whole, never_again, unknown, back} <= set(runtime.sandboxes)
-    told = until(
-        lambda: len(found := pod_events(target, "PodSandboxStopped")) == 4 and found,
-        2 * SOON_S,  # one Event a second
-        lambda: f"four Events; there are {pod_events(target)}",
-    )
-    assert {e["regarding"]["name"] for e in told} == {f"web-{i}" for i in range(4)}
-    host.wait_log(msg="does not stop Pod default/job: its restartPolicy is Never")
-    assert metrics(host)['pod_sandbox_stops_total{result="stopped"}'] == 4
 
 
 def test_missing_right_is_named(world, target, runtime):
@@ -306,17 +271,11 @@ def test_doctor_asks_the_runtime_itself(node, runtime):
     assert (found["outcome"], "Status is refused" in found["found"]) == ("warn", True)
 
 
-@pytest.mark.parametrize("length", [108, 107])  # the latter below the root of the node
-def test_dpuctl_refuses_a_path_that_no_socket_can_have(node, length):
-    done = node.call("pods", f"--cri-socket=/{'x' * (length - 1)}")
-    assert done.returncode == 64 and "more than the allowed 107" in done.stderr
-
-
-def test_dpu_host_agent_refuses_a_path_that_no_socket_can_have(world):
+def test_a_path_that_no_socket_can_have_is_refused(world, node, runtime):
+    longest = "/cri.sock".rjust(107 - len(node.root), "/")
+    assert node.call("pods", f"--cri-socket={longest}").returncode == 0
+    for length in (107, 108):  # the former below the root of the node
+        done = node.call("pods", f"--cri-socket=/{'x' * (length - 1)}")
+        assert done.returncode == 64 and "more than the allowed 107" in done.stderr
     host = world.host(cri_socket=f"/{'x' * 107}")
     assert host.wait() == 2 and "is 108 bytes long, more than the allowed 107" in host.text()
-
-
-def test_dpuctl_takes_the_longest_path_that_a_socket_can_have(node, runtime):
-    socket = "/cri.sock".rjust(107 - len(node.root), "/")
-    assert node.call("pods", f"--cri-socket={socket}").returncode == 0

@@ -3,12 +3,6 @@
 
 import time
 
-import pytest
-from dpu_testing.kube import micro_time
-from dpu_testing.wait import until
-from world import SOON_S
-
-
 # Beyond the deadline: one round trip and the scheduling of a busy machine.
 LATE_S = 1.5
 
@@ -83,40 +77,6 @@ def test_a_dpu_that_never_comes_is_not_ready_after_one_duration(world):
     assert world.boottime_ns() - started_ns > (world.duration_s - 1) * 1e9
     assert "dpu-agent may not run on the DPU" in seen["message"]
     assert "configuration mismatch" in seen["message"]
-
-
-@pytest.mark.parametrize("skew_s", [3600, -10 * 365 * 86400])
-def test_a_dpu_whose_clock_is_wrong_works(world, target, skew_s):
-    """Renewals by hand, stamped by a clock that is far off, one step backwards among them."""
-    world.host()
-    until(target.lease, SOON_S, "the lease")
-    for step in (0, 0.2, -5, 0.6, 0.8):
-        stamp = micro_time(time.time() + skew_s + step)
-        target.put_lease(lambda l, s=stamp: l["spec"].update(renewTime=s))
-        world.wait_record(lambda r, s=stamp: r["lease"]["renewTime"] == s, what="the stamp")
-        assert world.state() == "Ready"
-    wait_expiry(world, world.record().observed_ns)
-
-
-def test_a_damaged_lease_does_not_flip_a_living_dpu(world, target):
-    """Whatever is damaged, one after the other: no renewal in between takes the node away."""
-    world.both()
-    transition = world.record()["transitionTime"]
-    for key, value in (
-        ("renewTime", None),
-        ("renewTime", "9999-01-01T00:00:00.000000Z"),
-        ("renewTime", "0001-01-02T00:00:00.000000Z"),
-        ("leaseDurationSeconds", 2**31 - 1),
-        ("leaseDurationSeconds", None),
-        ("leaseDurationSeconds", 1),
-        ("holderIdentity", None),
-        ("acquireTime", None),
-    ):
-        target.put_lease(lambda l, k=key, v=value: l["spec"].update({k: v}))
-        world.wait_renewals(3)
-        seen = world.record()
-        assert (seen.state, seen["transitionTime"]) == ("Ready", transition), (key, value, seen)
-        assert seen.lease_until_ns - seen.observed_ns <= 600 * 10**9
 
 
 def test_a_dead_dpu_whose_lease_is_deleted_is_not_ready_at_the_deadline(world, target):

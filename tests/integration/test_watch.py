@@ -1,41 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches that are denied or silent, and the rate of requests."""
+"""Watches that are denied, and their connections."""
 
 import time
 
 import pytest
+from dpu_testing import kubeconfig
 from dpu_testing.wait import until
+from front import Front
 from world import SOON_S
 
 pytestmark = pytest.mark.standin_only
-
-
-def test_one_agent_sends_a_burst_and_then_one_per_second(world, target):
-    """Whatever it is that fails: here all at once."""
-    target.standin.fault("status", user="host", code=410, reason="Expired", resource=None)
-    start = time.monotonic()
-    host = world.host(node_condition="on")
-    time.sleep(5)  # a rate
-    entries = target.standin.audit(user="host")
-    # Confirming reads are the only ones that pass by the limit.
-    sent = len([a for a in entries if (a["verb"], a["resource"]) != ("get", "leases")])
-    assert sent <= 10 + (time.monotonic() - start) + 1, sent
-    assert host.is_running()
-
-
-def test_a_server_that_denies_while_it_starts_is_watched_again_soon(world, target):
-    """One that restarts answers 403 until it has read its rules."""
-    host, _ = world.both()
-    reads = ["get", "list", "watch"]  # a mark that is denied is told of at once
-    target.standin.fault("status", user="host", verb=reads, code=403, reason="Forbidden", resource=None)
-    target.standin.drop_connections()
-    until(lambda: target.standin.audit(user="host", code=403), SOON_S, "a denial")
-    time.sleep(0.5)
-    target.standin.clear_faults()
-    target.standin.count_anew()
-    until(lambda: target.standin.requests().get("host watch leases 200"), 4, "a watch")
-    world.wait_state("Ready")
-    assert not host.lines(msg="grant")
+OLD_S = 3  # an idle connection is by then
 
 
 def test_a_denied_watch_costs_one_read_per_interval(world, target):
@@ -63,10 +38,21 @@ def test_a_lease_that_is_gone_is_made_anew_at_once_where_the_watch_is_denied(wor
     world.never_state("NotReady", 1)
 
 
-def test_a_watch_that_is_silent_from_the_start_is_seen_through(world, target):
-    target.standin.control("mute", True)
-    world.host()
+def test_a_watch_has_a_connection_just_left_or_a_new_one(world, target, tmp_path):
+    """An old one may be half open. The host is at rest, with nothing but its watch for a while."""
+    front = Front(target.standin.url)
+    path = tmp_path / "front.kubeconfig"
+    path.write_text(kubeconfig.dump(front.url, token="host-token"))
+    world.interval_ms, world.duration_s = 1000, 10  # a renewal that is late makes the host look
     world.dpu()
+    world.host(kubeconfig=path)
     world.wait_state("Ready")
-    world.never_state("NotReady", world.duration_s * 1.5)
-    world.wait_renewals(2)
+    until(lambda: front.is_asked("/events"), SOON_S, lambda: str(front.asked))
+    for action, first in (("expire", "fieldSelector"), ("end", "/leases")):
+        time.sleep(OLD_S)
+        before, watches = len(front.asked), len(front.watches())
+        target.standin.watches(action)
+        until(lambda n=watches: len(front.watches()) == n + 1, SOON_S, lambda: str(front.asked))
+        asked = front.watches(before)[0]
+        assert first in asked[0] and "watch=true" in asked[-1]
+    front.listener.close()

@@ -4,7 +4,6 @@
 import contextlib
 import ctypes
 import os
-import pathlib
 import socket
 import time
 
@@ -15,7 +14,6 @@ from test_http import Page
 
 PIDFD_GETFD = 438  # the same number on each architecture
 LIBC = ctypes.CDLL(None, use_errno=True)
-UNITS = pathlib.Path(__file__).parents[2] / "deploy" / "systemd"
 
 
 class Manager:
@@ -88,11 +86,3 @@ def test_an_agent_that_does_not_do_its_work_feeds_no_watchdog(world, target, man
     until(is_hungry, 30, "it starves")
     assert process.wait_log(mod="daemon", level="error", msg="does not notify systemd's watchdog")
     assert page.get("/livez", 503).startswith("failed: ")
-
-
-def test_both_units_have_a_watchdog_and_start_again():
-    for unit in ("dpu-agent.service", "dpu-host-agent.service"):
-        lines = (UNITS / unit).read_text("utf-8").splitlines()
-        assert "Type=notify" in lines and "Restart=always" in lines
-        period = [line for line in lines if line.startswith("WatchdogSec=")]
-        assert period == ["WatchdogSec=20s"]

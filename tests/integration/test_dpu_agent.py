@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heartbeat proves the service, not the process: probes of dpu-agent."""
+"""dpu-agent proves the service, not the process, changes nothing else on the Lease, and never gives up."""
 
 import http.server
 import os
 import ssl
 import threading
+import time
+from datetime import datetime
 
 import pytest
 from dpu_testing.authority import Authority
@@ -109,20 +111,50 @@ def test_a_failing_probe_flips_the_node_at_once_and_recovery_flips_it_back(world
     assert set(target.lease()["metadata"]["annotations"]) == left
 
 
-def test_a_certificate_of_nobody_we_know_is_no_answer(world, target, tmp_path):
-    probe = HttpsProbe(str(tmp_path))
-    target.new_lease()
-    world.dpu(probe=[probe.url], **QUICK)
-    until(lambda: health(target) == "unhealthy", SOON_S, "the report")
-    message = target.lease()["metadata"]["annotations"][HEALTH + "-message"]
-    assert "certificate" in message, message
-    assert not stamp(target)
-    probe.close()
-
-
 def test_a_probe_that_makes_no_sense_is_refused_at_the_start(world):
     wrong = ["color=red;exec:true"], ["foo"], ["unix:relative"], ["exec:true"] * 17
     started = [(world.dpu(probe=probes), 2) for probes in wrong]
     for agent, status in [*started, (world.host(probe=["ovsdb"]), 1)]:
         assert agent.wait() == status
         assert "probe" in agent.text()
+
+
+@pytest.mark.parametrize("odd", ["a\0b\x7f\x01\\\"", "\U0001f600" * 50_000], ids=["controls", "200 kB"])
+def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target, odd):
+    made = target.new_lease(leaseTransitions=4, strategy="OldestEmulationVersion")
+    notes = {"note": "mine", "example.com/odd": odd}
+    old = {"dpu.k8s.ovn.org/health-message": "old"}
+    target.put_lease(
+        lambda l: l["metadata"].update(labels={"a": "b"}, annotations={**notes, **old}, finalizers=["test.io/x"])
+    )
+    dpu = world.dpu(dpu_node_lease_duration=9)
+    for _ in range(2):
+        before = stamp(target)
+        until(lambda b=before: stamp(target) not in (None, b), SOON_S, "a renewal")
+    lease = target.lease()
+    if not target.standin:
+        target.put_lease(lambda l: l["metadata"].update(finalizers=None))
+    renewed = datetime.fromisoformat(lease["spec"].pop("renewTime").replace("Z", "+00:00"))
+    assert abs(time.time() - renewed.timestamp()) < 2
+    assert lease["spec"].pop("acquireTime")
+    assert lease["spec"] == made["spec"]
+    metadata = lease["metadata"]
+    assert metadata["labels"] == {"a": "b"} and metadata["finalizers"] == ["test.io/x"]
+    ours = {f"dpu.k8s.ovn.org/{word}" for word in ("agent-version", "boot-id", "probes")}
+    assert set(metadata["annotations"]) == {*notes, *ours} and notes.items() <= metadata["annotations"].items()
+    assert metadata["annotations"]["dpu.k8s.ovn.org/probes"] == "none"
+    assert metadata["uid"] == made["metadata"]["uid"]
+    assert len(dpu.lines(level="warn")) == len(dpu.lines(level="warn", msg="no probe")) == 1
+    assert not dpu.lines(level="error")
+
+
+@pytest.mark.standin_only
+def test_writes_that_take_long_renew_all_the_same(world, target):
+    """Longer than any single deadline, but less than the duration leaves: for everybody, as behind a loaded etcd."""
+    world.both()
+    target.standin.fault("delay", verb=["update", "patch"], ms=1200)
+    world.never_state("NotReady", 1.5 * world.duration_s)
+    started_ns = world.boottime_ns()
+    world.wait_renewals(1)
+    sent = [e for e in target.standin.audit(user="dpu", verb="update") if e["bootNs"] > started_ns]
+    assert len(sent) <= 3, "the server's time is known by now"
