@@ -176,40 +176,32 @@ static const struct option OPTIONS[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int set_option(struct config *config, int option, struct err *e)
-{
-    switch (option) {
-    case OPT_NODE:
-        return json_array_append_new(config->nodes, json_string(optarg));
-    case OPT_AUDIT:
-        config->audit_file = optarg;
-        return 0;
-    case OPT_TLS_CERT:
-        config->tls.cert_file = optarg;
-        return 0;
-    case OPT_TLS_KEY:
-        config->tls.key_file = optarg;
-        return 0;
-    case OPT_CLIENT_CA:
-        config->tls.client_ca_file = optarg;
-        return 0;
-    default:
-        return err_set(e, ERR_PARSE, "see --help");
-    }
-}
-
 /* 1: help was printed. */
 static int parse_options(int argc, char **argv, struct config *config, struct err *e)
 {
     int option;
     while ((option = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1) {
-        if (option == OPT_HELP) {
+        switch (option) {
+        case OPT_NODE:
+            (void)json_array_append_new(config->nodes, json_string(optarg));
+            break;
+        case OPT_AUDIT:
+            config->audit_file = optarg;
+            break;
+        case OPT_TLS_CERT:
+            config->tls.cert_file = optarg;
+            break;
+        case OPT_TLS_KEY:
+            config->tls.key_file = optarg;
+            break;
+        case OPT_CLIENT_CA:
+            config->tls.client_ca_file = optarg;
+            break;
+        case OPT_HELP:
             (void)fputs(HELP, stdout);
             return 1;
-        }
-        int rc = set_option(config, option, e);
-        if (rc != 0) {
-            return rc;
+        default:
+            return err_set(e, ERR_PARSE, "see --help");
         }
     }
     if (optind < argc) {
