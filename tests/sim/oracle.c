@@ -633,17 +633,18 @@ static void note_outage(struct oracle *o, const struct oracle_truth *t, bool is_
     }
 }
 
+/* Since when it is so; 0: it is not. */
+static void note_since(int64_t *since, bool is_so, int64_t now)
+{
+    *since = !is_so ? 0 : *since != 0 ? *since : now;
+}
+
 /* Whether the host runs and is heard by the readers of the record. */
 static bool note_writing(struct oracle *o, const struct oracle_truth *t)
 {
-    if (!t->host_writes || !t->host_runs) {
-        o->is_unwritten = o->is_unwritten || !t->host_writes;
-        o->writes_since = 0;
-    } else if (o->writes_since == 0) {
-        o->writes_since = t->now;
-    } else if (t->now - o->writes_since > REWRITE_NS) {
-        o->is_unwritten = false;
-    }
+    note_since(&o->writes_since, t->host_writes && t->host_runs, t->now);
+    bool is_rewritten = o->writes_since != 0 && t->now - o->writes_since > REWRITE_NS;
+    o->is_unwritten = !t->host_writes || (o->is_unwritten && !is_rewritten);
     return t->host_runs && !o->is_unwritten;
 }
 
@@ -698,17 +699,9 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     if (t->host_probe_accuses || (!is_heard && strcmp(o->reason, "HostProbeFailed") == 0)) {
         o->accused_at = t->now;
     }
-    if (!t->host_probe_accuses || !is_heard) {
-        o->accused_since = 0;
-    } else if (o->accused_since == 0) {
-        o->accused_since = t->now;
-    }
+    note_since(&o->accused_since, t->host_probe_accuses && is_heard, t->now);
     o->host_down_at = is_heard ? o->host_down_at : t->now;
-    if (t->host_runs && t->host_writes) {
-        o->host_down_since = 0;
-    } else if (o->host_down_since == 0) {
-        o->host_down_since = t->now;
-    }
+    note_since(&o->host_down_since, !t->host_runs || !t->host_writes, t->now);
     if (strcmp(o->boot_id, t->host_boot_id) != 0) { /* nothing is left of the last boot */
         (void)snprintf(o->boot_id, sizeof(o->boot_id), "%s", t->host_boot_id);
         o->held_until = 0;
