@@ -43,6 +43,13 @@ def run(command, cwd, timeout_s=None):
                 pass  # nothing is left
 
 
+def put(place, path, text):
+    """Writes a changed file to where it would be in the tree, below `place`."""
+    os.makedirs(os.path.join(place, os.path.dirname(path)), exist_ok=True)
+    with open(os.path.join(place, path), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def _runs_of(arguments):
     """Those of a test, one by one. The simulator's corpus goes on after a failure, and looks for the
     shortest case that fails: here the first line that does is enough."""
@@ -67,7 +74,9 @@ class Build:
         self.root = root
         self.directory = directory
         with open(os.path.join(directory, "compile_commands.json"), encoding="utf-8") as file:
-            self._compile = {entry["file"]: entry for entry in json.load(file)}
+            self._compile = {os.path.relpath(entry["file"], root): shlex.split(entry["command"])
+                             for entry in json.load(file)}
+        self._sources = {self._object_of(path): path for path in self._compile}
         self.tests = self._find_tests(labels)
         self._defines = {test.name: _symbols(test.program) for test in self.tests}
 
@@ -96,7 +105,7 @@ class Build:
         return next(parts for step in steps if "-o" in (parts := shlex.split(step)))
 
     def _object_of(self, path):
-        words = shlex.split(self._compile[os.path.join(self.root, path)]["command"])
+        words = self._compile[path]
         return words[words.index("-o") + 1]
 
     def tests_of(self, path):
@@ -117,22 +126,37 @@ class Build:
             test.seconds = time.monotonic() - began
         return failing
 
-    def compile(self, path, mutated, out, quick):
-        """True if it could be. `quick`: as fast as it goes; otherwise as it is shipped."""
-        words = shlex.split(self._compile[os.path.join(self.root, path)]["command"])
+    def compile(self, path, place, out, quick, source=None):
+        """True if it could be. Its changed self lies below `place`, where `source`, if it is another
+        one, finds it by #include. `quick`: as fast as it goes; otherwise as it is shipped."""
+        words = list(self._compile[source or path])
         words = words[1:] if os.path.basename(words[0]) == "ccache" else words
         words[words.index("-o") + 1] = out
-        words[words.index("-c") + 1] = mutated
-        words = [w for w in words if w not in ("-g", "-Werror")] + ["-w"]
+        if not source:
+            words[words.index("-c") + 1] = os.path.join(place, path)
+        words = [w for w in words if w not in ("-g", "-Werror")] + ["-w", "-iquote", place]
         words += ["-iquote", os.path.dirname(os.path.join(self.root, path))]
         if quick:
             words += ["-O1", "-U_FORTIFY_SOURCE"]
         return run(words, self.directory, 120) == 0
 
-    def link(self, test, path, changed, out):
+    def _including(self, test, path):
+        """The source of the test that has the file by #include; None: the file is linked."""
+        for source in filter(None, map(self._sources.get, test.link)):
+            with open(os.path.join(self.root, source), encoding="utf-8") as file:
+                if f'#include "{path}"' in file.read():
+                    return source
+        return None
+
+    def link(self, test, path, place, changed, out):
         """The changed file stands before the libraries, so that its former self is not taken."""
         former = self._object_of(path)
         words = list(test.link)
+        including = self._including(test, path)
+        if including:
+            former, changed = self._object_of(including), os.path.join(place, "including.o")
+            if not self.compile(path, place, changed, True, including):
+                return False
         words[words.index("-o") + 1] = out
         if former in words:
             words[words.index(former)] = changed

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections import defaultdict
 
-from build import LIMITS, SLOWEST_S
+from build import LIMITS, SLOWEST_S, put
 
 RUN = re.compile(r"^\[ RUN +\] (\w+)", re.MULTILINE)
 FAILED = re.compile(r"^\[ +(?:FAILED|ERROR) +\] (\w+)\s*$", re.MULTILINE)
@@ -44,16 +44,14 @@ def killers(program, cwd, timeout_s):
 def row(build, mutant, scratch):
     """{(test, case)} that notice the mutant; None if it does not compile."""
     with tempfile.TemporaryDirectory(dir=scratch) as place:
-        source = os.path.join(place, os.path.basename(mutant.path))
-        with open(source, "w", encoding="utf-8") as file:
-            file.write(mutant.source)
+        put(place, mutant.path, mutant.source)
         changed = os.path.join(place, "changed.o")
-        if not build.compile(mutant.path, source, changed, quick=True):
+        if not build.compile(mutant.path, place, changed, quick=True):
             return None
         seen = set()
         program = os.path.join(place, "test")
         for test in build.tests_of(mutant.path):
-            if test.runs == [[]] and build.link(test, mutant.path, changed, program):
+            if test.runs == [[]] and build.link(test, mutant.path, place, changed, program):
                 names = killers(program, place, max(SLOWEST_S, 3 * test.seconds))
                 seen |= {(test.name, name) for name in names}
         return seen

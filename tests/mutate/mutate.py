@@ -16,7 +16,7 @@ import threading
 import time
 
 import matrix
-from build import SLOWEST_S, Build, run
+from build import SLOWEST_S, Build, put, run
 from operators import ListError, listed, mutants_of
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -95,29 +95,26 @@ class Jury:
         return verdict
 
     def _try(self, mutant, tests, place):
-        source = os.path.join(place, os.path.basename(mutant.path))
-        with open(source, "w", encoding="utf-8") as file:
-            file.write(mutant.source)
+        put(place, mutant.path, mutant.source)
         changed = os.path.join(place, "changed.o")
-        if not self._build.compile(mutant.path, source, changed, quick=True):
+        if not self._build.compile(mutant.path, place, changed, quick=True):
             return BROKEN
         for test in tests:
             program = os.path.join(place, "test")
-            if not self._build.link(test, mutant.path, changed, program):
+            if not self._build.link(test, mutant.path, place, changed, program):
                 continue  # this test puts something of its own in place of the file
             for arguments in test.runs:
                 if run([program, *arguments], place, max(SLOWEST_S, SLOWER * test.seconds)) != 0:
                     return KILLED
-        return SAME if self._is_same(mutant, source, place) else SURVIVED
+        return SAME if self._is_same(mutant, place) else SURVIVED
 
-    def _is_same(self, mutant, source, place):
+    def _is_same(self, mutant, place):
         """The compiler makes the same of it: no mutant at all."""
         objects = []
         for name, text in (("was", read(mutant.path)), ("is", mutant.source)):
-            with open(source, "w", encoding="utf-8") as file:
-                file.write(text)
+            put(place, mutant.path, text)
             out = os.path.join(place, name + ".o")
-            self._build.compile(mutant.path, source, out, quick=False)
+            self._build.compile(mutant.path, place, out, quick=False)
             with open(out, "rb") as file:
                 objects.append(file.read())
         return objects[0] == objects[1]

@@ -59,6 +59,7 @@ TEST(a_text_is_filled_from_the_document)
     static const char *const rows[][2] = {
         {"", ""},
         {"plain", "plain"},
+        {"a text that is longer than the place", "a text that is longer th"},
         {"{o.x}", "caf\xc3\xa9"},
         {"<{o.x}> {n} {none}|", "<caf\xc3\xa9> 7 |"},
         {"{span} {span+} {up+}", "2.5s -2.5s +2m0s"},
@@ -136,6 +137,8 @@ TEST(rows_that_hold_are_printed)
 {
     expect_printed("{\"on\":true,\"n\":7}", ADMIN_TEXT,
                    "a yes. c 7\n\033[2ma \033[0myes{\"on\":true,\"n\":7}\n");
+    expect_printed("[{\"on\":true},{}]", ADMIN_TEXT,
+                   "a yes. c \n. c \n\033[2ma \033[0myes[{\"on\":true},{}]\n");
     CLEANUP(json) json_t *no_time = print_json_stamp((struct wall){0});
     assert_true(json_is_null(no_time));
     assert_true(print_has_color(ADMIN_COLOR_ALWAYS));
