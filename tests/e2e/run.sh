@@ -10,15 +10,12 @@
 #   run.sh cluster exec COMMAND  on the node
 #   run.sh fleet [-help|FLAG...] what N DPUs cost an API server; for tests/bench/run.sh
 #   run.sh build                 make the parts and the cases, print the parts' folder
-#   run.sh packages [--install]  the Debian packages that it needs
+#   run.sh packages              the Debian packages that it needs
 #
 # Exit status: 0 passed, 77 skipped (the reason is the last line), else failed.
 #
 # DPU_E2E=required    what would be skipped is a failure (CI)
 # DPU_E2E_K8S=1.37    which Kubernetes: 1.37 (default), 1.36 or 1.34
-# DPU_E2E_PARTS=DIR   use the programs in DIR, build none of them: etcd,
-#                     kube-apiserver, kube-controller-manager, kube-scheduler,
-#                     kubelet, kubectl, containerd, containerd-shim-runc-v2, ctr, ptp, host-local
 # DPU_E2E_RUNTIME=FILE  the node's container runtime: a script as runtime/containerd, which is the
 #                     default, or runtime/crio
 # DPU_E2E_SUITE=whole  the integration suite as a whole, not only what depends on the server
@@ -59,14 +56,11 @@ find_go() {
     skip "Go is not installed; put the version that tests/e2e/go.mod names into /usr/local/go or on the PATH"
 }
 
-install_packages() {
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}"
-}
-
 check_machine() {
   [ "$(id -u)" = 0 ] || skip "they need root, to make a node's namespaces and cgroups"
   if ! { command -v runc && command -v nsenter && command -v buildah && command -v conmon; } >/dev/null; then
-    install_packages >/dev/null || skip "these packages cannot be installed: ${packages[*]}"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null ||
+      skip "these packages cannot be installed: ${packages[*]}"
   fi
 }
 
@@ -149,14 +143,10 @@ EOF
 build_parts() {
   local parts=$own/parts-$version kube node crio multus helm healthcache=
   mkdir -p "$cache" "$own"
-  if [ -n "${DPU_E2E_PARTS:-}" ]; then
-    kube=$(cd "$DPU_E2E_PARTS" && pwd) node=$kube
-  else
-    kube=$(build_once "kube-$version" "$here/kube" "$kube_mod" build_kube) ||
-      skip "Kubernetes $version cannot be built; see above"
-    node=$(build_once node "$here/node" go.mod build_node) ||
-      skip "containerd cannot be built; see above"
-  fi
+  kube=$(build_once "kube-$version" "$here/kube" "$kube_mod" build_kube) ||
+    skip "Kubernetes $version cannot be built; see above"
+  node=$(build_once node "$here/node" go.mod build_node) ||
+    skip "containerd cannot be built; see above"
   # What only some cases need: they say so if it is not there.
   crio=$(build_once crio "$here/crio" go.mod build_crio) ||
     echo "real-cluster tests: CRI-O cannot be built; see above" >&2
@@ -170,8 +160,7 @@ build_parts() {
   fi
   rm -rf "$parts"
   mkdir -p "$parts"
-  ln -s "$kube"/* "$parts/"
-  [ "$node" = "$kube" ] || ln -s "$node"/* "$parts/"
+  ln -s "$kube"/* "$node"/* "$parts/"
   [ ! -e "$crio/crio" ] || ln -sf "$crio"/* "$parts/"
   [ ! -e "$multus/multus" ] || ln -sf "$multus/multus" "$parts/"
   [ ! -e "$helm/helm" ] || ln -sf "$helm/helm" "$parts/"
@@ -334,12 +323,6 @@ case $verb in
   cluster) run_cluster "$@" ;;
   fleet) run_fleet "$@" ;;
   build) find_go; build_parts; build_cases ;;
-  packages)
-    if [ "${1:-}" = --install ]; then
-      install_packages
-    else
-      printf '%s\n' "${packages[@]}"
-    fi
-    ;;
-  *) sed -n '3,26s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  packages) printf '%s\n' "${packages[@]}" ;;
+  *) sed -n '3,23s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -238,13 +238,8 @@ func TestGivenTheWalkthroughWhenItsCommandsAreRunAsTheyStandThenEachDoesWhatTheP
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/usr/bin/python3", "../../docs/walkthrough.py")
-	// A cluster and programs' folder of its own, beside those in use here.
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "DPU_E2E_PARTS=") {
-			cmd.Env = append(cmd.Env, variable)
-		}
-	}
-	cmd.Env = append(cmd.Env, "DPU_E2E_DIR="+logDir("walkthrough"))
+	// A cluster of its own, beside those in use here.
+	cmd.Env = append(os.Environ(), "DPU_E2E_DIR="+logDir("walkthrough"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second

@@ -19,17 +19,10 @@ type AuditEvent struct {
 	User  struct {
 		Username string `json:"username"`
 	} `json:"user"`
-	Object struct {
-		Resource  string `json:"resource"`
-		Namespace string `json:"namespace"`
-		Name      string `json:"name"`
-	} `json:"objectRef"`
 	Response struct {
-		Code   int    `json:"code"`
-		Reason string `json:"reason"`
+		Code int `json:"code"`
 	} `json:"responseStatus"`
 	Received time.Time       `json:"requestReceivedTimestamp"`
-	Staged   time.Time       `json:"stageTimestamp"`
 	Request  json.RawMessage `json:"requestObject"`
 }
 
