@@ -438,7 +438,7 @@ func (p *pair) hostPod(old types.UID) types.UID {
 }
 
 func TestGivenADaemonSetWithDRAWhenItRollsThenTheDPUStaysOnOfferAndHealthy(t *testing.T) {
-	p := draPair(t)
+	p := draPairAlone(t) // elsewhere, it gives each case's Node a Pod, and an overlay meets it
 	p.claimObjects()
 	p.rollingHost()
 	first := p.hostPod("")
