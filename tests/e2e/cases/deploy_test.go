@@ -139,42 +139,30 @@ func (p *pair) runBy(dir, agent string, more ...string) *harness.Process {
 		"--dpu-node-lease-duration", duration.String()}, more...))
 }
 
-func TestGivenACredentialForOneDPUWhenItsAgentUsesItThenItRenewsThatLeaseAndNoOther(t *testing.T) {
+func TestGivenCredentialsForOneNodeWhenItsAgentsUseThemThenTheyWriteThatLeaseAndNoOther(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"--token", "--certificate"} {
 		t.Run(strings.TrimPrefix(kind, "--"), func(t *testing.T) {
-			t.Parallel()
-			p, other := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
-			_, err := in(shared.admin).Create(t.Context(), leaseOf(other), meta.CreateOptions{})
-			must(t, err)
-			dir := credential(t, p.Node, kind, "--duration", "1")
-			p.StartHost()
-			p.DPU = p.runBy(dir, "dpu-agent")
+			p := newSharedPair(t)
+			other := newPair(t, shared.control, shared.admin)
+			host, dpu := credential(t, p.Node, kind, "--host", "--duration", "1"), credential(t, p.Node, kind, "--duration", "1")
+			p.Host = p.runBy(host, "dpu-host-agent", "--readiness-file", p.RecordFile())
+			p.DPU = p.runBy(dpu, "dpu-agent")
 			p.Expect(soon, "Ready", "LeaseRenewed")
-			c, err := harness.ClientFor(filepath.Join(dir, "kubeconfig"))
-			must(t, err)
-			refusedWith(t, "its own lease", "another DPU's lease", edit(c, other, renewed)(t.Context()))
-			// A new one in its place is taken up without a gap.
-			must(t, runCredential(t.Context(), p.Node, dir, kind, "--duration", "2"))
-			p.StaysFor(duration+interval, "Ready")
-		})
-	}
-}
 
-func TestGivenACredentialForOneHostWhenItsAgentUsesItThenItKeepsThatLeaseAndNoOther(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"--token", "--certificate"} {
-		t.Run(strings.TrimPrefix(kind, "--"), func(t *testing.T) {
-			t.Parallel()
-			p, other := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
-			dir := credential(t, p.Node, kind, "--host", "--duration", "1")
-			p.Host = p.runBy(dir, "dpu-host-agent", "--readiness-file", p.RecordFile())
-			p.StartDPU()
-			p.Expect(soon, "Ready", "LeaseRenewed")
-			c, err := harness.ClientFor(filepath.Join(dir, "kubeconfig"))
+			c, err := harness.ClientFor(filepath.Join(host, "kubeconfig"))
 			must(t, err)
 			_, err = in(c).Create(t.Context(), leaseOf(other), meta.CreateOptions{})
 			refusedWith(t, "its own lease", "another host's lease", err)
+			_, err = in(shared.admin).Create(t.Context(), leaseOf(other), meta.CreateOptions{})
+			must(t, err)
+			c, err = harness.ClientFor(filepath.Join(dpu, "kubeconfig"))
+			must(t, err)
+			refusedWith(t, "its own lease", "another DPU's lease", edit(c, other, renewed)(t.Context()))
+
+			// A new one in its place is taken up without a gap.
+			must(t, runCredential(t.Context(), p.Node, dpu, kind, "--duration", "2"))
+			p.StaysFor(duration+interval, "Ready")
 		})
 	}
 }
