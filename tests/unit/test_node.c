@@ -187,21 +187,3 @@ TEST_IN(a_program_is_asked_and_never_waited_for_long)
         assert_true(rc == 0 || strstr(e.msg, rows[i].problem));
     }
 }
-
-/* ---- the record: tests/integration/test_dpuctl.py has its states ------------------------------
- */
-
-TEST(without_a_record_it_is_named_what_is_missing)
-{
-    char path[] = "/nonexistent/readiness.json";
-    char root[] = "/host";
-    struct admin_config config = {.readiness_file = path, .root = root};
-    struct node_snapshot look;
-    node_snapshot_take(&config, &look);
-    assert_false(look.has_record);
-    assert_string_equal(look.path, "/host/nonexistent/readiness.json");
-    assert_int_equal(look.answer, NODE_UNKNOWN);
-    assert_int_equal(look.gate.reason, REASON_RECORD_MISSING);
-    assert_int_equal(look.since.ns, 0);
-    assert_non_null(strstr(look.gate.message, look.path));
-}
