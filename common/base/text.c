@@ -126,7 +126,7 @@ void text_from_duration(int64_t ns, char *out, size_t out_bytes)
 uint64_t text_stat_field(const char *stat, size_t field)
 {
     const char *at = strrchr(stat, ')');
-    uint64_t value;
+    uint64_t value = 0;
     for (size_t i = 2; at && i < field; i++) {
         at = strchr(at + 1, ' ');
     }
