@@ -241,21 +241,41 @@ static int listen_instead(struct world *w, int backlog)
     return fd;
 }
 
+#define BYTES(text) (text), sizeof(text) - 1
+/* Frames of HTTP/2: settings, the header ":status: 200", five bytes of data. */
+#define FRAMES                                                                                     \
+    "\0\0\0\4\0\0\0\0\0"                                                                           \
+    "\0\0\1\1\4\0\0\0\1\x88"                                                                       \
+    "\0\0\5\0\0\0\0\0\1"
+
 TEST_IN(server_that_speaks_something_else_is_an_error)
 {
-    static const char http1[] =
-        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nxxxxxxxxxxxxx";
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *words;
+    } rows[] = {
+        {BYTES("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nxxxxxxxxxxxxx"), "/s"},
+        {BYTES(FRAMES "\1\0\0\0\0"), "INTERNAL: the answer is compressed, malformed or too large"},
+        {BYTES(FRAMES "\2\0\0\0\0"), "INTERNAL: the answer is compressed, malformed or too large"},
+    };
     int fd = listen_instead(w, 1);
-    start(w, "/t.S/Echo", 10 * NS_PER_SEC);
-    ev_run(w->loop, EVRUN_ONCE);
-    int peer = accept(fd, NULL, NULL);
-    assert_true(peer >= 0);
-    assert_int_equal(send(peer, http1, sizeof(http1) - 1, 0), sizeof(http1) - 1);
-    (void)close(peer);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        w->ended = 0;
+        start(w, "/t.S/Echo", 10 * NS_PER_SEC);
+        ev_run(w->loop, EVRUN_ONCE);
+        int peer = accept(fd, NULL, NULL);
+        assert_true(peer >= 0);
+        assert_int_equal(send(peer, rows[i].bytes, rows[i].len, 0), rows[i].len);
+        ev_run(w->loop, 0);
+        (void)close(peer);
+        assert_int_equal(w->ended, 1);
+        assert_int_equal(w->why.code, ERR_RETRY);
+        if (!strstr(w->why.msg, rows[i].words)) {
+            fail_msg("row %zu: %s", i, w->why.msg);
+        }
+    }
     (void)close(fd);
-    ev_run(w->loop, 0);
-    assert_int_equal(w->ended, 1);
-    assert_int_not_equal(w->why.code, 0);
 }
 
 static void on_stop(struct ev_loop *loop, ev_timer *timer, int events)

@@ -125,7 +125,8 @@ TEST_IN(restart_remembers_who_has_testified)
          "-w"}, /* written otherwise: another host probe */
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct readiness_host_probes known = {.count = 1, .each = {{.says = rows[i].said}}};
+        struct readiness_host_probes known = {
+            .count = 1, .each = {{.says = rows[i].said}, {.says = HOST_PROBE_FAILED}}};
         (void)text_copy(known.each[0].probe, sizeof(known.each[0].probe), rows[i].known);
         make_one(w, rows[i].probe);
         host_probes_recall(w->host_probes, &known);
