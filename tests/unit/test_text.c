@@ -235,11 +235,11 @@ TEST(fields_of_a_process_are_counted_behind_its_name)
         size_t field;
         uint64_t value;
     } rows[] = {
-        {"1 (a) S 4 5", 4, 4},
-        {"1 (a) S 4 5\n", 5, 5},
-        {"1 (a) b) S 4 5", 4, 4}, /* a name may hold anything */
-        {"1 (a) S 4 5", 6, 0},
-        {"1 (a) S 4 5", 3, 0}, /* no number */
+        {"1 (a) S 41 52", 4, 41},
+        {"1 (a) S 41 52\n", 5, 52},
+        {"1 (a) b) S 41 52", 4, 41}, /* a name may hold anything */
+        {"1 (a) S 41 52", 6, 0},
+        {"1 (a) S 41 52", 3, 0}, /* no number */
         {"1 (a) S -4", 4, 0},
         {"1 (a", 4, 0},
         {"", 4, 0},
