@@ -86,14 +86,6 @@ def waits(host):
     return host.wait_log(SOON_S, mod="record", msg="waiting until it ends")
 
 
-def wait_writer(world, host, timeout_s=SOON_S):
-    return world.wait_record(lambda r: r["pid"] == host.pid, timeout_s, "the other one writes")
-
-
-def never_refused(world, during_s):
-    never(lambda: not world.gate.status().ok, during_s, "a refusal", every_s=0.05)
-
-
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_one_writes_and_the_other_takes_over_without_a_blip(world, how):
     old, _ = world.both()
@@ -104,9 +96,9 @@ def test_one_writes_and_the_other_takes_over_without_a_blip(world, how):
     never(lambda: world.record()["pid"] != old.pid, 1, "two writers")
     getattr(old, how)()
     started = time.monotonic()
-    wait_writer(world, new)
+    world.wait_record(lambda r: r["pid"] == new.pid, what="the other one writes")
     assert time.monotonic() - started < 3  # a quarter of a second and the machine's load
-    never_refused(world, world.duration_s * 1.5)
+    never(lambda: not world.gate.status().ok, world.duration_s * 1.5, "a refusal", every_s=0.05)
     assert world.state() == "Ready"
     assert world.record()["transitionTime"] == before
     page = Page(new)
@@ -126,20 +118,13 @@ def test_the_one_that_waits_is_ready_to_systemd_and_ends_when_told(world, tmp_pa
     assert new.stop() == 0
 
 
-@pytest.fixture
-def turn(world):
-    """One that writes and one that waits, with a short hold. Returns (old, new, dpu)."""
+def test_one_that_waits_and_was_frozen_itself_accuses_no_writer(world):
+    """The writer stood still for longer than that is forgiven, but nobody looked on."""
     old = world.host(stale_hold="3s")
-    dpu = world.dpu()
+    world.dpu()
     world.wait_state("Ready")
     new = world.host(stale_hold="3s")
     waits(new)
-    return old, new, dpu
-
-
-def test_one_that_waits_and_was_frozen_itself_accuses_no_writer(world, turn):
-    """The writer stood still for longer than that is forgiven, but nobody looked on."""
-    old, new, _ = turn
     old.pause()
     until(lambda: world.boottime_ns() > world.record()["writerUntilBoottimeNs"], SOON_S, "overdue")
     new.pause()
