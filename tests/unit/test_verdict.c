@@ -93,6 +93,7 @@ TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
             world_serve(w, now, CHAIN_TAKEN);
         }
         EXPIRED(w);
+        assert_int_equal(w->reads, 1);
         assert_int_equal(w->x.last_mark.ns, SEC(1 + d).ns);
     }
 }
