@@ -125,9 +125,9 @@ TEST(dropped_fields_are_found_and_then_left_out)
     CLEANUP(json)
     json_t *sent = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
     CLEANUP(json) json_t *withdrawn = parse(SLICE(""));
-    const json_t *const alike[] = {sent, withdrawn};
-    for (size_t i = 0; i < ARRAY_LEN(alike); i++) {
-        struct slice_dropped none = slice_find_dropped(alike[i], alike[i]);
+    const json_t *const pairs[][2] = {{sent, sent}, {withdrawn, withdrawn}, {sent, withdrawn}};
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+        struct slice_dropped none = slice_find_dropped(pairs[i][0], pairs[i][1]);
         assert_false(none.taints || none.multiple_allocations);
     }
 
@@ -167,4 +167,7 @@ TEST(long_node_name_gives_a_valid_slice_name)
         }
         node[len] = saved;
     }
+    node[227] = '.'; /* where the hash begins */
+    slice_make_name("dpu.example.com", node, a);
+    assert_true(text_is_dns1123_subdomain(a));
 }
