@@ -36,6 +36,7 @@ struct host_agent {
     struct monitor *monitor;         /* NULL while another agent writes the record */
     struct podnet *pods;             /* NULL: off */
     struct host_probes *host_probes; /* NULL: none; asked once the monitor is there */
+    bool is_misused;                 /* --probe is wrong */
     struct dra_service *dra;         /* NULL: off; there while waiting, with a rolling UID */
     struct cni_sync *cni;            /* NULL: off */
     struct host_page page;
@@ -295,13 +296,6 @@ static int start(struct host_agent *host, struct err *e)
     int rc = 0;
     host->daemon = daemon_new(STOP_GRACE_MS, on_stop_asked, host);
     daemon_feed_while(host->daemon, is_working);
-    if (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition ||
-        !text_is_empty(c->taint_devices) || c->on_lost_network == PODNET_MODE_RESTART) {
-        rc = start_client(host, e);
-        if (rc != 0) {
-            return rc;
-        }
-    }
     const struct host_probes_config probes = {.loop = daemon_loop(host->daemon),
                                               .probes = c->probes.items,
                                               .count = c->probes.count,
@@ -310,6 +304,12 @@ static int start(struct host_agent *host, struct err *e)
                                               .user = host};
     if (c->probes.count > 0 && !c->agent.disabled_by) {
         rc = host_probes_new(&probes, &host->host_probes, e);
+        host->is_misused = rc != 0 && rc != ERR_IO;
+    }
+    if (rc == 0 &&
+        (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition ||
+         !text_is_empty(c->taint_devices) || c->on_lost_network == PODNET_MODE_RESTART)) {
+        rc = start_client(host, e);
     }
     if (rc != 0) {
         return rc;
@@ -354,6 +354,7 @@ static int run(struct host_agent *host)
         status = daemon_run(host->daemon);
     } else {
         log_error("main", "cannot start: %s", e.msg);
+        status = host->is_misused ? EXIT_USAGE : EXIT_FAILURE;
     }
     stop(host);
     return status;
