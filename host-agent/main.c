@@ -290,22 +290,26 @@ static int await_turn(struct host_agent *host, struct err *e)
     return dra_options_enabled(dra) && !text_is_empty(dra->rolling_uid) ? start_dra(host, e) : 0;
 }
 
-static int start(struct host_agent *host, struct err *e)
+static int make_host_probes(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
-    int rc = 0;
-    host->daemon = daemon_new(STOP_GRACE_MS, on_stop_asked, host);
-    daemon_feed_while(host->daemon, is_working);
     const struct host_probes_config probes = {.loop = daemon_loop(host->daemon),
                                               .probes = c->probes.items,
                                               .count = c->probes.count,
                                               .root = c->host_root,
                                               .on_change = on_host_probes,
                                               .user = host};
-    if (c->probes.count > 0 && !c->agent.disabled_by) {
-        rc = host_probes_new(&probes, &host->host_probes, e);
-        host->is_misused = rc != 0 && rc != ERR_IO;
-    }
+    int rc = host_probes_new(&probes, &host->host_probes, e);
+    host->is_misused = rc != 0 && rc != ERR_IO;
+    return rc;
+}
+
+static int start(struct host_agent *host, struct err *e)
+{
+    const struct host_config *c = &host->config;
+    host->daemon = daemon_new(STOP_GRACE_MS, on_stop_asked, host);
+    daemon_feed_while(host->daemon, is_working);
+    int rc = c->probes.count > 0 && !c->agent.disabled_by ? make_host_probes(host, e) : 0;
     if (rc == 0 &&
         (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition ||
          !text_is_empty(c->taint_devices) || c->on_lost_network == PODNET_MODE_RESTART)) {
