@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { EXIT_USAGE = 2 };

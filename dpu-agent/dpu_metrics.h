@@ -5,7 +5,6 @@
 #define DPU_AGENT_DPU_METRICS_H
 
 #include "dpu-agent/lease_writer.h"
-#include "loop/metrics.h"
 #include "probe/probe_set.h"
 
 /* The values that the metrics are made of. */

@@ -10,7 +10,6 @@
 #ifndef DPU_AGENT_LEASE_WRITER_H
 #define DPU_AGENT_LEASE_WRITER_H
 
-#include "base/err.h"
 #include "dpu-agent/renewer.h"
 #include "loop/metrics.h"
 

@@ -15,7 +15,6 @@
 #include "probe/probe_set.h"
 
 #include <ev.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

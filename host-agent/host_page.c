@@ -2,7 +2,6 @@
 #include "host-agent/host_page.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "base/time.h"
 
 #define PREFIX "dpu_heartbeat_"

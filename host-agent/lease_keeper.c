@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/lease_keeper.h"
 
-#include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/text.h"
 
 #include <stdlib.h>
 

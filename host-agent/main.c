@@ -3,7 +3,6 @@
  * dpu-host-agent: wiring. The monitor judges the DPU and tells everybody. It begins when the record
  * is ours to write; until then another agent of this node does it, and we wait.
  */
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/dra/dra_service.h"

@@ -477,7 +477,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         break;
     case VERDICT_READ_FAILED:
         x->has_contact = false;
-        miss_evidence(x, CHAIN_LOST, mono_min(event->started_at, event->now), event->failure);
+        miss_evidence(x, CHAIN_LOST, event->started_at, event->failure);
         break;
     case VERDICT_WATCH_BROKEN:
         x->is_watch_broken = true;

@@ -15,13 +15,11 @@
 
 #include "base/err.h"
 #include "base/time.h"
-#include "contract/names.h"
 #include "contract/readiness.h"
 #include "loop/option.h"
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct ev_loop;

@@ -10,7 +10,6 @@
 #include "loop/daemon.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define LASTING_LOG_NS (3600 * NS_PER_SEC)
 
