@@ -676,21 +676,24 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
     }
 }
 
-/* A failed write is soon tried again. After RENEWER_TRIES failures an API server that cannot be
- * reached, or has no such lease, is left alone until the next renewal, or less if the lease would
- * not last for as many tries: thousands of DPUs need not ask again and again for what is not
- * there. */
+/* A failed write is soon tried again. After RENEWER_TRIES failures the wait before a try is no
+ * longer cut by chance where the API server cannot be reached; where it has no such lease, it is
+ * looked for with the next renewal, or sooner if the lease would not last for as many tries.
+ * Thousands of DPUs need not ask again and again for what is not there. */
 static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
 {
     /* A conflict is an answer: it waits for other writers, not for the API server. */
     uint32_t count = event->code == ERR_CONFLICT ? r->conflicts - 1 : r->failures;
-    int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
-    bool is_there = !event->is_unreachable && event->http_status != HTTP_NOT_FOUND;
-    if (is_there || count < RENEWER_TRIES) {
+    int64_t longest_ns = renewer_backoff_ns(r, count);
+    int64_t wait_ns = prng_next(&r->random, longest_ns);
+    if (count < RENEWER_TRIES) {
         return wait_ns;
     }
-    return mono_ns_min(mono_since(next_slot(r, event->now), event->now),
-                       mono_ns_max(wait_ns, renewer_budget_ns(r) / RENEWER_TRIES));
+    if (event->http_status == HTTP_NOT_FOUND) {
+        return mono_ns_min(mono_since(next_slot(r, event->now), event->now),
+                           mono_ns_max(wait_ns, renewer_budget_ns(r) / RENEWER_TRIES));
+    }
+    return event->is_unreachable ? longest_ns : wait_ns;
 }
 
 static void set_backoff(struct renewer *r, const struct renewer_event *event)
