@@ -506,6 +506,48 @@ static pid_t pid_of_child(const struct world *w)
     return pid;
 }
 
+/* As a daemon that a plugin starts does it: of its own session, and with the plugin's pipes. */
+TEST_IN(what_a_plugin_leaves_behind_keeps_nobody_waiting)
+{
+    static const struct {
+        const char *script; /* behind the start of the daemon */
+        int exit_status;
+        int code;
+        const char *stderr_text;
+    } rows[] = {
+        {"echo why >&2; exit 3", 3, 0, "why\n"},
+        {"sleep 60", 0, CNI_TRY_AGAIN_LATER, ""},
+    };
+    CLEANUP(buf) struct buf config = {.max_bytes = 100};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char script[200];
+        char heard[20] = "";
+        int ends[2];
+        struct cni_call c = {.code = 0};
+        struct delegate_question q = {
+            .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 1000};
+        (void)snprintf(script, sizeof(script), "setsid sleep 30 & echo $! >$0.pid; %s",
+                       rows[i].script);
+        write_plugin(w, script);
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        int saved = dup(STDERR_FILENO);
+        assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+        int code = delegate_ask(&c, &q);
+        assert_true(dup2(saved, STDERR_FILENO) >= 0);
+        assert_int_equal(close(saved) + close(ends[1]), 0);
+        pid_t daemon = pid_of_child(w);
+        struct mono began = clock_mono_now();
+        ssize_t len = read(ends[0], heard, sizeof(heard) - 1);
+        assert_int_equal(read(ends[0], heard + len, 1), 0); /* as a caller reads: to the end */
+        assert_int_equal(kill(daemon, SIGKILL), 0);
+        assert_true(mono_since(clock_mono_now(), began) < 5 * NS_PER_SEC);
+        assert_int_equal(close(ends[0]), 0);
+        assert_int_equal(code, rows[i].code);
+        assert_string_equal(heard, rows[i].stderr_text);
+        assert_int_equal(code == 0 ? WEXITSTATUS(q.wait_status) : 0, rows[i].exit_status);
+    }
+}
+
 TEST_IN(stderr_is_passed_on_up_to_its_bound)
 {
     struct cni_call c = {.code = 0};
