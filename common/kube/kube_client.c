@@ -291,12 +291,13 @@ static void set_blob(CURL *easy, CURLoption option, const struct buf *content)
     }
 }
 
-/* Whatever libcurl has loaded, or kept for the next connection, counts no longer. */
+/* Whatever libcurl has loaded, or kept for the next connection, counts no longer: not either where
+ * the CA has become unreadable since the request began. */
 static CURLcode use_ca(CURL *easy, void *ssl_ctx, void *user)
 {
     const struct kube_client *client = user;
-    return SSL_CTX_set1_verify_cert_store(ssl_ctx, client->ca) == 1 ? CURLE_OK
-                                                                    : CURLE_SSL_CACERT_BADFILE;
+    bool is_set = client->ca && SSL_CTX_set1_verify_cert_store(ssl_ctx, client->ca) == 1;
+    return is_set ? CURLE_OK : CURLE_SSL_CACERT_BADFILE;
 }
 
 /* The CA stands alone: neither the system's file nor its directory counts beside it. */
@@ -580,7 +581,6 @@ static void send_now(struct kube_call *call, struct mono now)
     }
 }
 
-/* An urgent one does not wait. */
 static void wait_or_send(struct kube_call *call, int64_t wait_ns, struct mono now)
 {
     call->is_waiting = wait_ns > 0;
@@ -644,7 +644,7 @@ static void end_tries(struct kube_call *call)
 
 /* ---- a turn for each ------------------------------------------------------------------------ */
 
-/* Sends it, or lets it wait for its turn. */
+/* Sends it, or lets it wait for its turn. An urgent one does not wait. */
 static void send_in_turn(struct kube_call *call)
 {
     struct kube_bucket *bucket = &call->client->bucket;
