@@ -123,9 +123,11 @@ static const char *refusal_hint(const struct renewer *r, int http_status)
     }
 }
 
-/* A duration for people: tenths of a second are enough. */
+/* A duration for people: tenths of a second are enough. One that is yet to come is none: a note
+ * that does not name it has it, too. */
 static void format_span(int64_t ns, char out[static SPAN_BYTES])
 {
+    ns = mono_ns_max(ns, 0);
     int64_t unit_ns = ns < NS_PER_SEC ? NS_PER_MS : NS_PER_SEC / 10;
     text_from_duration(ns / unit_ns * unit_ns, out, SPAN_BYTES);
 }

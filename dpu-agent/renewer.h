@@ -28,7 +28,7 @@
  * dead; upstream's host does so at its start only.
  *
  * Times count from before a request is sent. A failed request is tried again for ever, on a fresh
- * connection after a backoff with full jitter; one that was not answered by its deadline, beside. A
+ * connection after a backoff with jitter; one that was not answered by its deadline, beside. A
  * renewal that arrived although its answer was late or lost is known by its stamp, and not made
  * again. Retry-After is obeyed up to an interval. No deadline and no pause is longer than
  * contract/lease.h tells the host.
