@@ -351,7 +351,7 @@ static int run(struct host_agent *host)
 {
     const struct agent_config *a = &host->config.agent;
     struct err e = ERR_INIT;
-    int status = EXIT_FAILURE;
+    int status;
     log_setup((enum log_level)a->log_level, (enum log_format)a->log_format, a->node_name);
     if (start(host, &e) == 0) {
         status = daemon_run(host->daemon);
