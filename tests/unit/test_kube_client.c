@@ -63,7 +63,7 @@ bool kube_bucket_reached(struct kube_bucket *b)
 
 int64_t kube_bucket_pause_ns(const struct kube_bucket *b, struct mono now)
 {
-    return unreached > DONE_MAX ? 3600 * NS_PER_SEC : 0;
+    return unreached > DONE_MAX ? 40 * NS_PER_SEC : 0; /* longer than run_until() waits */
 }
 
 uint32_t kube_patience_learn(uint32_t now_ms, bool is_answered, int64_t took_ms, uint32_t least_ms,
@@ -220,6 +220,12 @@ static pid_t serve_refusals(const char *token_file, bool renews, uint16_t *out_p
     return pid;
 }
 
+static void stop_server(pid_t server)
+{
+    (void)kill(server, SIGKILL);
+    (void)waitpid(server, NULL, 0); /* the default loop may have been first */
+}
+
 TEST(a_request_that_is_refused_with_new_credentials_too_has_failed)
 {
     for (int renews = 0; renews <= 1; renews++) {
@@ -236,12 +242,11 @@ TEST(a_request_that_is_refused_with_new_credentials_too_has_failed)
         run_until(&done, 1);
         assert_int_equal(done.last.http_status, 401);
         assert_int_equal(kube_client_metrics(client)->expiry.until.ns, (2 + renews) * NS_PER_SEC);
-        (void)kill(server, SIGKILL);
+        stop_server(server);
         assert_int_equal(read(told_fd, told, sizeof(told)), 1 + renews);
         kube_client_free(client);
         (void)close(told_fd);
         (void)unlink(token_file);
-        (void)waitpid(server, NULL, 0); /* the default loop may have been first */
     }
 }
 
@@ -250,13 +255,10 @@ TEST(who_waits_for_an_api_server_goes_when_an_urgent_one_has_found_it)
 {
     struct done ordinary = {.count = 0};
     struct done urgent = {.count = 0};
-    char token_file[] = "/tmp/test-token.XXXXXX";
     int told_fd;
     uint16_t port;
-    assert_true(close(mkstemp(token_file)) == 0);
-    write_token(token_file, 0);
-    pid_t server = serve_refusals(token_file, false, &port, &told_fd);
-    struct kube_client *client = new_client_with(port, token_file);
+    pid_t server = serve_refusals(NULL, false, &port, &told_fd);
+    struct kube_client *client = new_client_of(port);
     unreached = DONE_MAX + 1;
     start(client, KUBE_ORDINARY, &ordinary);
     start(client, KUBE_URGENT, &urgent);
@@ -265,10 +267,8 @@ TEST(who_waits_for_an_api_server_goes_when_an_urgent_one_has_found_it)
     run_until(&ordinary, 1);
     assert_int_equal(ordinary.last.http_status, 401);
     kube_client_free(client);
-    (void)kill(server, SIGKILL);
-    (void)waitpid(server, NULL, 0); /* the default loop may have been first */
     (void)close(told_fd);
-    (void)unlink(token_file);
+    stop_server(server);
 }
 
 /* ---- tries beside those that hang ------------------------------------------------------------ */
