@@ -4,8 +4,8 @@
 them, in about a minute. Exit status 0 only if each step behaved.
 
 Runs against the stand-in API server, or with --kubeconfig against a cluster, where it works in a
-namespace of its own and removes it afterwards. Needs Open vSwitch and OVN, and of Python the
-standard library only.
+namespace of its own and removes it afterwards. Needs Open vSwitch and OVN, and of Python no more than
+PyYAML.
 """
 
 import argparse
@@ -17,8 +17,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, *(os.path.join(os.path.dirname(HERE), room) for room in ("integration", "support"))]
 
 from dpu_testing.binaries import Binaries  # noqa: E402
 from dpu_testing.kube import ApiError  # noqa: E402
@@ -38,14 +37,6 @@ def parse_args():
     if bool(args.kubeconfig) != bool(args.node_name):
         parser.error("--kubeconfig and --node-name go together")
     return args
-
-
-class Interrupted(BaseException):
-    """ctrl-C or SIGTERM: no scene may catch it."""
-
-
-def _interrupt(number, frame):
-    raise Interrupted(signal.Signals(number).name)
 
 
 class Show:
@@ -70,8 +61,8 @@ class Show:
     def play(self, setting):
         self.story = Story(setting, self.note, self.pause)
         scenes = self.story.scenes()
-        for number, (title, caption, scene) in enumerate(scenes, 1):
-            self.tell(f"{number}/{len(scenes)} {title}: {caption}")
+        for number, (title, scene) in enumerate(scenes, 1):
+            self.tell(f"{number}/{len(scenes)} {title}: {scene.__doc__}")
             try:
                 said, is_kept = scene(), True
             except Exception as error:  # whatever it is, the promise was not kept
@@ -106,7 +97,7 @@ def run(args, directory):
         api = StandinApi(binaries, directory)
     show = Show(args.fast)
     show.tell(f"dpu-heartbeat demo ({api.title}): a renewal every 0.5 s, a lease of 3 s")
-    setting = Setting(api, binaries, directory, show.note)
+    setting = Setting(binaries, api, directory, show.note)
     try:
         return show.play(setting)
     finally:
@@ -116,16 +107,16 @@ def run(args, directory):
 
 def main():
     args = parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # no scene catches that
     directory = tempfile.mkdtemp(prefix="dpu-demo-")
     keep = args.keep
     try:
         behaved = run(args, directory)
         keep = keep or not behaved
         return 0 if behaved else 1
-    except Interrupted as why:
-        print(f"demo: ended by {why}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("demo: ended by a signal", file=sys.stderr)
         return 130
     except (FileNotFoundError, ApiError, OSError, ValueError, KeyError) as error:
         print(f"demo: {error}", file=sys.stderr)

@@ -1,122 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage of the demo: an API server (stand-in or real), OVS and OVN as on a DPU, the two agents,
-the CNI binary, and a thread that keeps looking at all of them."""
+"""The stage of the demo: the world of the integration suite, OVS and OVN as on a DPU, an API server
+that can be taken away, and a thread that keeps looking."""
 
 import json
 import os
-import secrets
 import threading
 import time
 import urllib.parse
 from datetime import datetime
 
-from dpu_testing import kubeconfig, record
-from dpu_testing.gate import Gate
-from dpu_testing.kube import Kube
+from dpu_testing import kubeconfig
 from dpu_testing.ovn import Ovn, Ovnkube
-from dpu_testing.process import Process, clean_env
-from dpu_testing.standin import Standin
 from dpu_testing.wait import boottime_ns
-from proxy import Proxy
+from front import Front
+from target import RealTarget, StandinTarget
+from world import World
 
 SAMPLE_EVERY_S = 0.1
 # Of the shipped patience and pauses about the share that 3 s are of a lease of 40 s.
 PROBE = "interval=700ms,timeout=2s,refused=400ms,silent=4s,missing=4s,wrong=9s;ovn-kubernetes"
 
 
-class StandinApi:
-    """The stand-in, with a token per program."""
-
+class StandinApi(StandinTarget):
     title = "stand-in API server"
 
-    def __init__(self, binaries, directory):
-        self.node = "worker-1"
-        self.namespace = "ovn-kubernetes"
-        self.server = Standin(binaries.path("dpu-standin"), directory, nodes=[self.node])
-        self.admin = self.server.admin
-        self.refuse, self.accept = self.server.refuse, self.server.accept
+    def refuse(self):
+        self.standin.refuse()
 
-    def kubeconfig(self, user):
-        return self.server.kubeconfig(user)
-
-    def cleanup(self):
-        self.server.cleanup()
+    def accept(self):
+        self.standin.accept()
 
 
-class RealApi:
-    """A cluster behind a forwarder, in a namespace that is ours and goes away with us."""
+class RealApi(RealTarget):
+    """A cluster behind a front: it is taken away from the agents alone."""
 
     title = "real API server"
 
     def __init__(self, path, node, directory):
+        super().__init__(path, node)
         tree = kubeconfig.load(path)
         cluster, user = kubeconfig.current(tree)
-        base = os.path.dirname(os.path.abspath(path))
-        self.node = node
-        self.namespace = f"dpu-heartbeat-demo-{secrets.token_hex(3)}"
-        self.admin = Kube.from_kubeconfig(path)
-        self.admin.get(f"/api/v1/nodes/{node}")
         server = urllib.parse.urlsplit(cluster["server"])
-        port = server.port or (443 if server.scheme == "https" else 80)
-        self.proxy = Proxy((server.hostname, port))
+        front = Front(cluster["server"])
+        self.refuse, self.accept = front.close, front.open
         for section in (cluster, user):
             for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
                 if section.get(key):
-                    section[key] = os.path.join(base, section[key])
-        cluster["server"] = f"{server.scheme}://127.0.0.1:{self.proxy.port}{server.path}"
+                    section[key] = os.path.join(os.path.dirname(self.path), section[key])
+        cluster["server"] = front.url + server.path
         if server.scheme == "https":
             cluster.setdefault("tls-server-name", server.hostname)
         self.path = os.path.join(directory, "kubeconfig")
-        with open(self.path, "w", encoding="utf-8", opener=_private) as file:
+        with open(self.path, "w", encoding="utf-8") as file:
             json.dump(tree, file)
-        self.refuse, self.accept = self.proxy.refuse, self.proxy.accept
-        self.admin.create(
-            "/api/v1/namespaces",
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},
-        )
-
-    def kubeconfig(self, user):
-        return self.path
-
-    def cleanup(self):
-        self.proxy.refuse()
-        self.admin.delete(f"/api/v1/namespaces/{self.namespace}")
 
 
-def _private(path, flags):
-    return os.open(path, flags, 0o600)
-
-
-class Setting:
+class Setting(World):
     """Everything the story acts on."""
 
-    def __init__(self, api, binaries, directory, tell):
-        self.api = api
-        self.binaries = binaries
-        self.directory = directory
-        self.tell = tell
+    def __init__(self, binaries, api, directory, tell):
+        super().__init__(binaries, api, directory)
         self.interval_ms, self.duration_s = 500, 3
-        self.readiness_file = os.path.join(directory, "run", "readiness.json")
-        self.gate = Gate(binaries.path("dpu-gate"), directory, self.readiness_file)
-        self.dpu = self.host = self.services = self.ovnkube = None
+        self.tell = tell
+        self.dpu_agent = self.host_agent = self.services = self.ovnkube = None
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._look, args=(self.gate,), daemon=True)
         self._thread.start()
-
-    # The cast.
-
-    def _start(self, name, user, *flags):
-        command = [
-            self.binaries.path(name),
-            f"--kubeconfig={self.api.kubeconfig(user)}",
-            f"--node-name={self.api.node}",
-            f"--namespace={self.api.namespace}",
-            f"--dpu-node-lease-renew-interval={self.interval_ms}ms",
-            f"--dpu-node-lease-duration={self.duration_s}",
-            "--http-bind-address=",
-            *flags,
-        ]
-        return Process(command, os.path.join(self.directory, f"{name}.log"), env=clean_env())
 
     def start_services(self):
         self.services = Ovn()
@@ -124,24 +73,10 @@ class Setting:
         self.ovnkube = Ovnkube(self.services)
 
     def start_dpu(self):
-        where = f"--ovs-rundir={self.services.run_dir}"
-        self.dpu = self._start("dpu-agent", "dpu", where, f"--probe={PROBE}")
+        self.dpu_agent = self.dpu(ovs_rundir=self.services.run_dir, probe=PROBE)
 
     def start_host(self):
-        flag = f"--readiness-file={self.readiness_file}"
-        self.host = self._start("dpu-host-agent", "host", flag)
-
-    # What can be seen.
-
-    def record(self):
-        try:
-            return record.read(self.readiness_file)
-        except record.Torn:
-            return None
-
-    def verdict(self):
-        seen = self.record()
-        return seen.verdict() if seen else "no record"
+        self.host_agent = self.host()
 
     def record_delay_ms(self):
         """From the DPU's stamp to the host's observation, in ms. Both clocks are this machine's."""
@@ -153,13 +88,13 @@ class Setting:
         stamped_ns = round(stamp.timestamp() * 1e6) * 1000 - wall_minus_boot_ns
         return (seen.observed_ns - stamped_ns) / 1e6
 
-    def _look(self):
+    def _look(self, gate):
         """Tells each change of what the host and the gate say."""
         told = None
         while not self._ended.wait(SAMPLE_EVERY_S):
-            answer = self.gate.status()
+            answer = gate.status()
             status = "ok" if answer.ok else f"code {answer.code}: {answer.msg}"
-            said = f"readiness {self.verdict()}; CNI STATUS {status}"
+            said = f"readiness {self.verdict() or 'no record'}; CNI STATUS {status}"
             if said != told:
                 self.tell(said)
                 told = said
@@ -167,11 +102,9 @@ class Setting:
     def cleanup(self):
         self._ended.set()
         self._thread.join(5)
-        for process in (self.dpu, self.host):
-            if process:
-                process.cleanup()
+        super().cleanup()
         if self.ovnkube:
             self.ovnkube.stop()
         if self.services:
             self.services.cleanup()
-        self.api.cleanup()
+        self.target.cleanup()

@@ -19,7 +19,7 @@ def require(condition, text):
 
 
 class Story:
-    """Scenes in order; `measured` fills the table at the end."""
+    """Scenes in order, each with what the viewer is told of it; `measured` fills the table at the end."""
 
     def __init__(self, setting, tell, pause):
         self.on = setting
@@ -29,51 +29,15 @@ class Story:
 
     def scenes(self):
         return [
-            (
-                "Nobody has heard of the DPU",
-                "Only the host agent runs. It has seen no renewal, so it does not admit Pods.",
-                self.silence,
-            ),
-            (
-                "Heartbeat",
-                "OVS and OVN answer, so dpu-agent renews the lease; the host sees that within milliseconds.",
-                self.heartbeat,
-            ),
-            (
-                "kill -9 of the DPU",
-                "Nobody announces it. The lease expires exactly one duration after its last renewal.",
-                self.death,
-            ),
-            (
-                "A pod comes",
-                "CNI ADD fails at once, and says why. DEL still works: cleanup needs no DPU.",
-                self.pod,
-            ),
-            (
-                "Recovery",
-                "The DPU is back. The host needs only one renewal.",
-                self.recovery,
-            ),
-            (
-                "ovn-controller dies",
-                "The DPU and its agent run, but new Pods would get no network. So dpu-agent reports the failure.",
-                self.service,
-            ),
-            (
-                "API outage",
-                "The host cannot read the lease, so it does not know the DPU's state, and keeps the last one.",
-                self.outage,
-            ),
-            (
-                "The host agent restarts",
-                "kill -9, a moment without agent, a new process. The new agent continues from the record.",
-                self.restart,
-            ),
-            (
-                "The host agent stalls",
-                "SIGSTOP for longer than the lease lasts: the agent's own pause proves nothing.",
-                self.stall,
-            ),
+            ("Nobody has heard of the DPU", self.silence),
+            ("Heartbeat", self.heartbeat),
+            ("kill -9 of the DPU", self.death),
+            ("A pod comes", self.pod),
+            ("Recovery", self.recovery),
+            ("ovn-controller dies", self.service),
+            ("API outage", self.outage),
+            ("The host agent restarts", self.restart),
+            ("The host agent stalls", self.stall),
         ]
 
     def measure(self, what, value):
@@ -101,6 +65,7 @@ class Story:
         return calls
 
     def silence(self):
+        """Only the host agent runs. It has seen no renewal, so it does not admit Pods."""
         self.on.start_services()
         self.on.start_host()
         self.wait_verdict("Unknown/AwaitingFirstRenewal")
@@ -111,6 +76,7 @@ class Story:
         return "Unknown/AwaitingFirstRenewal; STATUS 50, ADD 11"
 
     def heartbeat(self):
+        """OVS and OVN answer, so dpu-agent renews the lease; the host sees that within milliseconds."""
         started = time.monotonic()
         self.on.start_dpu()
         self.wait_verdict("Ready/LeaseRenewed")
@@ -136,7 +102,8 @@ class Story:
         return delays
 
     def death(self):
-        self.on.dpu.kill()
+        """Nobody announces it. The lease expires exactly one duration after its last renewal."""
+        self.on.dpu_agent.kill()
         deadline_ns = self._deadline()
         self.tell(f"the lease has {(deadline_ns - boottime_ns()) / 1e9:.2f} s left")
         while True:
@@ -163,6 +130,7 @@ class Story:
         return self.on.record().observed_ns + self.on.duration_s * 10**9
 
     def pod(self):
+        """CNI ADD fails at once, and says why. DEL still works: cleanup needs no DPU."""
         answers = [self.on.gate.add() for _ in range(20)]
         for add in answers:
             require(add.code == 11 and add.msg.startswith("DPU Not Ready: "), f"ADD says {add}")
@@ -177,6 +145,7 @@ class Story:
         return f"ADD refused in {typical:.1f} ms with code 11; DEL passed"
 
     def recovery(self):
+        """The DPU is back. The host needs only one renewal."""
         started = time.monotonic()
         self.on.start_dpu()
         self.wait_verdict("Ready/LeaseRenewed")
@@ -187,6 +156,7 @@ class Story:
         return f"ready {back_ms:.0f} ms after the agent's start"
 
     def service(self):
+        """The DPU and its agent run, but new Pods would get no network. So dpu-agent reports the failure."""
         started = time.monotonic()
         self.on.services.kill("ovn-controller")
         self.wait_verdict("NotReady/DPUReportedUnhealthy")
@@ -203,13 +173,14 @@ class Story:
         return f"named {dead_s:.1f} s after its death; ready {back_s:.1f} s after its return"
 
     def outage(self):
-        self.on.api.refuse()
+        """The host cannot read the lease, so it does not know the DPU's state, and keeps the last one."""
+        self.on.target.refuse()
         down_s = self.on.duration_s * 1.6
         calls = self.stays_admitted(down_s)
         verdict = self.on.verdict()
         require(verdict == "Unknown/ApiServerUnreachable", f"the record says {verdict}")
         self.tell("the API server comes back")
-        self.on.api.accept()
+        self.on.target.accept()
         started = time.monotonic()
         self.wait_verdict("Ready/LeaseRenewed", SOON_S + self.on.duration_s)
         back_ms = (time.monotonic() - started) * 1000
@@ -219,22 +190,23 @@ class Story:
         return f"{down_s:.1f} s without the API: held; {calls} STATUS calls, none failed"
 
     def restart(self):
-        self.on.host.kill()
+        self.on.host_agent.kill()
         calls = self.stays_admitted(0.7)
         started = time.monotonic()
         self.on.start_host()
         calls += self.stays_admitted(1.5)
         self.wait_verdict("Ready/LeaseRenewed")
-        until(lambda: self.on.record()["pid"] == self.on.host.pid, SOON_S, "the new agent writes")
+        until(lambda: self.on.record()["pid"] == self.on.host_agent.pid, SOON_S, "the new agent writes")
         self.pause()
         self.measure("host agent killed and restarted", f"0 of {calls} STATUS calls failed")
         seconds = time.monotonic() - started
         return f"{calls} STATUS calls in {0.7 + seconds:.1f} s, none failed"
 
     def stall(self):
-        self.on.host.pause()
+        """SIGSTOP for longer than the lease lasts: the agent's own pause proves nothing."""
+        self.on.host_agent.pause()
         calls = self.stays_admitted(self.on.duration_s * 1.3)
-        self.on.host.resume()
+        self.on.host_agent.resume()
         calls += self.stays_admitted(1)
         self.wait_verdict("Ready/LeaseRenewed")
         self.measure("host agent stopped past the lease", f"0 of {calls} STATUS calls failed")

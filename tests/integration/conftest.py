@@ -99,7 +99,7 @@ def target(binaries, tmp_path, request):
     """The API server. The marker `standin(...)` is not needed: tests that want other flags of the
     stand-in build their own StandinTarget."""
     if KUBECONFIG:
-        built = RealTarget(KUBECONFIG, tmp_path)
+        built = RealTarget(KUBECONFIG)
     else:
         built = StandinTarget(binaries, tmp_path)
     yield built

@@ -17,23 +17,29 @@ class Front:
 
     def __init__(self, url, address="127.0.0.1", port=0):
         server = urlsplit(url)
-        self.target = (server.hostname, server.port)
+        self.target = (server.hostname, server.port or (443 if server.scheme == "https" else 80))
         self.asked = []  # a list for each connection, of its requests' first lines
         self.hangs = lambda number: False
         self.spoil = None  # is called before a piece is passed on: may wait; True cuts the connection
         self.is_frozen = False
         self.is_gone = False
-        self.listener = socket.create_server((address, port), backlog=BACKLOG)
-        self.address, self.port = self.listener.getsockname()
-        self.url = f"{server.scheme}://{self.address}:{self.port}"
         self.ends = []
-        threading.Thread(target=self._serve, daemon=True).start()
+        self.address, self.port = address, port
+        self.open()
+        self.url = f"{server.scheme}://{self.address}:{self.port}"
 
-    def _serve(self):
+    def open(self):
+        """Takes connections, again after close()."""
+        self.listener = socket.create_server((self.address, self.port), backlog=BACKLOG)
+        self.address, self.port = self.listener.getsockname()
+        threading.Thread(target=self._serve, args=(self.listener,), daemon=True).start()
+
+    def _serve(self, listener):
         while True:
             try:
-                client, _ = self.listener.accept()
+                client, _ = listener.accept()
             except OSError:
+                listener.close()
                 return
             if self.is_gone:
                 self.ends.append(client)
@@ -81,7 +87,8 @@ class Front:
             self.ends.append(filler)
 
     def close(self):
-        self.listener.close()
+        """Refuses connections, and ends those that there are."""
+        self.ends.append(self.listener)
         self.cut()
 
     def is_asked(self, words):

@@ -110,20 +110,24 @@ class TlsTarget(StandinTarget):
 
 
 class RealTarget(Target):
-    """A cluster; namespace and Node are ours and go away with us."""
+    """A cluster. The namespace is ours and goes away with us, and so is the Node, unless there is one."""
 
-    def __init__(self, path, directory):
-        unique = secrets.token_hex(4)
+    def __init__(self, path, node=None):
         self.path = os.path.abspath(path)
-        self.node = f"dpu-test-{unique}"
-        self.namespace = f"dpu-test-{unique}"
+        self.namespace = f"dpu-test-{secrets.token_hex(4)}"
+        self.node = node or self.namespace
         self.admin = Kube.from_kubeconfig(self.path)
-        self.knows_taints = int(self.admin.get("/version")["minor"]) >= 36
+        self.knows_taints = int(self.admin.get("/version")["minor"].rstrip("+")) >= 36
+        self.ours = [f"/api/v1/namespaces/{self.namespace}"]
+        if node:
+            self.node_uid()  # or it is missing
+        else:
+            self.create_node()
+            self.ours.append(f"{NODES}/{self.node}")
         self.admin.create(
             "/api/v1/namespaces",
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},
         )
-        self.create_node()
 
     def kubeconfig(self, user):
         return self.path
@@ -132,7 +136,7 @@ class RealTarget(Target):
         return []
 
     def cleanup(self):
-        for path in (f"{NODES}/{self.node}", f"/api/v1/namespaces/{self.namespace}"):
+        for path in self.ours:
             try:
                 self.admin.delete(path)
             except ApiError as error:

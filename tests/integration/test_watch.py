@@ -55,4 +55,4 @@ def test_a_watch_has_a_connection_just_left_or_a_new_one(world, target, tmp_path
         until(lambda n=watches: len(front.watches()) == n + 1, SOON_S, lambda: str(front.asked))
         asked = front.watches(before)[0]
         assert first in asked[0] and "watch=true" in asked[-1]
-    front.listener.close()
+    front.close()
