@@ -90,42 +90,25 @@ def test_list_with_a_name_selector_shows_one_and_a_version_to_watch_from(target)
     assert empty["metadata"]["resourceVersion"].isdigit()
 
 
-class Stream:
-    """A watch, read line by line."""
-
-    def __init__(self, target, query):
-        self.connection = target.admin.connect(timeout_s=20)
-        headers = {"Authorization": f"Bearer {target.admin.token}"} if target.admin.token else {}
-        self.connection.request("GET", f"{target.leases_path()}?watch=true&{query}", headers=headers)
-        self.answer = self.connection.getresponse()
-
-    def next(self):
-        """The next event, or None at an orderly end."""
-        line = self.answer.readline()
-        return json.loads(line) if line else None
-
-    def close(self):
-        self.connection.close()
-
-
 def test_watch_resumes_ends_in_time_and_says_goodbye_with_a_bookmark(target):
     start = target.admin.get(target.leases_path())["metadata"]["resourceVersion"]
     made = target.admin.create(target.leases_path(), lease_body(renewTime=micro_time()))
     target.admin.delete(target.leases_path() + "/a")
     query = "allowWatchBookmarks=true&timeoutSeconds=1&fieldSelector=metadata.name%3Da"
-    stream = Stream(target, f"resourceVersion={start}&{query}")
-    assert stream.answer.status == 200
-    assert stream.answer.getheader("Content-Type").startswith("application/json")
-    first, second = stream.next(), stream.next()
+    connection = target.admin.connect(timeout_s=20)
+    headers = {"Authorization": f"Bearer {target.admin.token}"} if target.admin.token else {}
+    path = f"{target.leases_path()}?watch=true&resourceVersion={start}&{query}"
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.getheader("Content-Type").startswith("application/json")
+    first, second, *rest = [json.loads(line) for line in answer]  # to its orderly end
+    connection.close()
     assert (first["type"], second["type"]) == ("ADDED", "DELETED")
     assert first["object"]["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
     last = int(second["object"]["metadata"]["resourceVersion"])
     assert last > int(made["metadata"]["resourceVersion"])
-    rest = []
-    while event := stream.next():
-        rest.append(event["type"])
-    assert set(rest) <= {"BOOKMARK"}
-    stream.close()
+    assert {event["type"] for event in rest} <= {"BOOKMARK"}
 
 
 def test_what_is_not_served_is_not_found_in_plain_text(target):
