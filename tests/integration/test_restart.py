@@ -2,12 +2,10 @@
 """The host agent's own failures, and its successor, must neither take the node down nor vouch for it for ever."""
 
 import signal
-import socket
 import time
 
 import pytest
 from dpu_testing.kube import micro_time
-from dpu_testing.process import clean_env
 from dpu_testing.wait import never, until
 from test_http import Page
 from world import SOON_S
@@ -105,17 +103,6 @@ def test_one_writes_and_the_other_takes_over_without_a_blip(world, how):
     said = new.lines(mod="http", msg="serving")[-1]["msg"]  # a port of its own
     page.port = int(said.rsplit(" ", 1)[1])
     assert "the DPU is Ready" in page.get("/readyz")
-
-
-def test_the_one_that_waits_is_ready_to_systemd_and_ends_when_told(world, tmp_path):
-    world.both()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind(str(tmp_path / "notify"))
-        listener.settimeout(SOON_S)
-        env = clean_env(NOTIFY_SOCKET=str(tmp_path / "notify"))
-        new = world.host(env=env)
-        assert b"READY=1" in listener.recv(4096)
-    assert new.stop() == 0
 
 
 def test_one_that_waits_and_was_frozen_itself_accuses_no_writer(world):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""systemd's watchdog: fed while the work is done, and only then."""
+"""systemd's view: a start, an end, and the watchdog, which is fed while the work is done, and only then."""
 
 import contextlib
 import ctypes
@@ -11,28 +11,33 @@ import pytest
 from dpu_testing.process import clean_env
 from dpu_testing.wait import until
 from test_http import Page
+from world import SOON_S
 
+PERIOD_US = 400_000
 PIDFD_GETFD = 438  # the same number on each architecture
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Manager:
-    """The service manager's side: counts what feeds its watchdog."""
+    """The service manager's side of one program."""
 
-    def __init__(self, path, period_s):
+    def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(path)
-        self.socket.setblocking(False)
-        self.env = clean_env(
-            NOTIFY_SOCKET=path, WATCHDOG_USEC=str(int(period_s * 1e6))
-        )
+        self.env = clean_env(NOTIFY_SOCKET=path, WATCHDOG_USEC=PERIOD_US)
+
+    def wait_told(self, words):
+        self.socket.settimeout(SOON_S)
+        while words not in (told := self.socket.recv(4096).decode()):
+            pass
+        return told
 
     def feeds(self):
-        """How often since the last call."""
+        """How often its watchdog was fed since the last call."""
         count = 0
         with contextlib.suppress(BlockingIOError):
             while True:
-                count += self.socket.recv(4096) == b"WATCHDOG=1"
+                count += self.socket.recv(4096, socket.MSG_DONTWAIT) == b"WATCHDOG=1"
         return count
 
     def wait_fed(self, times=4):
@@ -47,10 +52,30 @@ class Manager:
 
 
 @pytest.fixture
-def manager(world):
-    manager = Manager(os.path.join(world.directory, "notify"), period_s=0.4)
-    yield manager
-    manager.socket.close()
+def managers(tmp_path):
+    """One for each agent."""
+    built = {name: Manager(str(tmp_path / name)) for name in ("host", "dpu")}
+    yield built
+    for manager in built.values():
+        manager.socket.close()
+
+
+def test_systemd_hears_of_the_first_verdict_and_does_not_wait_for_the_first_renewal(world, managers):
+    world.dpu(env=managers["dpu"].env)
+    assert "STATUS=not yet renewed" in managers["dpu"].wait_told("READY=1")
+    host = world.host(env=managers["host"].env)  # makes the lease
+    managers["host"].wait_told("READY=1")
+    assert os.path.exists(world.readiness_file), "the record comes first"
+    managers["dpu"].wait_told("STATUS=renewing")
+    assert host.stop() == 0
+    managers["host"].wait_told("STOPPING=1")
+
+
+def test_a_second_host_agent_that_waits_is_ready_to_systemd_and_ends_when_told(world, managers):
+    world.both()
+    second = world.host(env=managers["host"].env)
+    managers["host"].wait_told("READY=1")
+    assert second.stop() == 0
 
 
 def disarm_timers(pid):
@@ -67,7 +92,8 @@ def disarm_timers(pid):
 
 
 @pytest.mark.parametrize("agent", ["host", "dpu"])
-def test_an_agent_that_does_not_do_its_work_feeds_no_watchdog(world, target, manager, agent):
+def test_an_agent_that_does_not_do_its_work_feeds_no_watchdog(world, managers, agent):
+    manager = managers[agent]
     process = getattr(world, agent)(env=manager.env)
     page = Page(process)
     if agent == "host":
