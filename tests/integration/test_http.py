@@ -137,38 +137,6 @@ def test_a_server_out_of_reach_is_counted_by_its_cause(world, target, tmp_path, 
     assert set(count_failures(page)) <= {cause, "timeout"}  # a busy machine may be late
 
 
-def test_probes_are_shown_one_by_one(world):
-    probe = 'exec:test ! -e "%s/sick"' % world.directory
-    world.host()
-    dpu = world.dpu(probe=[f"interval=100ms,failures=1;{probe}", "interval=100ms;exec:true"])
-    world.wait_state("Ready")
-    page = Page(dpu)
-    name = probe.replace('"', '\\"')
-    assert metric(page, f'probe_success{{probe="{name}",index="0"}}') == 1
-    open(f"{world.directory}/sick", "w", encoding="utf-8").close()
-    until(lambda: metric(page, "dpu_healthy") == 0, SOON_S, "unhealthy")
-    seen = page.metrics()
-    assert seen[f'dpu_heartbeat_probe_success{{probe="{name}",index="0"}}'] == 0
-    assert seen['dpu_heartbeat_probe_success{probe="exec:true",index="1"}'] == 1
-    assert seen[f'dpu_heartbeat_probe_runs_total{{probe="{name}",index="0",result="wrong"}}'] > 0
-    status = json.loads(page.get("/statusz"))
-    assert [p["state"] for p in status["probes"]] == ["Failing", "Passing"]
-    # The agent does its work: it is the DPU that is not healthy.
-    assert "unhealthy" in page.get("/readyz")
-    assert page.get("/servingz", 503).startswith(f"failed: probe '{probe}': exit status 1")
-
-
-@pytest.mark.standin_only
-def test_what_the_services_say_depends_on_no_api_server(world, target):
-    """A platform that taints a node by it must not taint all for an API server that is away."""
-    page = Page(world.dpu(probe=["exec:true"]))
-    until(lambda: page.request("/servingz")[0].status == 200, SOON_S, "the first run")
-    page.get("/readyz", 503)  # nobody made the lease
-    target.standin.fault("status", code=503)
-    assert page.get("/servingz") == "ok: every probe passes\n"
-    assert "/servingz" in page.get("/")
-
-
 def node_problem(port):
     """As node-problem-detector takes its plug-ins: 0 is well, 1 a problem, all else unknown."""
     monitor = json.loads(NODE_PROBLEMS.read_text())
@@ -181,13 +149,39 @@ def node_problem(port):
     return done.returncode, done.stdout
 
 
-def test_node_problem_detector_learns_what_the_services_say(world):
-    dpu = world.dpu(probe=[f"interval=100ms,failures=1;exec:test ! -e '{world.directory}/sick'"])
+def test_probes_are_shown_one_by_one_and_node_problem_detector_is_told(world):
+    probe = 'exec:test ! -e "%s/sick"' % world.directory
+    world.host()
+    dpu = world.dpu(probe=[f"interval=100ms,failures=1;{probe}", "interval=100ms;exec:true"])
+    world.wait_state("Ready")
     page = Page(dpu)
-    until(lambda: node_problem(page.port) == (0, "ok: every probe passes\n"), SOON_S, "the first run")
+    name = probe.replace('"', '\\"')
+    assert metric(page, f'probe_success{{probe="{name}",index="0"}}') == 1
+    assert node_problem(page.port) == (0, "ok: every probe passes\n")
     open(f"{world.directory}/sick", "w", encoding="utf-8").close()
-    until(lambda: node_problem(page.port)[0] == 1, SOON_S, "a problem")
-    assert "exit status 1" in node_problem(page.port)[1]
+    until(lambda: metric(page, "dpu_healthy") == 0, SOON_S, "unhealthy")
+    seen = page.metrics()
+    assert seen[f'dpu_heartbeat_probe_success{{probe="{name}",index="0"}}'] == 0
+    assert seen['dpu_heartbeat_probe_success{probe="exec:true",index="1"}'] == 1
+    assert seen[f'dpu_heartbeat_probe_runs_total{{probe="{name}",index="0",result="wrong"}}'] > 0
+    status = json.loads(page.get("/statusz"))
+    assert [p["state"] for p in status["probes"]] == ["Failing", "Passing"]
+    # The agent does its work: it is the DPU that is not healthy.
+    assert "unhealthy" in page.get("/readyz")
+    assert page.get("/servingz", 503).startswith(f"failed: probe '{probe}': exit status 1")
+    code, text = node_problem(page.port)
+    assert code == 1 and "exit status 1" in text
     dpu.kill()
     code, text = node_problem(page.port)
     assert code == 1 and "refused" in text
+
+
+@pytest.mark.standin_only
+def test_what_the_services_say_depends_on_no_api_server(world, target):
+    """A platform that taints a node by it must not taint all for an API server that is away."""
+    page = Page(world.dpu(probe=["exec:true"]))
+    until(lambda: page.request("/servingz")[0].status == 200, SOON_S, "the first run")
+    page.get("/readyz", 503)  # nobody made the lease
+    target.standin.fault("status", code=503)
+    assert page.get("/servingz") == "ok: every probe passes\n"
+    assert "/servingz" in page.get("/")
