@@ -5,14 +5,11 @@ import copy
 import json
 import os
 import pathlib
-import socket
-import ssl
 import subprocess
-import threading
 
 import pytest
 from dpu_testing import kubeconfig
-from dpu_testing.authority import Authority
+from dpu_testing.authority import Authority, HttpsServer
 from dpu_testing.standin import RULES
 from dpu_testing.wait import until
 from target import TlsTarget
@@ -115,36 +112,12 @@ def test_a_server_of_another_name_is_not_believed_unless_told(tls):
     until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)
 
 
-class ClosingServer:
-    """Answers each connection with a 503 and ends it."""
-
-    def __init__(self, certificate, key):
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(certificate, key)
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.resumed = []  # of each connection: whether its TLS session was
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self):
-        while True:
-            try:
-                with self.context.wrap_socket(self.listener.accept()[0], server_side=True) as connection:
-                    self.resumed.append(connection.session_reused)
-                    connection.recv(65536)
-                    connection.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-            except ssl.SSLError:
-                pass
-            except OSError:
-                return
-
-
 def test_a_further_connection_resumes_the_tls_session(tls):
-    server = ClosingServer(*tls.authority.issue("closing", "kube-apiserver"))
-    url = f"https://127.0.0.1:{server.listener.getsockname()[1]}"
-    path = write(tls.directory, "closing.kubeconfig", kubeconfig.dump(url, token="t", ca_file=tls.authority.file))
+    server = HttpsServer(tls.authority, 503)
+    path = write(tls.directory, "closing.kubeconfig", kubeconfig.dump(server.url, token="t", ca_file=tls.authority.file))
     tls.dpu(kubeconfig=path)
     until(lambda: len(server.resumed) > 2, SOON_S, lambda: str(server.resumed))
-    server.listener.close()
+    server.close()
     assert server.resumed[:3] == [False, True, True]
 
 

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """dpu-agent proves the service, not the process, changes nothing else on the Lease, and never gives up."""
 
-import http.server
 import os
-import ssl
-import threading
 import time
 from datetime import datetime
 
 import pytest
-from dpu_testing.authority import Authority
+from dpu_testing.authority import Authority, HttpsServer
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -44,36 +41,18 @@ class HttpsProbe:
     """Well with 204 alone; its authority is in the setting "ca"."""
 
     def __init__(self, directory):
-        probe = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                self.send_response(probe.code)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *args):
-                pass
-
-        self.heal()
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         authority = Authority(directory)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*authority.issue("probed", "probed"))
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = f"https://127.0.0.1:{self.server.server_address[1]}/healthz"
-        self.text = f"status=204,ca={authority.file};{self.url}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = HttpsServer(authority, 204)
+        self.text = f"status=204,ca={authority.file};{self.server.url}/healthz"
 
     def heal(self):
-        self.code = 204
+        self.server.code = 204
 
     def hurt(self):
-        self.code = 200
+        self.server.code = 200
 
     def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+        self.server.close()
 
 
 @pytest.fixture(params=[FileProbe, HttpsProbe], ids=["exec", "https"])  # the others: tests/unit

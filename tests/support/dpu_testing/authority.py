@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates for a server and its clients."""
+"""Certificates for a server and its clients, and a server that has one."""
 
+import http.server
 import os
+import ssl
 import subprocess
+import threading
 
 
 class Authority:
@@ -36,3 +39,32 @@ class Authority:
             f" -days 2 -extfile san.cnf -out {name}.crt"
         )
         return tuple(os.path.join(self.directory, f"{name}.{ext}") for ext in ("crt", "key"))
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.resumed.append(self.connection.session_reused)
+        self.send_response(self.server.code)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+class HttpsServer(http.server.ThreadingHTTPServer):
+    """Answers GET on the loopback with `code`, and ends the connection."""
+
+    def __init__(self, authority, code):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"https://127.0.0.1:{self.server_address[1]}"
+        self.code = code
+        self.resumed = []  # of each connection: whether its TLS session was
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*authority.issue("https", "https"))
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
