@@ -54,11 +54,11 @@ class Target:
                     raise
         raise AssertionError("the lease is written all the time")
 
-    def new_lease(self, owners=(), node=None, **spec):
+    def new_lease(self, owners=(), node=None, annotations=(), **spec):
         """Creates the lease as somebody else would: of two seconds, for the holder that is expected."""
         name = f"ovn-dpu-{node}" if node else self.lease_name()
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
-        body["metadata"] = {"name": name, "ownerReferences": list(owners)}
+        body["metadata"] = {"name": name, "ownerReferences": list(owners), "annotations": dict(annotations)}
         body["spec"] = {"holderIdentity": HOLDER, "leaseDurationSeconds": 2, **spec}
         return self.admin.create(self.leases_path(), body)
 

@@ -53,12 +53,8 @@ def test_five_hundred_gates_at_once_get_one_of_two_answers(world, target):
         ill = False
         while not stop.wait(0.03):
             ill = not ill
-            value = "unhealthy" if ill else None
-            target.put_lease(
-                lambda l, value=value: l["metadata"].setdefault("annotations", {}).update(
-                    {key: value} if value else {key: ""}
-                )
-            )
+            said = {key: "unhealthy" if ill else ""}
+            target.put_lease(lambda l, said=said: l["metadata"].setdefault("annotations", {}).update(said))
 
     flipper = threading.Thread(target=flip)
     flipper.start()

@@ -21,7 +21,8 @@ SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? (\S+)$")
 class Page:
     def __init__(self, process):
         self.process = process
-        said = process.wait_log(mod="http", msg="serving")["msg"]
+        process.wait_log(mod="http", msg="serving")
+        said = process.lines(mod="http", msg="serving")[-1]["msg"]  # one that waited has another page by now
         self.port = int(re.search(r"port (\d+)", said).group(1))
 
     def request(self, path, method="GET"):

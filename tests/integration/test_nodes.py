@@ -2,15 +2,13 @@
 """dpuctl nodes, and status and doctor of another node: what can be said from outside."""
 
 import copy
-import http.client
 import json
 import os
 import re
 import time
-import urllib.parse
 
 import pytest
-from dpu_testing.kube import LEASES, micro_time
+from dpu_testing.kube import micro_time
 from dpu_testing.process import Process, clean_env, run
 from dpu_testing.standin import RULES
 from dpu_testing.wait import until
@@ -37,8 +35,6 @@ class Cluster:
         self.target = StandinTarget(binaries, directory, rules=rules)
         self.admin = self.target.admin
         self.program = binaries.path("dpuctl")
-        self.leases = LEASES.format(ns=self.target.namespace)
-        self.pods = f"/api/v1/namespaces/{self.target.namespace}/pods"
 
     def node(self, name, labels=(), conditions=()):
         metadata = {"name": name, "labels": dict(labels)}
@@ -46,10 +42,9 @@ class Cluster:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
         return self.admin.create(NODES, node)
 
-    def lease(self, node, age_s=1, annotations=(), **spec):
-        body = lease_of(node, age_s, **spec)
-        body["metadata"]["annotations"] = dict(annotations)
-        return self.admin.create(self.leases, body)
+    def lease(self, node, age_s=1, **more):
+        renewed = micro_time(time.time() - age_s)
+        return self.target.new_lease(node=node, leaseDurationSeconds=40, renewTime=renewed, **more)
 
     def command(self, *words):
         flags = [f"--kubeconfig={self.target.kubeconfig('viewer')}"]
@@ -63,16 +58,6 @@ class Cluster:
         done = self.run("nodes", "-o", "json", *words)
         assert (done.returncode, done.stderr) == (code, "")
         return json.loads(done.stdout)
-
-
-def lease_of(node, age_s, **spec):
-    renewed = {"leaseDurationSeconds": 40, "renewTime": micro_time(time.time() - age_s)}
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": f"ovn-dpu-{node}"},
-        "spec": {"holderIdentity": "ovnkube-dpu-node", **renewed, **spec},
-    }
 
 
 @pytest.fixture
@@ -222,7 +207,7 @@ def test_watch_tells_who_has_changed(cluster):
     lines = lambda: watch.text().splitlines()  # noqa: E731
     until(lambda: len(lines()) == 6, SOON_S, lines)
     renewed = {"spec": {"renewTime": micro_time()}}
-    cluster.admin.patch(f"{cluster.leases}/ovn-dpu-dead", renewed)
+    cluster.admin.patch(f"{cluster.target.leases_path()}/ovn-dpu-dead", renewed)
     until(lambda: len(lines()) == 7, SOON_S, lines)
     assert "dead  Ready  LeaseRenewed" in lines()[6]
     assert lines()[6].endswith("was NotReady LeaseExpired")
@@ -231,15 +216,8 @@ def test_watch_tells_who_has_changed(cluster):
 
 def test_many_nodes_in_pages(cluster):
     names = [f"n{i:03}" for i in range(520)]
-    url = urllib.parse.urlsplit(cluster.target.standin.url)
-    kept = http.client.HTTPConnection(url.hostname, url.port)
-    headers = {"Content-Type": "application/json", "Authorization": "Bearer admin-token"}
     for i, name in enumerate(names):
-        body = json.dumps(lease_of(name, 100 if i in (7, 507) else -600))
-        kept.request("POST", cluster.leases, body, headers)
-        answer = kept.getresponse()
-        answer.read()
-        assert answer.status == 201
+        cluster.lease(name, age_s=100 if i in (7, 507) else -600)
     seen = cluster.rows(code=NOT_READY)
     assert seen["counts"] == {"NotReady": 2, "Unknown": 0, "Ready": 518}
     assert sorted(n["node"] for n in seen["nodes"]) == names

@@ -78,7 +78,6 @@ class Jury:
         self._memory = memory
         self._scratch = scratch
         self._tests = {}
-        self._plain = {}
 
     def prepare(self, path):
         self._tests[path] = self._build.tests_of(path)
