@@ -31,12 +31,12 @@ esac"""
 class Reply:
     """One call's end: exit status, stdout as it is and, of an error, its parts."""
 
-    def __init__(self, status, stdout, stderr):
-        self.status, self.stdout, self.stderr = status, stdout, stderr
-        self.json = json.loads(stdout) if stdout.strip() else None
-        self.code = self.json.get("code", 0) if status and self.json else 0
-        self.msg = self.json.get("msg", "") if status and self.json else ""
-        self.details = self.json.get("details", "") if status and self.json else ""
+    def __init__(self, done):
+        self.status = done.returncode
+        self.stdout, self.stderr = (done.stdout or b"").decode(), done.stderr.decode()
+        self.json = json.loads(self.stdout) if self.stdout.strip() else None
+        error = self.json if self.status and self.json else {}
+        self.code, self.msg, self.details = error.get("code", 0), error.get("msg", ""), error.get("details", "")
 
     def __repr__(self):
         return f"<status {self.status}, stdout {self.stdout!r}, stderr {self.stderr!r}>"
@@ -53,6 +53,13 @@ class Reply:
         assert msg is None or self.msg.startswith(msg), self
         assert details is None or self.details.startswith(details), self
         return self
+
+
+def call(binary, env, **how):
+    """`env`: None leaves a variable out; `how`: of subprocess.run."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 30, "check": False}
+    env = clean_env(**{key: value for key, value in env.items() if value is not None})
+    return Reply(subprocess.run([binary], env=env, **{**pipes, **how}))
 
 
 class Delegate:
@@ -128,24 +135,12 @@ class Bench:
         return self.conf(drop=("delegate",), **keys)
 
     def env(self, verb, **changes):
-        env = {**cni_env(verb, self.bin_dir), "CNI_ARGS": "some;extra;args", **changes}
-        return clean_env(**{k: v for k, v in env.items() if v is not None})
+        return {**cni_env(verb, self.bin_dir), "CNI_ARGS": "some;extra;args", **changes}
 
-    def call(self, verb, conf=None, env=None, binary=None, timeout_s=30, **kw):
-        """`conf`: an object or bytes, by default the wrapping one; `env`: changes, None removes."""
+    def call(self, verb, conf=None, env=None, **how):
+        """`conf`: an object or bytes, by default the wrapping one; `env`: changes."""
         if conf is None:
             conf = self.conf()
         if not isinstance(conf, bytes):
             conf = json.dumps(conf).encode()
-        if "stdin" not in kw:
-            kw["input"] = conf
-        done = subprocess.run(
-            [binary or self.binary],
-            env=self.env(verb, **(env or {})),
-            stdout=kw.pop("stdout", subprocess.PIPE),
-            stderr=subprocess.PIPE,
-            timeout=timeout_s,
-            check=False,
-            **kw,
-        )
-        return Reply(done.returncode, (done.stdout or b"").decode(), done.stderr.decode())
+        return call(self.binary, self.env(verb, **(env or {})), input=conf, **how)

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from dpu_testing import record
+from dpu_testing.process import clean_env
 from dpu_testing.wait import until
 from gate_support import ALL_VERSIONS, VERBS, Bench, Delegate
 
@@ -24,7 +24,7 @@ def bench(binaries, tmp_path):
 
 
 def test_flags_by_hand(bench):
-    env = bench.env("ADD", CNI_COMMAND=None)
+    env = clean_env()
     for flag, status, stdout, stderr in (
         ("--version", 0, r"dpu-gate \d+\.\d+\.\d+( \(commit [0-9a-f]{12}\+?\))?\n", ""),
         ("--help", 0, "", "CNI protocol versions supported: "),
@@ -122,7 +122,7 @@ def test_clean_up_never_looks_at_the_record(bench):
 def begin(bench, verb, conf=None):
     """A call that goes on meanwhile."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    gate = subprocess.Popen([bench.binary], env=bench.env(verb, TRACEPARENT="00-1"), **pipes)
+    gate = subprocess.Popen([bench.binary], env=clean_env(**bench.env(verb, TRACEPARENT="00-1")), **pipes)
     gate.stdin.write(json.dumps(conf or bench.conf()).encode())
     gate.stdin.close()
     return gate
@@ -136,7 +136,7 @@ def test_the_delegate_takes_our_place(bench):
     assert json.load(gate.stdout) == {"code": 123, "msg": "mine"}
     assert (gate.stderr.read(), gate.wait(30)) == (b"hi\n", 7)
     assert bench.delegate.pid() == gate.pid
-    expected = bench.env("ADD", TRACEPARENT="00-1")
+    expected = clean_env(**bench.env("ADD", TRACEPARENT="00-1"))
     assert {key: bench.delegate.env("ADD").get(key) for key in expected} == expected
     links = [line for line in bench.delegate.fds("ADD").splitlines() if "->" in line]
     names = sorted(line.split(" -> ")[0].rsplit(" ", 1)[1] for line in links)

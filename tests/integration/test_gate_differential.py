@@ -12,12 +12,10 @@ import itertools
 import json
 import os
 import re
-import subprocess
 from random import Random
 
 import pytest
-from dpu_testing.process import clean_env
-from gate_support import Bench, Reply
+from gate_support import Bench, call
 
 pytestmark = pytest.mark.standin_only  # no API server here: nothing to learn from a real one
 
@@ -43,18 +41,6 @@ FULL = {
 }
 
 
-def call(binary, env, stdin):
-    done = subprocess.run(
-        [binary],
-        env=clean_env(**{k: v for k, v in env.items() if v is not None}),
-        capture_output=True,
-        timeout=30,
-        check=False,
-        **(stdin if isinstance(stdin, dict) else {"input": stdin}),
-    )
-    return Reply(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
 def message(reply):
     for prefix in FOREIGN_WORDS_FOLLOW:
         if reply.msg.startswith(prefix):
@@ -69,10 +55,12 @@ def details(reply):
 
 
 def compare(binaries, env, stdin=CONF):
+    """`stdin`: bytes, or how it is passed."""
+    how = stdin if isinstance(stdin, dict) else {"input": stdin}
     if not os.access(ORACLE, os.X_OK):
         pytest.skip(f"no {ORACLE}: install containernetworking-plugins")
-    theirs = call(ORACLE, env, stdin)
-    ours = call(binaries.path("dpu-gate"), env, stdin)
+    theirs = call(ORACLE, env, **how)
+    ours = call(binaries.path("dpu-gate"), env, **how)
     assert ours.status == theirs.status, (ours, theirs)
     assert ours.code == theirs.code, (ours, theirs)
     assert message(ours) == message(theirs)
