@@ -9,15 +9,6 @@ from dpu_testing.wait import boottime_ns, until
 SOON_S = 10  # generous: what takes longer is broken
 
 
-class Broken(AssertionError):
-    """A promise was not kept."""
-
-
-def require(condition, text):
-    if not condition:
-        raise Broken(text)
-
-
 class Story:
     """Scenes in order, each with what the viewer is told of it; `measured` fills the table at the end."""
 
@@ -57,9 +48,9 @@ class Story:
         end, calls = time.monotonic() + seconds, 0
         while time.monotonic() < end:
             answer = self.on.gate.status()
-            require(answer.ok, f"STATUS says {answer}")
+            assert answer.ok, f"STATUS says {answer}"
             seen = self.on.record()
-            require(not seen or seen.state != "NotReady", f"the record says {seen}")
+            assert not seen or seen.state != "NotReady", f"the record says {seen}"
             calls += 1
             time.sleep(0.02)
         return calls
@@ -71,8 +62,8 @@ class Story:
         self.wait_verdict("Unknown/AwaitingFirstRenewal")
         self.pause()
         status, add = self.on.gate.status(), self.on.gate.add()
-        require(status.code == 50, f"STATUS should say 50, says {status}")
-        require(add.code == 11, f"ADD should say 11, says {add}")
+        assert status.code == 50, f"STATUS should say 50, says {status}"
+        assert add.code == 11, f"ADD should say 11, says {add}"
         return "Unknown/AwaitingFirstRenewal; STATUS 50, ADD 11"
 
     def heartbeat(self):
@@ -82,7 +73,7 @@ class Story:
         self.wait_verdict("Ready/LeaseRenewed")
         first_ms = (time.monotonic() - started) * 1000
         delays = self._collect_delays(5)
-        require(self.on.gate.status().ok and self.on.gate.add().ok, "STATUS and ADD should pass")
+        assert self.on.gate.status().ok and self.on.gate.add().ok, "STATUS and ADD should pass"
         self.pause()
         self.measure("DPU agent started to node ready", f"{first_ms:.0f} ms")
         delay = f"{statistics.median(delays):.1f} ms"
@@ -111,14 +102,14 @@ class Story:
             answer = self.on.gate.status()
             if not answer.ok:
                 break
-            require(asked_ns < deadline_ns + SOON_S * 10**9, "the dead DPU is still called ready")
+            assert asked_ns < deadline_ns + SOON_S * 10**9, "the dead DPU is still called ready"
             time.sleep(0.001)
         answered_ns = boottime_ns()
-        require(answered_ns >= deadline_ns, "the DPU was called dead before its lease ran out")
+        assert answered_ns >= deadline_ns, "the DPU was called dead before its lease ran out"
         late_ms = (answered_ns - deadline_ns) / 1e6
         self.wait_verdict("NotReady/LeaseExpired")
         record_ms = (boottime_ns() - deadline_ns) / 1e6
-        require(late_ms < 500, f"CNI noticed {late_ms:.0f} ms after the deadline")
+        assert late_ms < 500, f"CNI noticed {late_ms:.0f} ms after the deadline"
         self.pause()
         self.measure("CNI STATUS turns after the deadline", f"{late_ms:.1f} ms")
         self.measure("record says NotReady after the deadline", f"{record_ms:.1f} ms")
@@ -133,11 +124,11 @@ class Story:
         """CNI ADD fails at once, and says why. DEL still works: cleanup needs no DPU."""
         answers = [self.on.gate.add() for _ in range(20)]
         for add in answers:
-            require(add.code == 11 and add.msg.startswith("DPU Not Ready: "), f"ADD says {add}")
+            assert add.code == 11 and add.msg.startswith("DPU Not Ready: "), f"ADD says {add}"
         calls = self.on.gate.calls()
-        require(self.on.gate.call("DEL").ok, "DEL should pass")
+        assert self.on.gate.call("DEL").ok, "DEL should pass"
         reached = self.on.gate.calls()[len(calls) :].count("DEL")
-        require(reached == 1, "DEL should reach the delegate")
+        assert reached == 1, "DEL should reach the delegate"
         self.tell(f"ADD: {answers[0].msg}")
         self.pause()
         typical = statistics.median(self.on.gate.time_ms("ADD") for _ in range(50))
@@ -162,7 +153,7 @@ class Story:
         self.wait_verdict("NotReady/DPUReportedUnhealthy")
         dead_s = time.monotonic() - started
         answer = self.on.gate.status()
-        require("probe 'ovn-controller'" in answer.msg, f"STATUS says {answer}")
+        assert "probe 'ovn-controller'" in answer.msg, f"STATUS says {answer}"
         self.tell(answer.msg)
         self.pause()
         started = time.monotonic()
@@ -178,7 +169,7 @@ class Story:
         down_s = self.on.duration_s * 1.6
         calls = self.stays_admitted(down_s)
         verdict = self.on.verdict()
-        require(verdict == "Unknown/ApiServerUnreachable", f"the record says {verdict}")
+        assert verdict == "Unknown/ApiServerUnreachable", f"the record says {verdict}"
         self.tell("the API server comes back")
         self.on.target.accept()
         started = time.monotonic()
