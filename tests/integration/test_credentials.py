@@ -6,12 +6,14 @@ import json
 import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.authority import Authority, HttpsServer
 from dpu_testing.standin import RULES
 from dpu_testing.wait import until
+from front import Front
 from target import TlsTarget
 from world import SOON_S, World, in_own_mounts
 
@@ -119,6 +121,29 @@ def test_a_further_connection_resumes_the_tls_session(tls):
     until(lambda: len(server.resumed) > 2, SOON_S, lambda: str(server.resumed))
     server.close()
     assert server.resumed[:3] == [False, True, True]
+
+
+def test_a_renewal_does_not_wait_for_a_handshake_that_hangs(tls, tmp_path):
+    """It goes over another connection beside, and is written once."""
+    tls.interval_ms, tls.duration_s = 1000, 10
+    tls.target.new_lease(leaseDurationSeconds=tls.duration_s)
+    front = Front(tls.target.standin.url)
+    text = kubeconfig.dump(front.url, "dpu-token", tls.authority.file)
+    dpu = tls.dpu(kubeconfig=write(tmp_path, "front.kubeconfig", text))
+    dpu.wait_log(SOON_S, msg="renewed, resourceVersion")  # its answer is not what is cut
+
+    def renewals():
+        return tls.target.standin.audit(user="dpu", verb="update")
+
+    first = len(front.asked) + 1
+    front.hangs = lambda number: number == first
+    front.cut()
+    cut_at, count = time.monotonic(), len(renewals())
+    until(lambda: len(renewals()) > count, SOON_S)
+    took_s = time.monotonic() - cut_at
+    assert len(front.asked) > first and took_s < 2.5  # 1 until it is due, 2 for the deadline
+    assert {line["code"] for line in renewals()} == {200}
+    front.close()
 
 
 def test_a_renewed_serving_certificate_goes_unnoticed_and_so_does_a_new_authority_of_the_bundle(tls, tmp_path):

@@ -54,25 +54,16 @@ def metric(page, name):
     return page.metrics()[f"dpu_heartbeat_{name}"]
 
 
-@pytest.fixture
-def pages(world):
-    host, dpu = world.both()
-    return Page(host), Page(dpu)
-
-
-def test_both_pages_answer_and_prometheus_takes_what_they_say(pages):
+def test_counters_and_status_follow_the_heartbeat_and_prometheus_takes_them(world):
     promtool = shutil.which("promtool")
     assert promtool, "install Debian's package prometheus"
+    host, dpu = pages = [Page(agent) for agent in world.both()]
     for page in pages:
         assert page.get("/livez") == "ok\n"
         assert page.get("/readyz").startswith("ok: ")
         words = {"input": page.get("/metrics"), "text": True, "capture_output": True}
         out = subprocess.run([promtool, "check", "metrics"], check=False, **words)
         assert (out.returncode, out.stdout, out.stderr) == (0, "", "")
-
-
-def test_counters_and_status_follow_the_heartbeat(world, pages):
-    host, dpu = pages
     before = host.metrics(), dpu.metrics()
     world.wait_renewals(3)
     for page, old, name in (

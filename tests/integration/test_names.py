@@ -3,15 +3,12 @@
 
 import os
 import random
-import time
 
 import pytest
 from dpu_testing import kubeconfig
-from dpu_testing.authority import Authority
 from dpu_testing.names import NameServer, asking
 from dpu_testing.wait import until
 from front import Front
-from target import TlsTarget
 from world import SOON_S, World
 
 pytestmark = [pytest.mark.standin_only, pytest.mark.needs_root]
@@ -129,35 +126,6 @@ def test_a_dead_dpu_is_found_beside_an_api_server_that_hangs(balanced):
     seen = balanced.wait_state("NotReady")
     late_s = (balanced.boottime_ns() - renewed_ns) / 1e9 - balanced.duration_s
     assert late_s < 1.2, seen.verdict()
-
-
-def test_a_renewal_does_not_wait_for_a_handshake_that_hangs(binaries, tmp_path, tmp_path_factory):
-    """It goes over another connection beside, and is written once."""
-    authority = Authority(str(tmp_path_factory.mktemp("ca")))
-    target = TlsTarget(binaries, tmp_path, authority)
-    target.new_lease(leaseDurationSeconds=10)
-    world = World(binaries, target, tmp_path)
-    world.interval_ms, world.duration_s = 1000, 10
-    front = Front(target.standin.url)
-    path = tmp_path / "dpu-tls.kubeconfig"
-    path.write_text(kubeconfig.dump(front.url, "dpu-token", authority.file))
-
-    def renewals():
-        return target.standin.audit(user="dpu", verb="update")
-
-    dpu = world.dpu(kubeconfig=path)
-    dpu.wait_log(SOON_S, msg="renewed, resourceVersion")  # its answer is not what is cut
-    first = len(front.asked) + 1
-    front.hangs = lambda number: number == first
-    front.cut()
-    cut_at, count = time.monotonic(), len(renewals())
-    until(lambda: len(renewals()) > count, SOON_S)
-    took_s = time.monotonic() - cut_at
-    assert len(front.asked) > first and took_s < 2.5  # 1 until it is due, 2 for the deadline
-    assert {line["code"] for line in renewals()} == {200}
-    world.cleanup()
-    target.cleanup()
-    front.close()
 
 
 def test_an_address_that_accepts_and_hangs_keeps_nobody_out(named, target):
