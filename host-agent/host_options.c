@@ -13,8 +13,8 @@
 static const struct option_row rows[] = {
     AGENT_NODE_ROW(struct host_config, agent),
     AGENT_OPTION_ROWS(struct host_config, agent),
-    {ROW("readiness-file", OPTION_TEXT, readiness_file), .default_text = NAMES_READINESS_FILE,
-     .placeholder = "FILE", .help = "The readiness record; on a tmpfs."},
+    {ROW("readiness-file", OPTION_PATH, readiness_file), .default_text = NAMES_READINESS_FILE,
+     .min = 1, .placeholder = "FILE", .help = "The readiness record; on a tmpfs."},
     {ROW("api-outage-hold", OPTION_DURATION, api_outage_hold_ns), .default_text = "unlimited",
      .choices = "unlimited", .min = 0, .max = INT64_MAX,
      .help = "How long the host keeps the last state after the Lease expired while it cannot reach "
@@ -84,7 +84,7 @@ static const struct option_row rows[] = {
              "'https://...', 'exec:COMMAND' or 'unix:SOCKET', with the settings of dpu-agent's "
              "--probe. By default it runs every 5s, for at most 2s, and fails after 3 failures. At "
              "most 8, of 95 bytes each. Off while the health check is disabled."},
-    {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "", .max = OPTION_MAX_SOCKET_BYTES,
+    {ROW("cri-socket", OPTION_PATH, cri_socket), .default_text = "", .max = OPTION_MAX_SOCKET_BYTES,
      .placeholder = "FILE",
      .help = "The container runtime's socket, such as /run/containerd/containerd.sock, to find "
              "Pods that lost their network when the DPU was reset. Empty turns that off."},
@@ -94,17 +94,11 @@ static const struct option_row rows[] = {
              "also reject new Pods, and STATUS with code 51, until none is left. restart: also "
              "stop their sandboxes one after the other, once the DPU has been ready for a lease "
              "duration; the kubelet then makes new ones. Needs --cri-socket."},
-    {ROW("host-root", OPTION_TEXT, host_root), .default_text = "", .placeholder = "DIR",
+    {ROW("host-root", OPTION_PATH, host_root), .default_text = "", .placeholder = "DIR",
      .help = "The directory below which this agent sees the host's /proc, /sys and /var/lib/cni. "
              "For --cri-socket, --probe=netdev: and --probe=pci:."},
 };
 /* clang-format on */
-
-static int check_absolute(const struct option_origins *origins, const char *option,
-                          const char *path, struct err *e)
-{
-    return path[0] == '/' ? 0 : option_refuse(origins, option, path, "an absolute path", e);
-}
 
 /* Its lease is ovn-dpu-NODE--DPU, as the admission policies know it. */
 static bool is_further_dpu(const struct agent_config *agent)
@@ -135,15 +129,7 @@ static int check_further_dpu(const struct host_config *host, const struct option
 static int check_pods(const struct host_config *host, const struct option_origins *origins,
                       struct err *e)
 {
-    int rc =
-        host->host_root[0] != '\0' ? check_absolute(origins, "host-root", host->host_root, e) : 0;
-    if (rc != 0) {
-        return rc;
-    }
-    if (host->cri_socket[0] != '\0') {
-        return check_absolute(origins, "cri-socket", host->cri_socket, e);
-    }
-    if (host->on_lost_network == PODNET_MODE_REPORT) {
+    if (host->cri_socket[0] != '\0' || host->on_lost_network == PODNET_MODE_REPORT) {
         return 0;
     }
     return err_set(e, ERR_PARSE, "%s: needs --cri-socket, or the agent cannot check Pods",
@@ -155,14 +141,13 @@ static int check(void *config, const struct option_origins *origins, struct err 
     struct host_config *host = config;
     agent_options_guess_node(&host->agent);
     int rc = agent_options_check(&host->agent, origins, e);
-    if (rc != 0 || (rc = check_absolute(origins, "readiness-file", host->readiness_file, e)) != 0 ||
-        (rc = check_pods(host, origins, e)) != 0 ||
+    if (rc != 0 || (rc = check_pods(host, origins, e)) != 0 ||
         (rc = check_further_dpu(host, origins, e)) != 0 ||
-        (rc = taint_rule_check(host->taint_devices, e)) != 0) {
+        (rc = taint_rule_check(host->taint_devices, e)) != 0 ||
+        (rc = cni_options_check(&host->cni, origins, e)) != 0) {
         return rc;
     }
-    rc = cni_options_check(&host->cni, origins, e);
-    return rc != 0 ? rc : dra_options_check(&host->dra, e);
+    return dra_options_check(&host->dra, e);
 }
 
 const struct option_program *host_options_program(void)

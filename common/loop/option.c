@@ -166,19 +166,27 @@ static int set_number(int64_t *field, const struct option_row *row, const char *
     return 0;
 }
 
+static bool is_text(const struct option_row *row)
+{
+    return row->type == OPTION_TEXT || row->type == OPTION_PATH;
+}
+
 static int set_field(void *field, const struct option_row *row, const char *text, struct err *e)
 {
     int index;
-    bool is_short = row->type == OPTION_TEXT && row->max != 0;
-    int64_t most = is_short ? row->max : OPTION_MAX_VALUE_BYTES;
+    int64_t most = is_text(row) && row->max != 0 ? row->max : OPTION_MAX_VALUE_BYTES;
     if (strlen(text) > (size_t)most) {
         return err_set(e, ERR_LIMIT, "is %zu bytes long, more than the allowed %" PRId64,
                        strlen(text), most);
     }
     switch (row->type) {
     case OPTION_TEXT:
+    case OPTION_PATH:
         if (text[0] == '\0' && row->min > 0) {
             return err_set(e, ERR_LIMIT, "is empty");
+        }
+        if (row->type == OPTION_PATH && text[0] != '/' && text[0] != '\0') {
+            return err_set(e, ERR_PARSE, "is not an absolute path");
         }
         free(*(char **)field);
         *(char **)field = mem_strdup(text);
@@ -215,7 +223,7 @@ static void fini_field(void *field, const struct option_row *row)
         }
         free(list->items);
         *list = (struct option_list){0};
-    } else if (row->type == OPTION_TEXT) {
+    } else if (is_text(row)) {
         free(*(char **)field);
         *(char **)field = NULL;
     }
@@ -471,8 +479,9 @@ int option_parse(const struct option_program *program, int argc, char **argv, ch
 static const char *placeholder_of(const struct option_row *row)
 {
     static const char *const of_type[] = {
-        [OPTION_TEXT] = "TEXT",  [OPTION_LIST] = "TEXT", [OPTION_BOOL] = "true|false",
-        [OPTION_INT] = "NUMBER", [OPTION_CHOICE] = "",   [OPTION_DURATION] = "DURATION",
+        [OPTION_TEXT] = "TEXT",         [OPTION_PATH] = "PATH",  [OPTION_LIST] = "TEXT",
+        [OPTION_BOOL] = "true|false",   [OPTION_INT] = "NUMBER", [OPTION_CHOICE] = "",
+        [OPTION_DURATION] = "DURATION",
     };
     if (row->placeholder) {
         return row->placeholder;

@@ -20,6 +20,7 @@
 
 enum option_type {
     OPTION_TEXT,     /* char *: owned copy */
+    OPTION_PATH,     /* the same: an absolute path, or "" */
     OPTION_BOOL,     /* bool: "true|false|on|off"; a bare flag means true */
     OPTION_INT,      /* int64_t within [min, max] */
     OPTION_DURATION, /* int64_t ns within [min, max]; written as text_to_duration_ns reads, or
@@ -39,7 +40,7 @@ struct option_row {
     size_t offset;            /* of the field in the program's config struct */
     const char *env[3];       /* tried in this order after the prefixed name; NULL: no more */
     const char *default_text; /* parsed like any other source; NULL: none */
-    int64_t min;              /* OPTION_INT, OPTION_DURATION (ns), OPTION_TEXT: bytes, 0 or 1 */
+    int64_t min;              /* OPTION_INT, OPTION_DURATION (ns), texts: bytes, 0 or 1 */
     int64_t max;              /* of the same; 0 of a text: OPTION_MAX_VALUE_BYTES */
     const char *choices;      /* OPTION_CHOICE: "text|json"; OPTION_DURATION: see there */
     const char *placeholder;  /* "FILE" in --help; NULL: from the type */

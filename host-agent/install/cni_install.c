@@ -29,13 +29,7 @@ enum { ESCAPED_BYTES = 6 /* of one character at most */, QUOTES_BYTES = 2 };
 #define AGAIN_NS  NS_PER_SEC        /* between two writes of ours; while another agent keeps it */
 #define RETRY_NS  (30 * NS_PER_SEC) /* after a failure, or while the directory is not there */
 
-enum {
-    EXIT_USAGE = 2,
-    NAME_BYTES = 256,
-    DIR_MAX_BYTES = 2048,
-    GATE_MODE = 0755,
-    CONFLIST_MODE = 0600
-};
+enum { EXIT_USAGE = 2, NAME_BYTES = 256, GATE_MODE = 0755, CONFLIST_MODE = 0600 };
 
 enum {
     GATE_MAX_BYTES = 64 << 20,
@@ -280,9 +274,6 @@ static bool is_file_name(const char *name)
 int cni_options_check(const struct cni_options *o, const struct option_origins *origins,
                       struct err *e)
 {
-    if (o->conf_dir[0] != '/' || strlen(o->conf_dir) > DIR_MAX_BYTES) {
-        return option_refuse(origins, "cni-conf-dir", o->conf_dir, "an absolute path", e);
-    }
     if (!is_file_name(o->source)) {
         return option_refuse(origins, "cni-source", o->source,
                              "the name of a file in --cni-conf-dir", e);
@@ -451,8 +442,9 @@ struct command_config {
 /* clang-format off */
 #define SHARED_ROWS \
     CNI_OPTION_ROWS(struct command_config, cni), \
-    {ROW("cni-bin-dir", OPTION_TEXT, bin_dir), .default_text = "/opt/cni/bin", \
-     .placeholder = "DIR", .help = "The container runtime's directory of CNI plugins."}, \
+    {ROW("cni-bin-dir", OPTION_PATH, bin_dir), .default_text = "/opt/cni/bin", \
+     .min = 1, .max = CNI_DIR_MAX_BYTES, .placeholder = "DIR", \
+     .help = "The container runtime's directory of CNI plugins."}, \
     {ROW("log-format", OPTION_CHOICE, log_format), .choices = "text|json", \
      .default_text = "text", .help = "The format of log lines."}
 
@@ -460,8 +452,8 @@ static const struct option_row install_rows[] = {
     SHARED_ROWS,
     {ROW("gate-binary", OPTION_TEXT, gate), .default_text = DPU_GATE_PATH, .placeholder = "FILE",
      .help = "The program dpu-gate to install."},
-    {ROW("readiness-file", OPTION_TEXT, readiness_file), .default_text = NAMES_READINESS_FILE,
-     .placeholder = "FILE", .help = "The readiness record that the agent writes."},
+    {ROW("readiness-file", OPTION_PATH, readiness_file), .default_text = NAMES_READINESS_FILE,
+     .min = 1, .placeholder = "FILE", .help = "The readiness record that the agent writes."},
 };
 
 static const struct option_row uninstall_rows[] = {
@@ -474,19 +466,8 @@ static const struct option_row uninstall_rows[] = {
 
 static int command_check(void *config, const struct option_origins *origins, struct err *e)
 {
-    struct command_config *c = config;
-    int rc = cni_options_check(&c->cni, origins, e);
-    if (rc != 0) {
-        return rc;
-    }
-    if (c->bin_dir[0] != '/' || strlen(c->bin_dir) > DIR_MAX_BYTES) {
-        return err_set(e, ERR_PARSE, "--cni-bin-dir '%s' is not an absolute path", c->bin_dir);
-    }
-    if (c->readiness_file && c->readiness_file[0] != '/') {
-        return err_set(e, ERR_PARSE, "--readiness-file '%s' is not an absolute path",
-                       c->readiness_file);
-    }
-    return 0;
+    const struct command_config *c = config;
+    return cni_options_check(&c->cni, origins, e);
 }
 
 static int put_gate(const struct command_config *c, struct err *e)
@@ -532,13 +513,8 @@ static int install(const struct command_config *c, struct err *e)
 static int remove_conflist(const struct cni_options *o, struct err *e)
 {
     char conflist[PATH_MAX];
-    CLEANUP(buf) struct buf text = {.max_bytes = PLAN_MAX_BYTES};
     join(o->conf_dir, conflist_name(o), conflist);
-    int rc = file_read(conflist, &text, e);
-    if (rc != 0 && rc != ERR_NOTFOUND) {
-        return rc;
-    }
-    if (rc == 0 && !conflist_is_gated(buf_text(&text), text.len)) {
+    if (access(conflist, F_OK) == 0 && !is_file_gated(conflist)) {
         return err_set(e, ERR_PARSE, "dpu-gate is not the first plugin of '%s': keeping that file",
                        conflist);
     }

@@ -51,6 +51,8 @@ bool conflist_is_gated(const char *text, size_t len);
 
 /* ---- options and commands -------------------------------------------------------------------- */
 
+enum { CNI_DIR_MAX_BYTES = 2048 };
+
 /* Where a node's CNI configuration is: options that install-cni, uninstall-cni and the agent share.
  */
 struct cni_options {
@@ -65,8 +67,8 @@ NODISCARD int cni_options_check(const struct cni_options *o, const struct option
 /* NOLINTBEGIN(bugprone-macro-parentheses): offsetof takes a member's name as it is */
 /* clang-format off */
 #define CNI_OPTION_ROWS(owner, at) \
-    {OPTION_ROW("cni-conf-dir", OPTION_TEXT, owner, at.conf_dir), \
-     .default_text = "/etc/cni/net.d", .placeholder = "DIR", \
+    {OPTION_ROW("cni-conf-dir", OPTION_PATH, owner, at.conf_dir), \
+     .default_text = "/etc/cni/net.d", .min = 1, .max = CNI_DIR_MAX_BYTES, .placeholder = "DIR", \
      .help = "The container runtime's directory of CNI configuration, by the path that the " \
              "runtime uses."}, \
     {OPTION_ROW("cni-source", OPTION_TEXT, owner, at.source), \
