@@ -46,18 +46,6 @@ static bool pods_count(const struct host_config *c)
     return !text_is_empty(c->cri_socket) && c->on_lost_network == PODNET_MODE_STATUS;
 }
 
-static struct verdict_config verdict_config_of(const struct host_config *c)
-{
-    struct verdict_config x = {.renew_interval_ns = c->agent.renew_interval_ns,
-                               .duration_ns = c->agent.lease_duration_ns,
-                               .api_outage_hold_ns = c->api_outage_hold_ns,
-                               .pods_count = pods_count(c)};
-    text_format(x.lease_ns, sizeof(x.lease_ns), "%s", c->agent.lease_namespace);
-    text_format(x.lease_name, sizeof(x.lease_name), "%s", c->agent.lease_name);
-    text_format(x.holder, sizeof(x.holder), "%s", c->agent.holder_identity);
-    return x;
-}
-
 /* Reads the predecessor's record now, not before: it is the last word of one that has ended. */
 static int start_monitor(struct host_agent *host, struct err *e)
 {
@@ -68,7 +56,13 @@ static int start_monitor(struct host_agent *host, struct err *e)
         .dra = host->dra,
         .pods = host->pods,
         .events = host->events,
-        .verdict = verdict_config_of(c),
+        .verdict = {.lease_ns = c->agent.lease_namespace,
+                    .lease_name = c->agent.lease_name,
+                    .holder = c->agent.holder_identity,
+                    .renew_interval_ns = c->agent.renew_interval_ns,
+                    .duration_ns = c->agent.lease_duration_ns,
+                    .api_outage_hold_ns = c->api_outage_hold_ns,
+                    .pods_count = pods_count(c)},
         .node = c->agent.node_name,
         .driver = c->dra.driver,
         .readiness_file = c->readiness_file,

@@ -26,7 +26,7 @@ struct taint_rule;
 #define MONITOR_LATE_NS       (5 * NS_PER_SEC)  /* a wake-up this late is a stall */
 #define MONITOR_UNANSWERED_NS (60 * NS_PER_SEC) /* so is a read with no outcome for so long */
 
-/* The first five outlive the monitor; the texts are copied. */
+/* All is borrowed, and outlives the monitor. */
 struct monitor_config {
     struct daemon *daemon;
     struct kube_client *client; /* NULL: nobody looks at the lease, or tells the API server */

@@ -40,10 +40,11 @@ enum {
 
 #define VERDICT_HOLD_UNLIMITED INT64_MAX /* for api_outage_hold_ns */
 
+/* Texts are borrowed. */
 struct verdict_config {
-    char lease_ns[NAMES_K8S_NAME_BYTES];
-    char lease_name[NAMES_K8S_NAME_BYTES];
-    char holder[NAMES_HOLDER_BYTES];
+    const char *lease_ns;
+    const char *lease_name;
+    const char *holder;
     int64_t renew_interval_ns; /* 0: the health check is disabled */
     int64_t duration_ns;       /* > renew_interval_ns; the lease's own value wins once seen */
     int64_t api_outage_hold_ns;

@@ -27,6 +27,7 @@ enum { CONNECTING_MAX = 100 };
 struct side {
     struct fleet *fleet;
     char node[NAMES_K8S_NAME_BYTES];
+    char lease[NAMES_K8S_NAME_BYTES];
     struct kube_client *client;
     struct monitor *monitor;     /* of a host */
     struct events *events;       /* of a host */
@@ -105,10 +106,12 @@ static int start_host(struct side *s, struct err *e)
     const struct fleet_config *c = &s->fleet->config;
     s->record = mem_format("%s/%s/readiness.json", c->dir, s->node); /* looks after its directory */
     s->events = events_new(daemon_loop(c->daemon), s->client, s->node);
+    text_format(s->lease, sizeof(s->lease), NAMES_LEASE_PREFIX "%s", s->node);
     struct monitor_config monitor = {
         .daemon = c->daemon,
         .client = s->client,
         .verdict = {.lease_ns = NAMES_LEASE_NAMESPACE,
+                    .lease_name = s->lease,
                     .holder = NAMES_HOLDER_IDENTITY,
                     .renew_interval_ns = c->interval_ns,
                     .duration_ns = c->duration_ns,
@@ -118,8 +121,6 @@ static int start_host(struct side *s, struct err *e)
         .stale_hold_ns = 300 * NS_PER_SEC,
         .events = s->events,
     };
-    text_format(monitor.verdict.lease_name, sizeof(monitor.verdict.lease_name),
-                NAMES_LEASE_PREFIX "%s", s->node);
     int rc = monitor_new(&monitor, NULL, &s->monitor, e);
     if (rc != 0) {
         return rc;

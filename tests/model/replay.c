@@ -337,7 +337,9 @@ int main(void)
     while (count < STEPS_MAX && read_step(&steps[count])) {
         count++;
     }
-    w.config = (struct verdict_config){.holder = "dpu",
+    w.config = (struct verdict_config){.lease_ns = "",
+                                       .lease_name = "",
+                                       .holder = "dpu",
                                        .renew_interval_ns = STEP_NS,
                                        .duration_ns = 4 * STEP_NS,
                                        .api_outage_hold_ns = VERDICT_HOLD_UNLIMITED};
