@@ -47,7 +47,7 @@ static bool pods_count(const struct host_config *c)
 }
 
 /* Reads the predecessor's record now, not before: it is the last word of one that has ended. */
-static int start_monitor(struct host_agent *host, struct err *e)
+static void start_monitor(struct host_agent *host)
 {
     const struct host_config *c = &host->config;
     const struct monitor_config config = {
@@ -83,7 +83,7 @@ static int start_monitor(struct host_agent *host, struct err *e)
     if (carried && host->host_probes) {
         host_probes_recall(host->host_probes, &carry.verdict.host_probes);
     }
-    return monitor_new(&config, carried ? &carry : NULL, &host->monitor, e);
+    host->monitor = monitor_new(&config, carried ? &carry : NULL);
 }
 
 static bool is_working(void *user, struct mono now)
@@ -228,10 +228,7 @@ static int begin_work(struct host_agent *host, struct err *e)
     if (!text_is_empty(c->cri_socket)) {
         start_pods(host);
     }
-    rc = start_monitor(host, e);
-    if (rc != 0) {
-        return rc;
-    }
+    start_monitor(host);
     host->cni = c->cni_sync ? cni_sync_start(loop, &c->cni, c->readiness_file) : NULL;
     host->page = (struct host_page){.agent = &c->agent,
                                     .monitor = host->monitor,

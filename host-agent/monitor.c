@@ -259,7 +259,7 @@ static void start_lease(struct monitor *m)
 }
 
 /* Those who tell the API server begin with the verdict that a predecessor left, if any. */
-static int start_parts(struct monitor *m, struct err *e)
+static void start_parts(struct monitor *m)
 {
     const struct monitor_config *c = &m->config;
     const struct record_writer_config record = {.path = c->readiness_file,
@@ -268,9 +268,9 @@ static int start_parts(struct monitor *m, struct err *e)
                                                 .turn = c->turn,
                                                 .record = &m->record};
     const struct readiness *left = m->record.verdict.transition.ns != 0 ? &m->record.verdict : NULL;
-    int rc = record_writer_new(daemon_loop(c->daemon), &record, &m->parts.record, e);
-    if (rc != 0 || !c->client) {
-        return rc;
+    m->parts.record = record_writer_new(daemon_loop(c->daemon), &record);
+    if (!c->client) {
+        return;
     }
     if (c->verdict.renew_interval_ns != 0) {
         start_lease(m);
@@ -290,11 +290,9 @@ static int start_parts(struct monitor *m, struct err *e)
         m->parts.rule =
             taint_rule_new(daemon_loop(c->daemon), c->client, c->taint_devices, &device);
     }
-    return 0;
 }
 
-int monitor_new(const struct monitor_config *config, const struct verdict_carry *carry,
-                struct monitor **out, struct err *e)
+struct monitor *monitor_new(const struct monitor_config *config, const struct verdict_carry *carry)
 {
     struct monitor *m = MEM_NEW(struct monitor);
     m->config = *config;
@@ -308,13 +306,8 @@ int monitor_new(const struct monitor_config *config, const struct verdict_carry 
     }
     m->timer = boot_timer_new(daemon_loop(config->daemon), on_timer, m);
     verdict_init(&m->fsm, &m->config.verdict, carry, clock_mono_now());
-    int rc = start_parts(m, e);
-    if (rc != 0) {
-        monitor_free(m);
-        return rc;
-    }
-    *out = m;
-    return 0;
+    start_parts(m);
+    return m;
 }
 
 void monitor_free(struct monitor *m)

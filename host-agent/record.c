@@ -396,8 +396,12 @@ static void write_now(struct record_writer *w)
     if (w->config.turn && !turn_lasts(w->config.turn)) {
         return;
     }
-    w->config.record->written = clock_wall_now();
-    int rc = record_encode(w->config.record, page, &e);
+    struct record *r = w->config.record;
+    r->written = clock_wall_now();
+    int rc = r->boot_id[0] == '\0' ? clock_boot_id(r->boot_id, &e) : 0;
+    if (rc == 0) {
+        rc = record_encode(r, page, &e);
+    }
     if (rc == 0) {
         bool in_place = !is_lost(w, now) && (is_in_place(w) || (w->fd < 0 && adopt_page(w)));
         rc = in_place ? write_page(w->fd, page, w->config.path, &e) : create_page(w, page, &e);
@@ -439,16 +443,9 @@ static void on_dir_changed(void *user)
     }
 }
 
-int record_writer_new(struct ev_loop *loop, const struct record_writer_config *config,
-                      struct record_writer **out, struct err *e)
+struct record_writer *record_writer_new(struct ev_loop *loop,
+                                        const struct record_writer_config *config)
 {
-    int rc = check_path(config->path, e);
-    if (rc == 0) {
-        rc = clock_boot_id(config->record->boot_id, e);
-    }
-    if (rc != 0) {
-        return rc;
-    }
     struct record_writer *w = MEM_NEW(struct record_writer);
     w->loop = loop;
     w->config = *config;
@@ -460,8 +457,7 @@ int record_writer_new(struct ev_loop *loop, const struct record_writer_config *c
     dir_watch_start(&w->watch, loop, on_dir_changed, w);
     ev_timer_init(&w->retry, on_retry, 0., RETRY_SECONDS);
     w->retry.data = w;
-    *out = w;
-    return 0;
+    return w;
 }
 
 void record_writer_free(struct record_writer *w)

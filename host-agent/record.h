@@ -92,17 +92,16 @@ void record_carry_settled(void);
 struct record_writer;
 
 struct record_writer_config {
-    const char *path; /* absolute; borrowed */
+    const char *path; /* as record_turn_start() took it; borrowed */
     const char *node; /* copied */
     int64_t stale_hold_ns;
     struct record_turn *turn; /* asked before each write; NULL: it is always ours; borrowed */
     struct record *record;    /* what is written: the caller sets its verdict; borrowed */
 };
 
-/* Fills in who writes. A problem with the file system is no error here: it is logged and retried.
- * Errors: ERR_LIMIT (path), ERR_IO (no boot id). */
-NODISCARD int record_writer_new(struct ev_loop *loop, const struct record_writer_config *config,
-                                struct record_writer **out, struct err *e);
+/* Fills in who writes. What cannot be read or written is logged, and retried. */
+struct record_writer *record_writer_new(struct ev_loop *loop,
+                                        const struct record_writer_config *config);
 void record_writer_free(struct record_writer *w); /* accepts NULL; leaves the file */
 
 /* Writes the verdict; `writer_until` is our promise to have written again by then. Readers are told

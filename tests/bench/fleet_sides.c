@@ -101,7 +101,7 @@ static uint64_t count_failures(const struct side *s)
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
-static int start_host(struct side *s, struct err *e)
+static void start_host(struct side *s)
 {
     const struct fleet_config *c = &s->fleet->config;
     s->record = mem_format("%s/%s/readiness.json", c->dir, s->node); /* looks after its directory */
@@ -121,12 +121,8 @@ static int start_host(struct side *s, struct err *e)
         .stale_hold_ns = 300 * NS_PER_SEC,
         .events = s->events,
     };
-    int rc = monitor_new(&monitor, NULL, &s->monitor, e);
-    if (rc != 0) {
-        return rc;
-    }
+    s->monitor = monitor_new(&monitor, NULL);
     monitor_start(s->monitor);
-    return 0;
 }
 
 static void look_at(struct fleet *f, struct side *s, struct mono now)
@@ -157,7 +153,11 @@ static int start_side(struct side *s, size_t number, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    return c->is_host ? start_host(s, e) : start_dpu(s, e);
+    if (!c->is_host) {
+        return start_dpu(s, e);
+    }
+    start_host(s);
+    return 0;
 }
 
 static void stop_side(struct side *s)

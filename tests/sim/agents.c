@@ -201,8 +201,7 @@ static void start_monitor(struct host *host)
     struct verdict_carry carry;
     host->found_record = has_record(host);
     bool carried = record_carry_read(host->record, NODE, &config.verdict, &carry, &e) == 0;
-    int rc = monitor_new(&config, carried ? &carry : NULL, &host->monitor, &e);
-    assert(rc == 0);
+    host->monitor = monitor_new(&config, carried ? &carry : NULL);
     if (host == &agents.host) {
         start_host_probe(host, carried ? &carry : NULL);
     }

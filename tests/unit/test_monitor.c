@@ -25,7 +25,6 @@ static struct stage {
     char story[400]; /* what has happened, a word each */
     int running;     /* parts that were started and not stopped */
     bool may_not_create;
-    bool has_no_record;    /* its writer does not start */
     struct readiness told; /* to the Events, with the others */
     struct readiness left; /* by a predecessor */
     bool has_left;
@@ -76,15 +75,11 @@ void daemon_notify_ready(struct daemon *d, const char *status)
     note("systemd");
 }
 
-int record_writer_new(struct ev_loop *loop, const struct record_writer_config *config,
-                      struct record_writer **out, struct err *e)
+struct record_writer *record_writer_new(struct ev_loop *loop,
+                                        const struct record_writer_config *config)
 {
-    if (stage.has_no_record) {
-        return err_set(e, ERR_LIMIT, "too long");
-    }
     assert_string_equal(config->node, "w1");
-    *out = part();
-    return 0;
+    return part();
 }
 
 void record_writer_free(struct record_writer *w)
@@ -252,10 +247,9 @@ static struct monitor_config everything(void)
 /* In place of one that is at work. */
 static void begin(struct monitor_config config, const struct verdict_carry *carry)
 {
-    struct err e = ERR_INIT;
     monitor_free(stage.monitor);
     stage.story[0] = '\0';
-    assert_int_equal(monitor_new(&config, carry, &stage.monitor, &e), 0);
+    stage.monitor = monitor_new(&config, carry);
     monitor_start(stage.monitor);
 }
 
@@ -456,20 +450,6 @@ TEST_WITH(its_parts_know_the_lease, stage_up, stage_down)
     assert_string_equal(stage.watch.name, "ovn-dpu-w1");
     assert_int_equal(stage.watch.renew_interval_ns, 10 * NS_PER_SEC);
     assert_int_equal(stage.watch.deadline_ms, 5000);
-}
-
-TEST_WITH(without_a_record_nothing_starts, stage_up, stage_down)
-{
-    const struct monitor_config config = everything();
-    struct monitor *second = NULL;
-    struct err e = ERR_INIT;
-    int before = stage.running;
-    world.has_timer = false; /* the first one's */
-    stage.has_no_record = true;
-    assert_int_equal(monitor_new(&config, NULL, &second, &e), ERR_LIMIT);
-    assert_null(second);
-    assert_int_equal(stage.running, before);
-    world.has_timer = true;
 }
 
 TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_up, stage_down)
@@ -686,9 +666,8 @@ TEST_WITH(a_request_without_an_outcome_is_no_progress, stage_up, stage_down)
 TEST_WITH(before_its_start_nothing_is_overdue, stage_up, stage_down)
 {
     const struct monitor_config config = everything();
-    struct err e = ERR_INIT;
     monitor_free(stage.monitor);
-    assert_int_equal(monitor_new(&config, NULL, &stage.monitor, &e), 0);
+    stage.monitor = monitor_new(&config, NULL);
     world.now = mono_add(world.now, 3600 * NS_PER_SEC);
     assert_true(monitor_makes_progress(stage.monitor, world.now));
     assert_int_equal(stats().outage_ns, 0);

@@ -171,9 +171,8 @@ static struct record_writer *write_at_our_turn(struct world *w)
 {
     const struct record_writer_config config = {
         .path = w->file, .node = "w1", .turn = w->turn, .record = &w->record};
-    struct record_writer *writer = NULL;
     w->record.verdict.reason = REASON_LEASE_RENEWED;
-    assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
+    struct record_writer *writer = record_writer_new(w->loop, &config);
     record_writer_write(writer, clock_mono_now(), MONO_NEVER);
     assert_true(record_writer_stats(writer)->is_current);
     return writer;
@@ -262,9 +261,20 @@ TEST_IN(a_writer_whose_record_is_held_for_long_gets_more_time)
 
 TEST_IN(a_path_that_is_not_one_is_refused)
 {
-    const struct record_turn_config config = {.loop = w->loop, .path = "readiness.json"};
-    assert_int_equal(record_turn_start(&config, &w->turn, NULL), ERR_LIMIT);
-    assert_null(w->turn);
+    char long_path[PATH_MAX];
+    size_t at = sizeof(long_path) - strlen(".crashed");
+    memset(long_path, 'a', sizeof(long_path));
+    memcpy(long_path, w->file, strlen(w->dir) + 1);
+    long_path[at] = '\0'; /* no room for the mark beside it */
+    const char *const paths[] = {"readiness.json", "/readiness.json", "", long_path};
+    struct record_turn_config config = {.loop = w->loop};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        config.path = paths[i];
+        assert_int_equal(record_turn_start(&config, &w->turn, NULL), ERR_LIMIT);
+        assert_null(w->turn);
+    }
+    long_path[at - 1] = '\0';
+    assert_int_equal(record_turn_start(&config, &w->turn, NULL), 0);
 }
 
 TEST_IN(who_writes_for_another_lease_is_no_predecessor)

@@ -72,7 +72,7 @@ static void begin(struct world *w)
 {
     const struct record_writer_config config = {
         .path = w->path, .node = "w1", .stale_hold_ns = STALE_HOLD_NS, .record = w->record};
-    assert_int_equal(record_writer_new(w->loop, &config, &w->writer, NULL), 0);
+    w->writer = record_writer_new(w->loop, &config);
 }
 
 static void up(struct world *w)
@@ -501,25 +501,4 @@ TEST_IN(a_page_that_is_not_written_whole_is_no_write)
         assert_int_equal(logged(w, rows[i].words), 1);
         world_renew(w);
     }
-}
-
-/* ---- paths ----------------------------------------------------------------------------------- */
-
-TEST_IN(a_path_that_is_not_one_is_refused)
-{
-    char long_path[PATH_MAX];
-    memset(long_path, 'a', sizeof(long_path));
-    memcpy(long_path, "/a/", 3);
-    long_path[sizeof(long_path) - 8] = '\0'; /* no room for the name it has before it is whole */
-    const char *const paths[] = {"readiness.json", "/readiness.json", "", long_path};
-    struct record_writer *writer = NULL;
-    struct record_writer_config config = {.node = "w1", .record = w->record};
-    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-        config.path = paths[i];
-        assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), ERR_LIMIT);
-        assert_null(writer);
-    }
-    long_path[sizeof(long_path) - 9] = '\0';
-    assert_int_equal(record_writer_new(w->loop, &config, &writer, NULL), 0);
-    record_writer_free(writer);
 }
