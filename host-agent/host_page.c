@@ -10,7 +10,7 @@ static struct host_snapshot snapshot(const struct host_page *p)
 {
     const struct monitor_parts *parts = monitor_parts(p->monitor);
     struct mono now = clock_mono_now();
-    struct host_snapshot s = {
+    return (struct host_snapshot){
         .now = now,
         .verdict = monitor_verdict(p->monitor),
         .monitor = monitor_stats(p->monitor, now),
@@ -20,12 +20,8 @@ static struct host_snapshot snapshot(const struct host_page *p)
         .events = parts->events ? events_stats(parts->events) : NULL,
         .condition = parts->condition ? condition_stats(parts->condition) : NULL,
         .pods = p->pods ? podnet_stats(p->pods) : NULL,
-        .has_dra = p->dra != NULL,
+        .dra = p->dra ? dra_service_stats(p->dra) : NULL,
     };
-    if (p->dra) {
-        s.dra = dra_service_stats(p->dra);
-    }
-    return s;
 }
 
 /* ---- /metrics -------------------------------------------------------------------------------- */
@@ -155,26 +151,26 @@ static void write_outputs(const struct host_snapshot *s, struct buf *page)
 static void write_dra(const struct host_snapshot *s, struct buf *page)
 {
     const struct metrics_row rows[] = {
-        {"dra_registered", FLAG, &s->dra.is_registered,
+        {"dra_registered", FLAG, &s->dra->is_registered,
          "1 while the driver is registered with the kubelet."},
-        {"dra_registrations_total", COUNT, &s->dra.registrations,
+        {"dra_registrations_total", COUNT, &s->dra->registrations,
          "How often the kubelet accepted the driver."},
-        {"dra_registration_failures_total", COUNT, &s->dra.rejections,
+        {"dra_registration_failures_total", COUNT, &s->dra->rejections,
          "How often the kubelet rejected the driver."},
-        {"dra_health_streams", COUNT, &s->dra.health_streams,
+        {"dra_health_streams", COUNT, &s->dra->health_streams,
          "Open health streams of the kubelet."},
-        {"dra_health_reports_total", COUNT, &s->dra.health_reports,
+        {"dra_health_reports_total", COUNT, &s->dra->health_reports,
          "Health reports that the agent sent."},
-        {"dra_claims_prepared_total", COUNT, &s->dra.claims_prepared,
+        {"dra_claims_prepared_total", COUNT, &s->dra->claims_prepared,
          "Claims that the agent prepared for Pods."},
-        {"dra_claim_failures_total", COUNT, &s->dra.claim_failures,
+        {"dra_claim_failures_total", COUNT, &s->dra->claim_failures,
          "Claims that the agent could not prepare."},
-        {"dra_claims_unprepared_total", COUNT, &s->dra.claims_unprepared,
+        {"dra_claims_unprepared_total", COUNT, &s->dra->claims_unprepared,
          "Claims that the agent unprepared."},
-        {"dra_slice_published", FLAG, &s->dra.is_slice_published,
+        {"dra_slice_published", FLAG, &s->dra->is_slice_published,
          "1 while the published ResourceSlice is up to date."},
-        {"dra_slice_updates_total", COUNT, &s->dra.slice_writes, "Writes of the ResourceSlice."},
-        {"dra_slice_failures_total", COUNT, &s->dra.slice_failures,
+        {"dra_slice_updates_total", COUNT, &s->dra->slice->written, "Writes of the ResourceSlice."},
+        {"dra_slice_failures_total", COUNT, &s->dra->slice->failed,
          "Failed requests for the ResourceSlice, including reads."},
     };
     metrics_rows(page, rows, ARRAY_LEN(rows));
@@ -212,7 +208,7 @@ void host_metrics_write(const struct host_snapshot *s, struct buf *page)
         write_host_probes(&s->verdict->host_probes, page);
     }
     write_outputs(s, page);
-    if (s->has_dra) {
+    if (s->dra) {
         write_dra(s, page);
     }
     if (s->pods) {
@@ -278,13 +274,13 @@ static json_t *describe_lease(const struct readiness_lease *l)
 /* Null where there is no DRA. */
 static json_t *describe_dra(const struct host_snapshot *s)
 {
-    if (!s->has_dra) {
+    if (!s->dra) {
         return json_null();
     }
-    return json_pack("{s:s, s:b, s:s, s:I, s:b}", "driver", s->dra.driver, "registered",
-                     s->dra.is_registered, "refusal", s->dra.refusal, "healthStreams",
-                     (json_int_t)s->dra.health_streams, "slicePublished",
-                     s->dra.is_slice_published);
+    return json_pack("{s:s, s:b, s:s, s:I, s:b}", "driver", s->dra->driver, "registered",
+                     s->dra->is_registered, "refusal", s->dra->refusal, "healthStreams",
+                     (json_int_t)s->dra->health_streams, "slicePublished",
+                     s->dra->is_slice_published);
 }
 
 static json_t *describe(const void *user)

@@ -47,8 +47,7 @@ struct host_snapshot {
     const struct event_stats *events;
     const struct kube_sync_stats *condition;
     const struct podnet_stats *pods;
-    bool has_dra;
-    struct dra_stats dra;
+    const struct dra_stats *dra;
 };
 
 void host_metrics_write(const struct host_snapshot *s, struct buf *page);

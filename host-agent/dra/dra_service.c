@@ -347,12 +347,12 @@ static void make_parts(struct dra_service *s)
                                     .name = o->device,
                                     .attributes = json_object(),
                                     .effect = (enum slice_effect)o->taint_effect};
-    s->publisher = slice_publisher_new(c, &s->device);
     s->plugin = (struct plugin){.config = c,
                                 .device = &s->device,
                                 .claims = claim_events_new(c, &s->device),
                                 .lock = text_is_empty(o->rolling_uid) ? NULL : &s->answer_lock};
     plugin_init(&s->plugin);
+    s->publisher = slice_publisher_new(c, &s->device, &s->plugin.stats);
     s->timer = boot_timer_new(c->loop, on_timer, s);
 }
 
@@ -430,9 +430,7 @@ void dra_service_free(struct dra_service *s)
     free(s);
 }
 
-struct dra_stats dra_service_stats(const struct dra_service *s)
+const struct dra_stats *dra_service_stats(const struct dra_service *s)
 {
-    struct dra_stats stats = s->plugin.stats;
-    slice_publisher_count(s->publisher, &stats);
-    return stats;
+    return &s->plugin.stats;
 }

@@ -25,6 +25,7 @@
 struct ev_loop;
 struct events;
 struct kube_client;
+struct kube_sync_stats;
 struct dra_service;
 
 #define DRA_CHECK_NS      (10 * NS_PER_SEC)
@@ -112,7 +113,7 @@ struct dra_config {
     void *user;
 };
 
-/* For metrics and status; texts borrowed from the service. */
+/* For metrics and status; all borrowed from the service. */
 struct dra_stats {
     const char *driver;
     bool is_registered;
@@ -125,8 +126,7 @@ struct dra_stats {
     uint64_t claims_prepared;
     uint64_t claim_failures;
     uint64_t claims_unprepared;
-    uint64_t slice_writes;
-    uint64_t slice_failures;
+    const struct kube_sync_stats *slice;
 };
 
 /* Retries sockets that it cannot create now. Fails for a configuration that can never work, or
@@ -148,6 +148,6 @@ void dra_service_stop(struct dra_service *s);
 /* At once. Accepts NULL. */
 void dra_service_free(struct dra_service *s);
 
-struct dra_stats dra_service_stats(const struct dra_service *s);
+const struct dra_stats *dra_service_stats(const struct dra_service *s);
 
 #endif

@@ -61,7 +61,7 @@ struct plugin {
     struct claim_events *claims; /* looks whether what is in another's way is still there */
     struct file_lock *lock;      /* held while an answer is made; NULL: we are the only instance */
 
-    struct dra_stats stats;                     /* but for what is the slice's */
+    struct dra_stats stats;
     char refusal[PLUGIN_REFUSAL_BYTES];         /* of the kubelet, made printable; "": it did not */
     LIST_HEAD(prepare_list, prepare) under_way; /* owned */
     struct log_repeat rejections;               /* a kubelet tries again for ever */

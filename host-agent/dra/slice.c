@@ -219,11 +219,11 @@ struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer
 struct slice_publisher {
     struct kube_client *client;
     const struct dra_device *device;
+    struct dra_stats *stats;
     int64_t flip_ns;
     char name[NAMES_K8S_NAME_BYTES];
     struct kube_sync *sync;
     struct kube_watch *watch;
-    bool is_published;
 
     const char *taint; /* constant; NULL: none; "": no verdict yet */
     json_t *sent;      /* owned; what was last to be written */
@@ -298,14 +298,14 @@ static void desired_slice(void *user, const json_t *existing, const char *uid,
                           struct kube_sync_want *out)
 {
     struct slice_publisher *p = user;
-    p->is_published = false;
+    p->stats->is_slice_published = false;
     start_watch(p);
     if (is_anothers(p, existing)) {
         return;
     }
     CLEANUP(json) json_t *slice = slice_plan(p->device, uid, p->taint, p->dropped, existing);
-    p->is_published = json_equal(slice, existing);
-    if (!p->is_published) {
+    p->stats->is_slice_published = json_equal(slice, existing);
+    if (!p->stats->is_slice_published) {
         json_decref(p->sent);
         p->sent = json_incref(slice);
         *out = (struct kube_sync_want){.body = TAKE(slice), .gap_ns = p->flip_ns};
@@ -367,7 +367,8 @@ static struct kube_sync_config sync_config_of(struct ev_loop *loop, struct kube_
 }
 
 struct slice_publisher *slice_publisher_new(const struct dra_config *config,
-                                            const struct dra_device *device)
+                                            const struct dra_device *device,
+                                            struct dra_stats *stats)
 {
     static const char *const older[] = {NULL};
     struct slice_publisher *p = MEM_NEW(struct slice_publisher);
@@ -376,6 +377,7 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
     p->taint = "";
     p->client = config->client;
     p->device = device;
+    p->stats = stats;
     slice_make_name(device->driver, device->node_name, p->name);
     struct kube_sync_config sync = sync_config_of(config->loop, config->client, device);
     sync.what = mem_format("our ResourceSlice '%s'", p->name);
@@ -389,6 +391,7 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
     sync.on_written = on_written;
     sync.user = p;
     p->sync = kube_sync_new(&sync);
+    p->stats->slice = kube_sync_stats(p->sync);
     return p;
 }
 
@@ -413,13 +416,6 @@ void slice_publisher_publish(struct slice_publisher *p, const struct readiness *
     }
     p->taint = taint;
     kube_sync_changed(p->sync);
-}
-
-void slice_publisher_count(const struct slice_publisher *p, struct dra_stats *out)
-{
-    out->is_slice_published = p->is_published;
-    out->slice_writes = kube_sync_stats(p->sync)->written;
-    out->slice_failures = kube_sync_stats(p->sync)->failed;
 }
 
 /* ---- the devices of another driver ----------------------------------------------------------- */

@@ -71,18 +71,17 @@ struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer
 
 struct slice_publisher;
 
-/* Borrows both. Verdicts go to the slice once per renewal interval, within SLICE_FLIP's bounds. */
+/* Borrows all, and keeps in `stats` what is the slice's. Verdicts go to the slice once per renewal
+ * interval, within SLICE_FLIP's bounds. */
 struct slice_publisher *slice_publisher_new(const struct dra_config *config,
-                                            const struct dra_device *device);
+                                            const struct dra_device *device,
+                                            struct dra_stats *stats);
 /* Gives up what is under way; not within a callback of the client; accepts NULL. */
 void slice_publisher_free(struct slice_publisher *p);
 
 /* The first call starts the work. The device is tainted exactly while CNI ADD would be refused, so
  * that the scheduler sends no pod where its network cannot come up. */
 void slice_publisher_publish(struct slice_publisher *p, const struct readiness *verdict);
-
-/* Fills in what is the slice's. */
-void slice_publisher_count(const struct slice_publisher *p, struct dra_stats *out);
 
 /* ---- the devices of another driver -----------------------------------------------------------
  *

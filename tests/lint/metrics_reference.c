@@ -103,7 +103,7 @@ static void print_host(void)
         .events = &(struct event_stats){0},
         .condition = &(struct kube_sync_stats){0},
         .pods = &(struct podnet_stats){0},
-        .has_dra = true,
+        .dra = &(struct dra_stats){.slice = &(struct kube_sync_stats){0}},
     };
     struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
     host_metrics_write(&s, &page);

@@ -34,6 +34,7 @@ struct daemon {
 struct dra_service {
     struct dra_config config;
     struct slice_publisher *publisher;
+    struct dra_stats stats;
 };
 
 struct host {
@@ -138,7 +139,7 @@ static void start_dra(struct host *host)
     host->dra.config = (struct dra_config){.loop = host->proc.loop,
                                            .client = host->client,
                                            .renew_interval_ns = agents.config.interval_ns};
-    host->dra.publisher = slice_publisher_new(&host->dra.config, &device);
+    host->dra.publisher = slice_publisher_new(&host->dra.config, &device, &host->dra.stats);
 }
 
 /* As host-agent/host_probes.c, whose probes are not simulated. */

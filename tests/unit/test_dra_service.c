@@ -155,7 +155,7 @@ TEST_IN(verdict_reaches_the_stream_in_the_same_turn)
     (void)h2_client_pump(c);
     assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__HEALTHY);
     assert_string_equal(message, "LeaseRenewed: DPU renewed its lease");
-    assert_int_equal(dra_service_stats(w->service).health_streams, 1);
+    assert_int_equal(dra_service_stats(w->service)->health_streams, 1);
     assert_true(w->client.requests > 0); /* the slice is on its way, too */
     h2_client_free(c);
 }

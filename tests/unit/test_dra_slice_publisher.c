@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "host-agent/outputs/kube_sync.h"
 #include "tests/support/case.h"
 #include "tests/unit/api_world.h"
 
@@ -15,6 +16,7 @@ struct world {
     struct slice_publisher *publisher;
     struct dra_config config;
     struct dra_device device;
+    struct dra_stats stats;
 };
 
 static void up(struct world *w)
@@ -26,7 +28,7 @@ static void up(struct world *w)
                                     .pool = "node1",
                                     .name = "dpu0",
                                     .attributes = json_object()};
-    w->publisher = slice_publisher_new(&w->config, &w->device);
+    w->publisher = slice_publisher_new(&w->config, &w->device, &w->stats);
 }
 
 static void down(struct world *w)
@@ -57,13 +59,6 @@ static void publish_rule(struct taint_rule *rule, const char *value)
 {
     const struct readiness verdict = verdict_of(value);
     taint_rule_publish(rule, &verdict);
-}
-
-static struct dra_stats stats(const struct world *w)
-{
-    struct dra_stats out = {.slice_writes = 0};
-    slice_publisher_count(w->publisher, &out);
-    return out;
 }
 
 static void respond_json(int status, json_t *body)
@@ -138,8 +133,8 @@ TEST_IN(slice_is_created_once_and_then_left_alone)
     publish(w, NULL);
     world_pass(3600 * NS_PER_SEC);
     assert_int_equal(world.client.requests, 3);
-    assert_int_equal(stats(w).slice_writes, 1);
-    assert_true(stats(w).is_slice_published);
+    assert_int_equal(w->stats.slice->written, 1);
+    assert_true(w->stats.is_slice_published);
 }
 
 TEST_IN(slice_removed_by_a_kubelet_is_created_again)
@@ -254,7 +249,7 @@ TEST_IN(sharing_that_is_dropped_is_left_out_at_once)
     json_decref(settle(w));
     publish(w, "LeaseExpired");
     respond_without("allowMultipleAllocations");
-    assert_true(rests() && stats(w).is_slice_published);
+    assert_true(rests() && w->stats.is_slice_published);
 }
 
 TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
@@ -270,7 +265,7 @@ TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
     }
     assert_int_equal(world.client.requests, before);
     assert_int_equal(loop_world_said("belongs to another driver or node"), 1);
-    assert_false(stats(w).is_slice_published);
+    assert_false(w->stats.is_slice_published);
 }
 
 TEST_IN(answer_that_differs_is_not_argued_with)
@@ -283,19 +278,19 @@ TEST_IN(answer_that_differs_is_not_argued_with)
         publish(w, i % 2 ? NULL : "LeaseExpired"); /* goes out at once */
         for (int again = 0; again < 3; again++) {
             respond_without(members[i]);
-            assert_false(stats(w).is_slice_published);
+            assert_false(w->stats.is_slice_published);
             publish(w, i % 2 ? NULL : "LeaseExpired");
             assert_int_equal(wait_asked(), SLICE_REPAIR_MAX_NS);
         }
         json_decref(respond_stored("9")); /* nobody does it any more */
-        assert_true(rests() && stats(w).is_slice_published);
+        assert_true(rests() && w->stats.is_slice_published);
     }
 }
 
 TEST_IN(verdict_that_toggles_is_written_once_per_interval_last_state_last)
 {
     json_decref(settle(w));
-    uint64_t before = stats(w).slice_writes;
+    uint64_t before = w->stats.slice->written;
     for (int i = 0; i < 201; i++) { /* 50 ms apart: for 5 intervals */
         publish(w, i % 2 ? NULL : "DPUReportedUnhealthy");
         world_pass(50 * NS_PER_MS);
@@ -307,7 +302,7 @@ TEST_IN(verdict_that_toggles_is_written_once_per_interval_last_state_last)
     if (world.client.is_busy) {
         json_decref(respond_stored("8"));
     }
-    assert_in_range(stats(w).slice_writes - before, 5, 7);
+    assert_in_range(w->stats.slice->written - before, 5, 7);
     assert_true(rests());
     publish(w, "DPUReportedUnhealthy"); /* the last one, of 201: nothing is left to be written */
     assert_true(rests());
@@ -349,7 +344,7 @@ TEST_IN(failures_back_off_and_a_new_verdict_does_not_wait_for_that)
     world_pass(FLIP_NS);
     publish(w, NULL); /* but what the server asks for it gets */
     assert_false(world.client.is_busy);
-    assert_int_equal(stats(w).slice_failures, 14);
+    assert_int_equal(w->stats.slice->failed, 14);
 }
 
 /* The watch is tried again and again; each time the slice is read in its place. */

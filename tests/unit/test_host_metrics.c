@@ -178,18 +178,16 @@ TEST_IN(each_counter_has_its_own_sample)
     w->s.monitor.api_reachable = false;
     w->s.monitor.outage_ns = 1500 * NS_PER_MS;
     w->record.failures = 15;
-    w->s.has_dra = true;
-    w->s.dra = (struct dra_stats){.is_registered = true,
-                                  .is_slice_published = true,
-                                  .registrations = 21,
-                                  .rejections = 22,
-                                  .health_streams = 23,
-                                  .health_reports = 24,
-                                  .claims_prepared = 25,
-                                  .claim_failures = 26,
-                                  .claims_unprepared = 27,
-                                  .slice_writes = 28,
-                                  .slice_failures = 29};
+    w->s.dra = &(struct dra_stats){.is_registered = true,
+                                   .is_slice_published = true,
+                                   .registrations = 21,
+                                   .rejections = 22,
+                                   .health_streams = 23,
+                                   .health_reports = 24,
+                                   .claims_prepared = 25,
+                                   .claim_failures = 26,
+                                   .claims_unprepared = 27,
+                                   .slice = &(struct kube_sync_stats){.written = 28, .failed = 29}};
     w->s.events = &(struct event_stats){.created = 31, .suppressed = 33, .failed = 34};
     w->s.condition = &(struct kube_sync_stats){.written = 41, .failed = 42};
     write_page(w);
