@@ -300,14 +300,14 @@ static void plan_step(struct podnet *p, struct podnet_event event)
     struct podnet_update update;
     event.now = clock_mono_now();
     podnet_plan_step(&p->plan, &event, &update);
-    p->stats.lost = p->plan.lost;
     if (update.turn == PODNET_TURN_LOST) {
         tell_lost(p, sandbox_of(event.about));
     } else if (update.turn == PODNET_TURN_BACK) {
         const struct cri_sandbox *s = &sandbox_of(event.about)->cri;
         log_info(MOD, "Pod %s/%s has its network again", s->ns, s->name);
     }
-    if (update.count_changed) {
+    if (p->stats.lost != p->plan.lost) {
+        p->stats.lost = p->plan.lost;
         tell_count(p);
     }
     if (event.kind != PODNET_SEEN && event.kind != PODNET_ENDED) { /* these leave it as it is */

@@ -151,7 +151,6 @@ static void choose_next(struct podnet_plan *x, struct mono now, struct podnet_up
 void podnet_plan_step(struct podnet_plan *x, const struct podnet_event *event,
                       struct podnet_update *out)
 {
-    size_t lost = x->lost;
     *out = (struct podnet_update){.wake_at = MONO_NEVER};
     switch (event->kind) {
     case PODNET_SEEN:
@@ -176,5 +175,4 @@ void podnet_plan_step(struct podnet_plan *x, const struct podnet_event *event,
     if (event->kind != PODNET_SEEN && event->kind != PODNET_ENDED) { /* SCANNED follows, for all */
         choose_next(x, event->now, out);
     }
-    out->count_changed = x->lost != lost;
 }

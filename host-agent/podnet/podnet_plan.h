@@ -92,7 +92,6 @@ enum podnet_turn { PODNET_NO_TURN, PODNET_TURN_LOST, PODNET_TURN_BACK };
 
 struct podnet_update {
     enum podnet_turn turn;    /* of the sandbox that was seen; BACK: it had been lost */
-    bool count_changed;       /* of those that are lost */
     struct podnet_loss *ask;  /* may this one be stopped? report by ANSWER */
     struct podnet_loss *stop; /* stop this one now, and report by DONE */
     struct mono wake_at;      /* MONO_NEVER: nothing is due */

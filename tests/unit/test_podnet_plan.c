@@ -97,17 +97,14 @@ static void see(struct world *w, double at, const char *id, enum pod_net_evidenc
 /* Those that were not seen in it are no more. */
 static void end_scan(struct world *w, double at)
 {
-    bool count_changed = false;
     for (size_t i = 0; i < w->count; i++) {
         struct sandbox *s = &w->sandboxes[i];
         if (!s->is_listed && !podnet_is_in_hand(&s->loss)) {
             step(w, (struct podnet_event){.kind = PODNET_ENDED, .now = AT(at), .about = &s->loss});
-            count_changed = count_changed || w->out.count_changed;
         }
         s->is_listed = false;
     }
     step(w, (struct podnet_event){.kind = PODNET_SCANNED, .now = AT(at)});
-    w->out.count_changed = w->out.count_changed || count_changed;
 }
 
 static void tell_dpu(struct world *w, double at, bool is_ready)
@@ -171,10 +168,8 @@ TEST_IN(loss_counts_at_the_debounce_exactly)
     see(w, 11, "s1", POD_NET_LOST);
     assert_int_equal(w->x.lost, 1);
     assert_int_equal(w->out.turn, PODNET_TURN_LOST);
-    assert_true(w->out.count_changed);
     see(w, 12, "s1", POD_NET_LOST);
     assert_int_equal(w->out.turn, PODNET_NO_TURN);
-    assert_false(w->out.count_changed);
 }
 
 TEST_IN(interface_moved_back_ends_it_by_itself)
@@ -312,7 +307,7 @@ TEST_IN(network_that_is_back_right_before_the_stop_saves_it)
     answer(w, 95, "s1", PODNET_POLICY_RESTARTS, POD_NET_WHOLE);
     assert_null(w->out.stop);
     assert_int_equal(w->out.turn, PODNET_TURN_BACK);
-    assert_true(w->out.count_changed);
+    assert_int_equal(w->x.lost, 0);
     expect_nobody(w);
     start(w, &stopping);
     lose(w, ids, 1);
