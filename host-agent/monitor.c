@@ -32,7 +32,7 @@ struct monitor {
     struct mono wake_at;
     struct mono hold_most; /* of what a predecessor left: nothing was heard since; else NEVER */
     struct monitor_stats stats;
-    struct mono lost_at;          /* API contact; MONO_NEVER: it is not lost */
+    struct mono lost_at;          /* API contact, or counted as lost last; NEVER: it is not */
     struct mono unanswered_since; /* the oldest confirming read without outcome; MONO_NEVER: none */
 };
 
@@ -120,18 +120,6 @@ static void note_reboot(struct monitor *m)
     }
 }
 
-static void count_contact(struct monitor *m, struct mono now)
-{
-    bool was_lost = m->lost_at.ns != MONO_NEVER.ns;
-    bool is_lost = !m->fsm.has_contact;
-    if (is_lost && !was_lost) {
-        m->lost_at = now;
-    } else if (!is_lost && was_lost) {
-        m->stats.outage_ns = mono_ns_add(m->stats.outage_ns, mono_since(now, m->lost_at));
-        m->lost_at = MONO_NEVER;
-    }
-}
-
 /* Asks for reads and marks of the lease; without a health check there are none. */
 static void look_at_lease(struct monitor *m, const struct verdict_update *update, struct mono now)
 {
@@ -195,7 +183,8 @@ static void take_event(struct monitor *m, struct verdict_event event, const json
         m->unanswered_since = MONO_NEVER;
     }
     verdict_step(&m->fsm, &event, &update);
-    count_contact(m, event.now);
+    m->stats = monitor_stats(m, event.now);
+    m->lost_at = m->fsm.has_contact ? MONO_NEVER : event.now;
     if (update.renewed) {
         record_carry_settled();
         count_renewal(m);
@@ -333,7 +322,7 @@ struct monitor_stats monitor_stats(const struct monitor *m, struct mono now)
 {
     struct monitor_stats stats = m->stats;
     stats.api_reachable = m->fsm.has_contact;
-    if (m->lost_at.ns != MONO_NEVER.ns) {
+    if (!mono_is_never(m->lost_at)) {
         stats.outage_ns = mono_ns_add(stats.outage_ns, mono_since(now, m->lost_at));
     }
     return stats;
