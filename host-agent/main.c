@@ -186,19 +186,14 @@ static int start_client(struct host_agent *host, struct err *e)
 static void log_start(const struct host_agent *host)
 {
     const struct agent_config *a = &host->config.agent;
-    char interval[32];
-    char duration[32];
-    text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
-    text_from_duration(a->lease_duration_ns, duration, sizeof(duration));
     agent_options_log(a);
     if (a->disabled_by) {
         log_info("main",
                  "the health check is disabled (%s is 0): the node is ready whatever the DPU does",
                  a->disabled_by);
     }
-    log_info("main", "dpu-host-agent %s: lease %s/%s, interval %s, duration %s, record '%s', %s",
-             DPU_VERSION, a->lease_namespace, a->lease_name, interval, duration,
-             host->config.readiness_file,
+    log_info("main", "dpu-host-agent %s: lease %s/%s, record '%s', %s", DPU_VERSION,
+             a->lease_namespace, a->lease_name, host->config.readiness_file,
              a->disabled_by ? "health check disabled" : kube_client_describe(host->client));
 }
 
