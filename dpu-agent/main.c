@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define MOD "main"
 
@@ -100,15 +99,17 @@ static void on_stop(void *user)
 
 /* ---- the heartbeat --------------------------------------------------------------------------- */
 
-static void make_writer(struct agent *a)
+static void start_writer(struct agent *a)
 {
     const struct agent_config *c = &a->config.agent;
+    const struct probe_state *v = probe_set_state(a->probes);
     struct err e = ERR_INIT;
     struct renewer_config renewer = {
         .interval_ns = c->renew_interval_ns,
         .duration_ns = c->lease_duration_ns,
         .announce_shutdown = a->config.announce_shutdown,
         .version = DPU_VERSION,
+        .seed = (uint64_t)clock_wall_now().ns,
         .has_no_probe = a->config.probes.count == 0,
         .is_companion = a->config.heartbeat == DPU_HEARTBEAT_COMPANION,
     };
@@ -122,29 +123,19 @@ static void make_writer(struct agent *a)
     if (clock_boot_id(renewer.boot_id, &e) != 0) {
         log_warn(MOD, "%s, continuing: the host will not detect reboots of this DPU", e.msg);
     }
-    /* Fails only on kernels before 3.17; any seed does, as long as agents differ. */
-    if (getrandom(&renewer.seed, sizeof(renewer.seed), GRND_NONBLOCK) !=
-        (ssize_t)sizeof(renewer.seed)) {
-        renewer.seed = (uint64_t)clock_mono_now().ns;
-    }
     a->writer = lease_writer_new(daemon_loop(a->daemon), a->client, &renewer, &handlers);
+    tell_status(a, "not yet renewed: lease %s", c->lease_name);
+    a->was_renewed = false;
+    lease_writer_start(a->writer);
+    if (v->state != PROBE_HEALTH_UNKNOWN) {
+        lease_writer_judge(a->writer, v->state, v->message);
+    }
 }
 
 static void set_up_log(const struct agent_config *c)
 {
     log_setup((enum log_level)c->log_level, (enum log_format)c->log_format,
               c->node_name ? c->node_name : "");
-}
-
-static void start_writer(struct agent *a)
-{
-    const struct probe_state *v = probe_set_state(a->probes);
-    tell_status(a, "not yet renewed: lease %s", a->config.agent.lease_name);
-    a->was_renewed = false;
-    lease_writer_start(a->writer);
-    if (v->state != PROBE_HEALTH_UNKNOWN) {
-        lease_writer_judge(a->writer, v->state, v->message);
-    }
 }
 
 /* ---- the node's name -------------------------------------------------------------------------
@@ -186,7 +177,6 @@ static void follow_name(struct agent *a, const char *name)
         return;
     }
     lease_writer_free(a->writer);
-    make_writer(a);
     a->awaited[0] = '\0';
     set_up_log(c);
     agent_options_log(c);
@@ -361,8 +351,8 @@ static json_t *describe(const void *user)
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* Makes the lease writer, or the search for the node's name. */
-static int make_heartbeat(struct agent *a, struct err *e)
+/* Makes the client and, if need be, the search for the node's name. */
+static int make_client(struct agent *a, struct err *e)
 {
     int rc = kube_client_connect(daemon_loop(a->daemon), a->config.agent.kubeconfig, &a->client, e);
     if (rc != 0) {
@@ -373,7 +363,6 @@ static int make_heartbeat(struct agent *a, struct err *e)
         const struct probe_spec spec = probe_spec_of_node_name(a->config.ovs_rundir);
         return probe_new(daemon_loop(a->daemon), &spec, 0, on_name, a, &a->node_name, e);
     }
-    make_writer(a);
     return 0;
 }
 
@@ -415,7 +404,7 @@ static int set_up(struct agent *a, struct err *e)
     a->daemon = daemon_new(GRACE_MS, on_stop, a);
     int rc = make_health(a, e);
     if (rc == 0 && !a->config.agent.disabled_by) {
-        rc = make_heartbeat(a, e);
+        rc = make_client(a, e);
     }
     if (rc != 0) {
         return rc;
