@@ -15,7 +15,6 @@
 #include "probe/probe_set.h"
 
 #include <ev.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,7 @@ _Static_assert((int)NAMES_BOOT_ID_BYTES == (int)CLOCK_BOOT_ID_BYTES, "one bound 
 #define LOG_UNKNOWN_NS   (60 * NS_PER_SEC)
 
 /* Longer than the renewer takes to announce a shutdown. */
-enum { GRACE_MS = 3000, EXIT_USAGE = 2, STATUS_BYTES = 600, NODE_AWAITED_BYTES = 400 };
+enum { GRACE_MS = 3000, EXIT_USAGE = 2, NODE_AWAITED_BYTES = 400 };
 
 struct agent {
     struct dpu_config config;
@@ -46,25 +45,14 @@ struct agent {
     bool is_stopping;
 };
 
-PRINTF_LIKE(2, 3)
-static void tell_status(struct agent *a, const char *fmt, ...)
-{
-    char status[STATUS_BYTES];
-    va_list args;
-    va_start(args, fmt);
-    text_vformat(status, sizeof(status), fmt, args);
-    va_end(args);
-    daemon_notify_ready(a->daemon, status);
-}
-
 static void on_renewed(void *user)
 {
     struct agent *a = user;
     if (!a->was_renewed) {
         a->was_renewed = true;
-        tell_status(a, "%s lease %s/%s",
-                    a->config.heartbeat == DPU_HEARTBEAT_OWN ? "renewing" : "accompanying",
-                    a->config.agent.lease_namespace, a->config.agent.lease_name);
+        daemon_notify_ready(a->daemon, "%s lease %s/%s",
+                            a->config.heartbeat == DPU_HEARTBEAT_OWN ? "renewing" : "accompanying",
+                            a->config.agent.lease_namespace, a->config.agent.lease_name);
     }
 }
 
@@ -78,7 +66,7 @@ static void on_health(void *user, enum probe_health state, const char *message)
 {
     struct agent *a = user;
     if (a->was_renewed && state == PROBE_UNHEALTHY) {
-        tell_status(a, "DPU is unhealthy: %s", message);
+        daemon_notify_ready(a->daemon, "DPU is unhealthy: %s", message);
         a->was_renewed = false; /* the next renewal is news again */
     }
     if (a->writer) {
@@ -124,7 +112,7 @@ static void start_writer(struct agent *a)
         log_warn(MOD, "%s, continuing: the host will not detect reboots of this DPU", e.msg);
     }
     a->writer = lease_writer_new(daemon_loop(a->daemon), a->client, &renewer, &handlers);
-    tell_status(a, "not yet renewed: lease %s", c->lease_name);
+    daemon_notify_ready(a->daemon, "not yet renewed: lease %s", c->lease_name);
     a->was_renewed = false;
     lease_writer_start(a->writer);
     if (v->state != PROBE_HEALTH_UNKNOWN) {
@@ -151,7 +139,7 @@ static void complain_of_name(struct agent *a, const char *why)
     if (is_news) {
         log_repeat_reset(&a->complaints);
         text_format(a->awaited, sizeof(a->awaited), "%s", why);
-        tell_status(a, "waiting for the node's name: %s", why);
+        daemon_notify_ready(a->daemon, "waiting for the node's name: %s", why);
     }
     (void)log_limited(&a->complaints, LOG_UNKNOWN_NS, LOG_WARN, "node", "%s: %s",
                       a->writer ? "the node's name may be outdated"
@@ -420,7 +408,7 @@ static void begin(struct agent *a)
             MOD,
             "the health check is disabled (%s is 0): the agent renews no lease and runs no probe",
             a->config.agent.disabled_by);
-        tell_status(a, "health check disabled");
+        daemon_notify_ready(a->daemon, "health check disabled");
         return;
     }
     if (a->config.probes.count == 0) {

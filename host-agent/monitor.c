@@ -79,10 +79,8 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
 static void publish(struct monitor *m)
 {
     const struct readiness *v = &m->record.verdict;
-    char status[NAMES_MESSAGE_BYTES + 64];
-    text_format(status, sizeof(status), "%s (%s): %s", readiness_state_name(v->state),
-                readiness_reason_name(v->reason), v->message);
-    daemon_notify_ready(m->config.daemon, status);
+    daemon_notify_ready(m->config.daemon, "%s (%s): %s", readiness_state_name(v->state),
+                        readiness_reason_name(v->reason), v->message);
     if (m->config.dra) {
         dra_service_publish(m->config.dra, v);
     }

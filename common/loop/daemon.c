@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,10 +236,15 @@ void daemon_feed_while(struct daemon *d, daemon_works_fn *works)
     d->works = works;
 }
 
-void daemon_notify_ready(struct daemon *d, const char *status)
+void daemon_notify_ready(struct daemon *d, const char *fmt, ...)
 {
+    char status[STATUS_BYTES];
     char clean[STATUS_BYTES];
     char text[STATUS_BYTES + 32];
+    va_list args;
+    va_start(args, fmt);
+    text_vformat(status, sizeof(status), fmt, args);
+    va_end(args);
     text_sanitize(clean, sizeof(clean), status, strlen(status));
     text_format(text, sizeof(text), "%sSTATUS=%s", d->is_ready ? "" : "READY=1\n", clean);
     d->is_ready = true;

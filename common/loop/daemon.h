@@ -43,7 +43,7 @@ typedef bool daemon_works_fn(void *user, struct mono now);
 void daemon_feed_while(struct daemon *d, daemon_works_fn *works);
 
 /* Sends READY=1 once, and STATUS=, to $NOTIFY_SOCKET (sd_notify(3)), if there is one. */
-void daemon_notify_ready(struct daemon *d, const char *status);
+void daemon_notify_ready(struct daemon *d, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* A quarter of the watchdog period that systemd asks of process `pid`; 0: no watchdog. Arguments
  * are the values of $WATCHDOG_USEC and $WATCHDOG_PID. */

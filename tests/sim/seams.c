@@ -299,8 +299,13 @@ struct ev_loop *daemon_loop(struct daemon *d)
     return agent_of_daemon(d)->loop;
 }
 
-void daemon_notify_ready(struct daemon *d, const char *status)
+void daemon_notify_ready(struct daemon *d, const char *fmt, ...)
 {
+    char status[400];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(status, sizeof(status), fmt, args);
+    va_end(args);
     world_tell(world_get(), "%s: %s", agent_of_daemon(d)->name, status);
 }
 

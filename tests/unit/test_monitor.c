@@ -68,10 +68,13 @@ struct ev_loop *daemon_loop(struct daemon *d)
     return (struct ev_loop *)d;
 }
 
-void daemon_notify_ready(struct daemon *d, const char *status)
+void daemon_notify_ready(struct daemon *d, const char *fmt, ...)
 {
+    va_list args;
     assert_ptr_equal(d, &stage);
-    (void)snprintf(stage.status, sizeof(stage.status), "%s", status);
+    va_start(args, fmt);
+    (void)vsnprintf(stage.status, sizeof(stage.status), fmt, args);
+    va_end(args);
     note("systemd");
 }
 
