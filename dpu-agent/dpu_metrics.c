@@ -5,11 +5,10 @@
 
 enum { LABEL_BYTES = 2 * PROBE_NAME_BYTES + 32 };
 
-static void write_lease(const struct dpu_snapshot *s, struct buf *page)
+static void write_lease(const struct lease_writer_stats *l, struct mono now, struct buf *page)
 {
     static const char failures[] = PREFIX "lease_renewal_failures_total";
-    const struct lease_writer_stats *l = s->lease;
-    int64_t age_ns = mono_since(s->now, l->renewed_at);
+    int64_t age_ns = mono_since(now, l->renewed_at);
     const struct metrics_row rows[] = {
         {"lease_renewals_total", NULL, METRICS_COUNT, &l->renewals,
          "Successful renewals of the Lease; with --heartbeat=companion, renewals seen."},
@@ -36,7 +35,7 @@ static void write_lease(const struct dpu_snapshot *s, struct buf *page)
     metrics_histogram_write(page, PREFIX "lease_renewal_duration_seconds", "", &l->durations);
 }
 
-static void write_runs(const struct dpu_snapshot *s, struct buf *page)
+static void write_runs(const struct probe_state *v, struct buf *page)
 {
     static const char runs[] = PREFIX "probe_runs_total";
     char name[LABEL_BYTES];
@@ -45,10 +44,10 @@ static void write_runs(const struct dpu_snapshot *s, struct buf *page)
                    "in the configuration, and the result: passed, refused (nobody listens), "
                    "silent (no answer in time), denied (no permission), missing (no socket) or "
                    "wrong (an unexpected answer).");
-    for (size_t i = 0; i < s->verdict->probe_count; i++) {
-        metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
+    for (size_t i = 0; i < v->probe_count; i++) {
+        metrics_escape(v->probes[i].name, name, sizeof(name));
         for (enum probe_outcome o = PROBE_PASSED; o < PROBE_OUTCOME_COUNT; o++) {
-            metrics_sample(page, runs, (double)s->verdict->probes[i].runs[o],
+            metrics_sample(page, runs, (double)v->probes[i].runs[o],
                            "probe=\"%s\",index=\"%zu\",result=\"%s\"", name, i,
                            probe_outcome_name(o));
         }
@@ -56,42 +55,42 @@ static void write_runs(const struct dpu_snapshot *s, struct buf *page)
 }
 
 /* Of each probe that ran one value. */
-static void write_last(const struct dpu_snapshot *s, bool is_span, struct buf *page)
+static void write_last(const struct probe_state *v, bool is_span, struct buf *page)
 {
     const char *family = is_span ? PREFIX "probe_duration_seconds" : PREFIX "probe_success";
     char name[LABEL_BYTES];
     metrics_family(page, family, "gauge",
                    is_span ? "Duration of a probe's last run."
                            : "1 if a probe passes, by its thresholds; absent before it ran.");
-    for (size_t i = 0; i < s->verdict->probe_count; i++) {
-        metrics_escape(s->verdict->probes[i].name, name, sizeof(name));
-        if (s->verdict->probes[i].ran) {
+    for (size_t i = 0; i < v->probe_count; i++) {
+        metrics_escape(v->probes[i].name, name, sizeof(name));
+        if (v->probes[i].ran) {
             metrics_sample(page, family,
-                           is_span ? (double)s->verdict->probes[i].last_ns / (double)NS_PER_SEC
-                                   : !s->verdict->probes[i].failing,
+                           is_span ? (double)v->probes[i].last_ns / (double)NS_PER_SEC
+                                   : !v->probes[i].failing,
                            "probe=\"%s\",index=\"%zu\"", name, i);
         }
     }
 }
 
-void dpu_metrics_write(const struct dpu_snapshot *s, struct buf *page)
+void dpu_metrics_write(const struct probe_state *v, const struct lease_writer_stats *lease,
+                       struct mono now, struct buf *page)
 {
-    bool is_healthy = s->verdict->state == PROBE_HEALTHY;
-    uint64_t probe_count = s->verdict->probe_count;
+    bool is_healthy = v->state == PROBE_HEALTHY;
+    uint64_t probe_count = v->probe_count;
     const struct metrics_row rows[] = {
-        {"dpu_healthy", NULL, METRICS_FLAG,
-         s->verdict->state == PROBE_HEALTH_UNKNOWN ? NULL : &is_healthy,
+        {"dpu_healthy", NULL, METRICS_FLAG, v->state == PROBE_HEALTH_UNKNOWN ? NULL : &is_healthy,
          "1 if all probes on the DPU pass, or there are none."},
-        {"probes", NULL, METRICS_COUNT, s->lease ? &probe_count : NULL,
+        {"probes", NULL, METRICS_COUNT, lease ? &probe_count : NULL,
          "Configured probes. With 0, the heartbeat proves only that dpu-agent runs."},
     };
     metrics_rows(page, rows, ARRAY_LEN(rows));
-    if (s->verdict->probe_count > 0) {
-        write_runs(s, page);
-        write_last(s, false, page);
-        write_last(s, true, page);
+    if (v->probe_count > 0) {
+        write_runs(v, page);
+        write_last(v, false, page);
+        write_last(v, true, page);
     }
-    if (s->lease) {
-        write_lease(s, page);
+    if (lease) {
+        write_lease(lease, now, page);
     }
 }

@@ -7,13 +7,8 @@
 #include "dpu-agent/lease_writer.h"
 #include "probe/probe_set.h"
 
-/* The values that the metrics are made of. */
-struct dpu_snapshot {
-    struct mono now;
-    const struct probe_state *verdict;      /* borrowed */
-    const struct lease_writer_stats *lease; /* NULL: the health check is disabled; borrowed */
-};
-
-void dpu_metrics_write(const struct dpu_snapshot *s, struct buf *page);
+/* `lease` is NULL while none is renewed. */
+void dpu_metrics_write(const struct probe_state *v, const struct lease_writer_stats *lease,
+                       struct mono now, struct buf *page);
 
 #endif

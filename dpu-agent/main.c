@@ -210,9 +210,7 @@ static const struct lease_writer_stats *lease_stats(const struct agent *a)
 static void write_metrics(void *user, struct buf *out)
 {
     const struct agent *a = user;
-    const struct dpu_snapshot s = {
-        .now = clock_mono_now(), .verdict = probe_set_state(a->probes), .lease = lease_stats(a)};
-    dpu_metrics_write(&s, out);
+    dpu_metrics_write(probe_set_state(a->probes), lease_stats(a), clock_mono_now(), out);
     if (a->client) {
         kube_metrics_write(kube_client_metrics(a->client), out);
     }

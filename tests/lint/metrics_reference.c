@@ -115,9 +115,8 @@ static void print_dpu(void)
     const struct probe_state verdict = {
         .state = PROBE_HEALTHY, .probe_count = 1, .probes = {{.ran = true, .last_ns = 1}}};
     const struct lease_writer_stats lease = {.renewals = 1};
-    const struct dpu_snapshot s = {.verdict = &verdict, .lease = &lease};
     struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
-    dpu_metrics_write(&s, &page);
+    dpu_metrics_write(&verdict, &lease, (struct mono){0}, &page);
     print_rows(&page);
 }
 
