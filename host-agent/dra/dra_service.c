@@ -38,9 +38,8 @@ struct dra_service {
     struct slice_publisher *publisher;
     struct grpc_server *servers[SOCKET_COUNT]; /* NULL: not listening; all are, or none */
     struct log_repeat socket_warnings;
-    struct boot_timer *timer; /* heartbeat, sockets; the end, if it is stopping */
+    struct boot_timer *timer; /* heartbeat, sockets; the end, once the plugin is stopped */
     struct mono next_check;
-    bool is_stopping;
     int draining; /* servers that are */
 };
 
@@ -309,7 +308,7 @@ static void on_timer(void *user)
     struct dra_service *s = user;
     struct mono now = clock_mono_now();
     struct err e = ERR_INIT;
-    if (s->is_stopping) {
+    if (s->plugin.is_stopped) {
         close_sockets(s);
         s->config.on_stopped(s->config.user); /* may free `s` */
         return;
@@ -387,7 +386,7 @@ int dra_service_lead(struct dra_service *s, struct err *e)
 
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 {
-    if (s->is_stopping) {
+    if (s->plugin.is_stopped) {
         return;
     }
     plugin_publish(&s->plugin, verdict, clock_mono_now(), clock_wall_now());
@@ -399,11 +398,10 @@ void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
 
 void dra_service_stop(struct dra_service *s)
 {
-    if (s->is_stopping) {
+    if (s->plugin.is_stopped) {
         return;
     }
     struct mono now = clock_mono_now();
-    s->is_stopping = true;
     plugin_stop(&s->plugin, now, clock_wall_now());
     if (!s->servers[SOCKET_DRA]) {
         boot_timer_arm(s->timer, now);

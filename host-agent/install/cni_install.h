@@ -51,7 +51,7 @@ bool conflist_is_gated(const char *text, size_t len);
 
 /* ---- options and commands -------------------------------------------------------------------- */
 
-enum { CNI_DIR_MAX_BYTES = 2048 };
+enum { CNI_DIR_MAX_BYTES = 2048, CNI_NAME_MAX_BYTES = 199 };
 
 /* Where a node's CNI configuration is: options that install-cni, uninstall-cni and the agent share.
  */
@@ -72,7 +72,8 @@ NODISCARD int cni_options_check(const struct cni_options *o, const struct option
      .help = "The container runtime's directory of CNI configuration, by the path that the " \
              "runtime uses."}, \
     {OPTION_ROW("cni-source", OPTION_TEXT, owner, at.source), \
-     .default_text = "10-ovn-kubernetes.conf", .placeholder = "FILE", \
+     .default_text = "10-ovn-kubernetes.conf", .min = 1, .max = CNI_NAME_MAX_BYTES, \
+     .placeholder = "FILE", \
      .help = "The file there that configures the plugin behind dpu-gate. dpu-gate's own file " \
              "is 05-dpu-gate.conflist, or 00-dpu-gate.conflist if the source sorts before " \
              "that."}
