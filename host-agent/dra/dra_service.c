@@ -33,7 +33,6 @@ struct dra_service {
     struct plugin plugin; /* first, so that its callbacks lead back */
     struct dra_config config;
     struct dra_device device;     /* owns its attributes */
-    struct file_lock answer_lock; /* the plugin's in rolling updates */
     struct file_lock driver_lock; /* held with the sockets, but by a second */
     struct slice_publisher *publisher;
     struct grpc_server *servers[SOCKET_COUNT]; /* NULL: not listening; all are, or none */
@@ -346,10 +345,8 @@ static void make_parts(struct dra_service *s)
                                     .name = o->device,
                                     .attributes = json_object(),
                                     .effect = (enum slice_effect)o->taint_effect};
-    s->plugin = (struct plugin){.config = c,
-                                .device = &s->device,
-                                .claims = claim_events_new(c, &s->device),
-                                .lock = text_is_empty(o->rolling_uid) ? NULL : &s->answer_lock};
+    s->plugin = (struct plugin){
+        .config = c, .device = &s->device, .claims = claim_events_new(c, &s->device)};
     plugin_init(&s->plugin);
     s->publisher = slice_publisher_new(c, &s->device, &s->plugin.stats);
     s->timer = boot_timer_new(c->loop, on_timer, s);
@@ -360,14 +357,13 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
     struct dra_service *s = MEM_NEW(struct dra_service);
     const struct dra_options *o = config->options;
     s->config = *config;
-    s->driver_lock.fd = s->answer_lock.fd = -1;
     if (config->check_interval_ns == 0) {
         s->config.check_interval_ns = DRA_CHECK_NS;
     }
     make_parts(s);
     const char *dir = text_is_empty(o->lock_dir) ? o->names.plugin_dir : o->lock_dir;
     int rc = file_lock_init(&s->driver_lock, dir, "/driver.lock", e);
-    if (rc != 0 || (rc = file_lock_init(&s->answer_lock, dir, "/serialize.lock", e)) != 0 ||
+    if (rc != 0 || (rc = file_lock_init(&s->plugin.lock, dir, "/serialize.lock", e)) != 0 ||
         (rc = make_attributes(s, e)) != 0 || (rc = check_sockets(s, clock_mono_now(), e)) != 0) {
         dra_service_free(s);
         return rc;

@@ -102,22 +102,15 @@ static Dra__ClaimsRequest *unpack_request(struct grpc_call *call, const uint8_t 
     return request;
 }
 
-static bool plugin_lock(const struct plugin *p, struct grpc_call *call)
+static bool plugin_lock(struct plugin *p, struct grpc_call *call)
 {
     struct err e = ERR_INIT;
-    if (!p->lock || file_lock_take(p->lock, &e) == 0) {
+    if (text_is_empty(p->config->options->rolling_uid) || file_lock_take(&p->lock, &e) == 0) {
         return true;
     }
     grpc_call_end(call, GRPC_UNAVAILABLE,
                   "another instance of this driver is working, try again: %s", e.msg);
     return false;
-}
-
-static void plugin_unlock(const struct plugin *p)
-{
-    if (p->lock) {
-        file_lock_release(p->lock);
-    }
 }
 
 /* ---- prepare --------------------------------------------------------------------------------- */
@@ -232,7 +225,7 @@ static void prepare_answer(struct prepare *p)
     }
     reply_with(p->call, &response.base);
     prepare_free(p);
-    plugin_unlock(plugin);
+    file_lock_release(&plugin->lock);
 }
 
 static void on_claim(void *user, const struct kube_response *answer)
@@ -308,7 +301,7 @@ static void unprepare(void *user, struct grpc_call *call, const uint8_t *message
         response.n_claims = count;
         plugin->stats.claims_unprepared += count;
         reply_with(call, &response.base);
-        plugin_unlock(plugin);
+        file_lock_release(&plugin->lock);
     }
     dra__claims_request__free_unpacked(request, NULL);
 }
@@ -465,6 +458,7 @@ const struct grpc_method plugin_methods[PLUGIN_METHODS] = {
 void plugin_init(struct plugin *p)
 {
     assert(p->config->options->health_timeout_ns >= BEATS_PER_TIMEOUT * NS_PER_SEC);
+    p->lock.fd = -1;
     p->next_beat = MONO_NEVER;
     p->stats.driver = p->device->driver;
     p->stats.refusal = p->refusal;

@@ -59,7 +59,7 @@ struct plugin {
     const struct dra_config *config;
     const struct dra_device *device;
     struct claim_events *claims; /* looks whether what is in another's way is still there */
-    struct file_lock *lock;      /* held while an answer is made; NULL: we are the only instance */
+    struct file_lock lock;       /* in rolling updates it is held while an answer is made */
 
     struct dra_stats stats;
     char refusal[PLUGIN_REFUSAL_BYTES];         /* of the kubelet, made printable; "": it did not */

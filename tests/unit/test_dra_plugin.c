@@ -324,14 +324,14 @@ TEST_IN(claim_that_cannot_be_remembered_is_prepared_all_the_same)
 /* Another instance, as the kernel sees it: the same file opened once more. */
 TEST_IN(two_instances_answer_one_after_the_other)
 {
-    struct file_lock ours;
     struct file_lock theirs;
+    char uid[] = "pod-uid";
     const char *const uids[] = {"u1"};
-    assert_int_equal(file_lock_init(&ours, w->options.names.plugin_dir, "/serialize.lock", NULL),
-                     0);
+    assert_int_equal(
+        file_lock_init(&w->plugin.lock, w->options.names.plugin_dir, "/serialize.lock", NULL), 0);
     assert_int_equal(file_lock_init(&theirs, w->options.names.plugin_dir, "/serialize.lock", NULL),
                      0);
-    w->plugin.lock = &ours;
+    w->options.rolling_uid = uid;
     assert_int_equal(file_lock_take(&theirs, NULL), 0);
     int32_t prepare = ask(w, V1("NodePrepareResources"), uids, 1);
     answer(w, 0, "u1", ""); /* the lookup needs no lock */
