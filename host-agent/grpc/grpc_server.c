@@ -73,7 +73,6 @@ struct grpc_conn {
     LIST_HEAD(grpc_call_list, grpc_call) calls; /* owned */
     size_t request_bytes;                       /* held in all calls' request buffers */
     struct mono heard;                          /* when it last sent something */
-    ev_timer handshake;                         /* runs until the peer's SETTINGS came */
 };
 
 struct grpc_server {
@@ -447,10 +446,6 @@ static void call_dispatch(struct grpc_call *call)
 
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    struct grpc_conn *conn = user;
-    if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
-        ev_timer_stop(conn->server->config.loop, &conn->handshake);
-    }
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) {
         return 0;
     }
@@ -508,7 +503,6 @@ static void conn_free(struct grpc_conn *conn)
     while (!LIST_EMPTY(&conn->calls)) {
         call_free(LIST_FIRST(&conn->calls));
     }
-    ev_timer_stop(s->config.loop, &conn->handshake);
     ev_io_stop(s->config.loop, &conn->io);
     (void)close(conn->io.fd); /* nothing of ours is left to be written */
     nghttp2_session_del(conn->session);
@@ -586,11 +580,6 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
     }
 }
 
-static void on_handshake_deadline(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    conn_free(timer->data);
-}
-
 static void session_new(struct grpc_conn *conn)
 {
     static const nghttp2_settings_entry settings[] = {
@@ -630,10 +619,8 @@ static void conn_new(struct grpc_server *s, int fd)
     s->open++;
     session_new(conn);
     ev_io_init(&conn->io, on_io, fd, EV_READ | EV_WRITE);
-    ev_timer_init(&conn->handshake, on_handshake_deadline, GRPC_HANDSHAKE_S, 0.);
-    conn->io.data = conn->handshake.data = conn;
+    conn->io.data = conn;
     ev_io_start(s->config.loop, &conn->io);
-    ev_timer_start(s->config.loop, &conn->handshake);
 }
 
 /* A request of its own arrived in full, and its answer is not all out. */

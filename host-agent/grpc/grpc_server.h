@@ -37,8 +37,7 @@ enum {
     GRPC_STREAMS_MAX = 128,                 /* at a time; fewer would let a watch starve Prepare */
     GRPC_CONN_REQUESTS_MAX_BYTES = 4 << 20, /* request bytes held for all streams together */
     GRPC_HEADER_LIST_MAX_BYTES = 16 << 10,
-    GRPC_HANDSHAKE_S = 10, /* from the accept to the peer's SETTINGS */
-    GRPC_REQUEST_S = 60,   /* for a request to arrive in full */
+    GRPC_REQUEST_S = 60, /* for a request to arrive in full */
 };
 
 struct ev_loop;

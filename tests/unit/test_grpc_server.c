@@ -417,19 +417,6 @@ TEST_IN(request_that_never_completes_is_ended)
     assert_false(watch->is_closed);
 }
 
-TEST_IN(peer_that_never_speaks_is_closed)
-{
-    CLEANUP(fd) int fd = h2_dial(w->peer.path);
-    assert_ok(call(w, "/test.S/Echo", "x"), "x");
-    ahead_s = GRPC_HANDSHAKE_S - 1;
-    h2_peer_turn(&w->peer, 3);
-    assert_false(is_closed(fd));
-    ahead_s = GRPC_HANDSHAKE_S;
-    h2_peer_turn(&w->peer, 3);
-    assert_true(is_closed(fd));
-    assert_ok(call(w, "/test.S/Echo", "x"), "x"); /* which has spoken */
-}
-
 /* ---- streaming ---- */
 
 TEST_IN(reports_go_out_at_once)
