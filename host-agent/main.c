@@ -73,7 +73,7 @@ static void start_monitor(struct host_agent *host)
         .taint_devices = c->taint_devices,
         .taint_effect = c->dra.taint_effect,
     };
-    struct verdict_carry carry;
+    struct record carry;
     struct err why = ERR_INIT;
     bool carried = record_carry_read(c->readiness_file, c->agent.node_name, &config.verdict, &carry,
                                      &why) == 0;

@@ -279,7 +279,7 @@ static void start_parts(struct monitor *m)
     }
 }
 
-struct monitor *monitor_new(const struct monitor_config *config, const struct verdict_carry *carry)
+struct monitor *monitor_new(const struct monitor_config *config, const struct record *carry)
 {
     struct monitor *m = MEM_NEW(struct monitor);
     m->config = *config;

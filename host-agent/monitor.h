@@ -68,7 +68,7 @@ struct monitor_stats {
 
 /* Everything that it calls, ready for monitor_start. `carry` is what a predecessor left, or NULL;
  * borrowed. */
-struct monitor *monitor_new(const struct monitor_config *config, const struct verdict_carry *carry);
+struct monitor *monitor_new(const struct monitor_config *config, const struct record *carry);
 void monitor_free(struct monitor *m); /* accepts NULL; leaves the record and the lease */
 
 /* Publishes the first verdict everywhere and arms the timer. */

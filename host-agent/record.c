@@ -261,7 +261,7 @@ void record_carry_settled(void)
 }
 
 int record_carry_read(const char *path, const char *node, const struct verdict_config *config,
-                      struct verdict_carry *out, struct err *e)
+                      struct record *out, struct err *e)
 {
     struct record record;
     char boot_id[CLOCK_BOOT_ID_BYTES];
@@ -290,7 +290,7 @@ int record_carry_read(const char *path, const char *node, const struct verdict_c
         return err_set(e, ERR_GONE, "'%s' is about lease '%s/%s'", path, record.verdict.lease.ns,
                        record.verdict.lease.name);
     }
-    *out = (struct verdict_carry){.verdict = record.verdict, .hold_until = record.hold_until};
+    *out = record;
     arm_mark(mark);
     return 0;
 }

@@ -67,7 +67,7 @@ bool record_turn_vouches(const struct record_turn *t, struct mono now);
  * living one dead. Errors: ERR_NOTFOUND (there is none), ERR_IO, ERR_PARSE, ERR_GONE (another boot,
  * node or lease), each with the reason: none of them is a reason not to start. */
 NODISCARD int record_carry_read(const char *path, const char *node,
-                                const struct verdict_config *config, struct verdict_carry *out,
+                                const struct verdict_config *config, struct record *out,
                                 struct err *e);
 
 /*

@@ -823,7 +823,7 @@ static bool was_refused(const struct readiness *was)
 }
 
 /* A record that readers no longer believe is not believed here either: all starts anew. */
-static bool is_usable(const struct verdict_carry *carry, struct mono now)
+static bool is_usable(const struct record *carry, struct mono now)
 {
     const struct readiness *was = &carry->verdict;
     return was->observed.ns > 0 && !mono_before(now, was->observed) && was->lease.uid[0] != '\0' &&
@@ -848,7 +848,7 @@ static void restore_lease(struct verdict *x, const struct readiness *was, struct
 
 /* A record carried over a restart. What it says was known at `checked`; whatever has happened since
  * was seen by nobody, and the first mark ends that blind span like any other. */
-static void restore(struct verdict *x, const struct verdict_carry *carry, struct mono now)
+static void restore(struct verdict *x, const struct record *carry, struct mono now)
 {
     const struct readiness *was = &carry->verdict;
     if (was->reason == REASON_POD_NETWORK_LOST && x->config->pods_count) {
@@ -880,7 +880,7 @@ static void restore(struct verdict *x, const struct verdict_carry *carry, struct
 }
 
 void verdict_init(struct verdict *x, const struct verdict_config *config,
-                  const struct verdict_carry *carry, struct mono now)
+                  const struct record *carry, struct mono now)
 {
     assert(config->renew_interval_ns >= 0);
     assert(config->duration_ns > config->renew_interval_ns);

@@ -23,7 +23,7 @@
 
 #include "base/time.h"
 #include "contract/lease.h"
-#include "contract/readiness.h"
+#include "contract/record.h"
 #include "host-agent/chain.h"
 
 #include <stdbool.h>
@@ -49,12 +49,6 @@ struct verdict_config {
     int64_t duration_ns;       /* > renew_interval_ns; the lease's own value wins once seen */
     int64_t api_outage_hold_ns;
     bool pods_count; /* pods that lost their network make the node not ready */
-};
-
-/* The memory of a former process: the record of this boot. */
-struct verdict_carry {
-    struct readiness verdict;
-    struct mono hold_until; /* until then readers trusted the dead writer's last word */
 };
 
 enum verdict_event_kind {
@@ -167,9 +161,10 @@ struct verdict {
     char accusation[NAMES_MESSAGE_BYTES]; /* of a host probe, in words */
 };
 
-/* Starts in the state that `carry` (borrowed; may be NULL) supports at `now`. Borrows `config`. */
+/* Starts in the state that `carry` supports at `now`: the memory of a former process, its record of
+ * this boot (borrowed), or NULL. Borrows `config`. */
 void verdict_init(struct verdict *x, const struct verdict_config *config,
-                  const struct verdict_carry *carry, struct mono now);
+                  const struct record *carry, struct mono now);
 
 /* One step. Fills every member of `out`. */
 void verdict_step(struct verdict *x, const struct verdict_event *event, struct verdict_update *out);

@@ -177,8 +177,7 @@ static void tell_host_probe(struct world *w)
 
 static void start_host(struct world *w)
 {
-    const struct verdict_carry carry = {.verdict = w->record.verdict,
-                                        .hold_until = w->record.hold_until};
+    const struct record carry = {.verdict = w->record.verdict, .hold_until = w->record.hold_until};
     w->out = (struct verdict_update){.wake_at = MONO_NEVER};
     verdict_init(&w->x, &w->config, w->has_record ? &carry : NULL, at(w->now_ns));
     tell_host_probe(w);

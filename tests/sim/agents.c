@@ -157,7 +157,7 @@ static void look_at_function(struct host *host)
                                                         .accusation = "it is gone"});
 }
 
-static void start_host_probe(struct host *host, const struct verdict_carry *carry)
+static void start_host_probe(struct host *host, const struct record *carry)
 {
     const struct readiness_host_probes none = {.count = 1, .each = {{.probe = "pci"}}};
     bool is_known = carry && carry->verdict.host_probes.count == 1;
@@ -199,7 +199,7 @@ static void start_monitor(struct host *host)
         .events = host->events,
         .has_condition = true,
     };
-    struct verdict_carry carry;
+    struct record carry;
     host->found_record = has_record(host);
     bool carried = record_carry_read(host->record, NODE, &config.verdict, &carry, &e) == 0;
     host->monitor = monitor_new(&config, carried ? &carry : NULL);

@@ -248,7 +248,7 @@ static struct monitor_config everything(void)
 }
 
 /* In place of one that is at work. */
-static void begin(struct monitor_config config, const struct verdict_carry *carry)
+static void begin(struct monitor_config config, const struct record *carry)
 {
     monitor_free(stage.monitor);
     stage.story[0] = '\0';
@@ -459,8 +459,8 @@ TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_u
 {
     assert_false(stage.has_left);
     be_ready();
-    const struct verdict_carry carry = {.verdict = *monitor_verdict(stage.monitor),
-                                        .hold_until = mono_add(world.now, 340 * NS_PER_SEC)};
+    const struct record carry = {.verdict = *monitor_verdict(stage.monitor),
+                                 .hold_until = mono_add(world.now, 340 * NS_PER_SEC)};
     world_pass(3 * NS_PER_SEC);
     begin(everything(), &carry);
     assert_int_equal(stage.left.transition.ns, carry.verdict.transition.ns);

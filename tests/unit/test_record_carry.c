@@ -66,14 +66,14 @@ static void down(struct world *w)
 
 WORLD(up, down)
 
-static int carry(const struct world *w, struct verdict_carry *out, struct err *e)
+static int carry(const struct world *w, struct record *out, struct err *e)
 {
     return record_carry_read(w->path, "w1", &w->config, out, e);
 }
 
 static void assert_refused(const struct world *w, int code, const char *words)
 {
-    struct verdict_carry untouched = {.hold_until = {7}};
+    struct record untouched = {.hold_until = {7}};
     struct err e = ERR_INIT;
     assert_int_equal(carry(w, &untouched, &e), code);
     assert_int_equal(untouched.hold_until.ns, 7);
@@ -86,7 +86,7 @@ static void assert_refused(const struct world *w, int code, const char *words)
 
 TEST_IN(the_record_of_this_boot_node_and_lease_is_carried)
 {
-    struct verdict_carry out;
+    struct record out;
     assert_int_equal(carry(w, &out, NULL), 0);
     assert_int_equal(out.hold_until.ns, mono_add(OBSERVED, 340 * NS_PER_SEC).ns);
     assert_int_equal(out.verdict.observed.ns, OBSERVED.ns);
@@ -141,7 +141,7 @@ static void live_and_end(const struct world *w, enum course course, int signal_n
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct verdict_carry out;
+        struct record out;
         const struct rlimit none = {.rlim_cur = 0};
         (void)setrlimit(RLIMIT_CORE, &none);
         (void)signal(signal_number, SIG_DFL); /* cmocka has handlers of its own */
@@ -163,7 +163,7 @@ static const int crashes[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
 TEST_IN(a_record_that_ended_its_reader_is_passed_over_once)
 {
-    struct verdict_carry out;
+    struct record out;
     for (size_t i = 0; i < ARRAY_LEN(crashes); i++) {
         live_and_end(w, CRASHES, crashes[i]);
         assert_refused(w, ERR_GONE, "crashed");

@@ -24,11 +24,11 @@ static struct verdict_config any_config(struct sim_random *r)
     return c;
 }
 
-static struct verdict_carry any_carry(struct sim_random *r, double now)
+static struct record any_carry(struct sim_random *r, double now)
 {
     struct world w = {.lease = world_lease()};
     world_stamp(&w, (double)draw(r, -200, 200));
-    struct verdict_carry c = {
+    struct record c = {
         .verdict = {.state = (enum readiness_state)draw(r, 0, 2),
                     .admit = draw(r, 0, 1) == 1,
                     .reason = (enum readiness_reason)draw(r, 0, REASON_COUNT - 1),
@@ -74,7 +74,7 @@ static void walk(uint64_t seed)
     const struct verdict_config config = any_config(&r);
     double now = 1000;
     bool accused = false;
-    const struct verdict_carry carry = any_carry(&r, now);
+    const struct record carry = any_carry(&r, now);
     struct world w = {.lease = world_lease()};
     w.config = config;
     verdict_init(&w.x, &w.config, draw(&r, 0, 3) ? &carry : NULL, SEC(now));

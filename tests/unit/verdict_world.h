@@ -52,14 +52,14 @@ static inline struct lease_view world_lease(void)
 }
 
 static inline void world_init_with(struct world *w, const struct verdict_config *config,
-                                   const struct verdict_carry *carry, struct mono now)
+                                   const struct record *carry, struct mono now)
 {
     *w = (struct world){.config = *config, .lease = world_lease()};
     w->lease.duration_s = (uint32_t)(config->duration_ns / NS_PER_SEC);
     verdict_init(&w->x, &w->config, carry, now);
 }
 
-static inline void world_init(struct world *w, const struct verdict_carry *carry, struct mono now)
+static inline void world_init(struct world *w, const struct record *carry, struct mono now)
 {
     struct verdict_config config = world_config();
     world_init_with(w, &config, carry, now);
@@ -315,8 +315,8 @@ static inline void world_disabled(struct world *w)
 /* The next process starts with the record of this one. */
 static inline void world_restart(struct world *w, double at, double hold_until)
 {
-    const struct verdict_carry carry = {.verdict = *verdict_readiness(&w->x),
-                                        .hold_until = SEC(hold_until)};
+    const struct record carry = {.verdict = *verdict_readiness(&w->x),
+                                 .hold_until = SEC(hold_until)};
     verdict_init(&w->x, &w->config, &carry, SEC(at));
 }
 
