@@ -40,7 +40,7 @@ struct monitor {
  * it is one. */
 static bool adopt_verdict(struct monitor *m)
 {
-    const struct readiness *v = verdict_readiness(&m->fsm);
+    const struct readiness *v = &m->fsm.verdict;
     const struct readiness was = m->record.verdict;
     bool changed = was.transition.ns == 0 || v->state != was.state || v->admit != was.admit ||
                    v->reason != was.reason;
@@ -102,7 +102,7 @@ static void count_renewal(struct monitor *m)
 {
     struct wall stamp;
     m->stats.renewals++;
-    const char *text = verdict_readiness(&m->fsm)->lease.renew_stamp;
+    const char *text = m->fsm.verdict.lease.renew_stamp;
     m->stats.has_skew = rfc3339_parse(text, strlen(text), &stamp, NULL) == 0;
     m->stats.skew_ns = m->stats.has_skew ? wall_since(stamp, clock_wall_now()) : 0;
 }
@@ -112,7 +112,7 @@ static void note_reboot(struct monitor *m)
     m->stats.reboots++;
     m->record.verdict.dpu_rebooted = clock_wall_now();
     log_warn("readiness", "the DPU has rebooted: its boot ID is now '%s'",
-             verdict_readiness(&m->fsm)->dpu_boot_id);
+             m->fsm.verdict.dpu_boot_id);
     if (m->parts.events) {
         events_tell_reboot(m->parts.events, m->record.verdict.dpu_rebooted);
     }

@@ -808,11 +808,6 @@ static void update_verdict(struct verdict *x, struct mono now)
     }
 }
 
-const struct readiness *verdict_readiness(const struct verdict *x)
-{
-    return &x->verdict;
-}
-
 /* ---- start ----------------------------------------------------------------------------------- */
 
 /* The lease refused, and not what the host itself saw. */

@@ -121,7 +121,7 @@ enum verdict_sight {
 struct verdict {
     const struct verdict_config *config; /* borrowed */
     enum verdict_phase phase;
-    struct readiness verdict;
+    struct readiness verdict; /* as of the last step; `transition` is left to the shell */
 
     /* The last renewal. Without one, `observed` is when waiting began. */
     struct mono observed;          /* o */
@@ -168,9 +168,6 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
 
 /* One step. Fills every member of `out`. */
 void verdict_step(struct verdict *x, const struct verdict_event *event, struct verdict_update *out);
-
-/* The verdict as of the last step; `transition` is left to the shell. Borrowed. */
-const struct readiness *verdict_readiness(const struct verdict *x);
 
 /* How far ahead the writer promises its next rewrite, which comes after three quarters of that: not
  * before the next renewal, which rewrites anyway, is due. */

@@ -55,7 +55,7 @@ static const char *phase_of(const struct verdict *x)
         [VERDICT_EXPIRED] = "EXPIRED",   [VERDICT_REPORTED] = "REPORTED",
         [VERDICT_DISABLED] = "DISABLED",
     };
-    enum readiness_reason reason = verdict_readiness(x)->reason;
+    enum readiness_reason reason = x->verdict.reason;
     bool is_held =
         reason == REASON_API_SERVER_UNREACHABLE || reason == REASON_API_SERVER_NOT_WRITING;
     return x->phase == VERDICT_FRESH && is_held ? "HOLDING" : names[x->phase];
@@ -86,7 +86,7 @@ static struct lease_view lease_now(const struct world *w)
 /* As record.c does. */
 static void write_record(struct world *w)
 {
-    const struct readiness *verdict = verdict_readiness(&w->x);
+    const struct readiness *verdict = &w->x.verdict;
     struct mono until = mono_add(at(w->now_ns), verdict_writer_ahead_ns(&w->config));
     w->record.verdict = *verdict;
     w->record.writer_until = until;

@@ -29,10 +29,10 @@ TEST_READY(start_without_record_awaits_the_first_renewal)
 {
     world_init(w, NULL, SEC(0));
     AWAITING(w);
-    assert_string_equal(verdict_readiness(&w->x)->lease.ns, "ovn-kubernetes");
-    assert_string_equal(verdict_readiness(&w->x)->lease.name, "ovn-dpu-w1");
-    assert_int_equal(verdict_readiness(&w->x)->observed.ns, 0);
-    assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, 0);
+    assert_string_equal(w->x.verdict.lease.ns, "ovn-kubernetes");
+    assert_string_equal(w->x.verdict.lease.name, "ovn-dpu-w1");
+    assert_int_equal(w->x.verdict.observed.ns, 0);
+    assert_int_equal(w->x.verdict.lease_until.ns, 0);
     world_tick(w, SEC(0));
     assert_true(w->out.rewrite);
     world_stamp(w, -1);
@@ -44,7 +44,7 @@ TEST_READY(start_without_record_awaits_the_first_renewal)
     world_renew(w, 9);
     assert_true(w->out.verdict_changed && w->out.renewed && w->out.rewrite);
     READY(w);
-    assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(49).ns);
+    assert_int_equal(w->x.verdict.lease_until.ns, SEC(49).ns);
 }
 
 /* Waiting counts from the first contact, and a read is proof enough: nobody is admitted. */
@@ -78,7 +78,7 @@ TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
         double due = pace + q;
         double overdue = r + ((d - r) / 2 < r / 2 ? (d - r) / 2 : r / 2);
         world_ready_with(w, &config);
-        while (verdict_readiness(&w->x)->state == READINESS_READY) {
+        while (w->x.verdict.state == READINESS_READY) {
             struct mono now = w->out.wake_at;
             assert_true(mono_reached(SEC(1 + d), now));
             world_tick(w, now);
@@ -157,7 +157,7 @@ TEST_READY(a_conflict_is_no_evidence_and_is_tried_again_soon)
     world_until(w, 41, CHAIN_CONFLICT);
     assert_int_equal(w->marks, 2); /* half an interval apart */
     world_tick_with(w, 41, CHAIN_CONFLICT);
-    assert_true(verdict_readiness(&w->x)->admit);
+    assert_true(w->x.verdict.admit);
     world_silence_until(w, 67); /* R after the first that is taken */
     EXPIRED(w);
 }
@@ -246,7 +246,7 @@ TEST(without_a_watch_the_first_mark_is_taken_in_time)
             world_tick(&w, now);
             world_serve(&w, now, w.out.mark && is_overtaken ? CHAIN_CONFLICT : CHAIN_TAKEN);
         }
-        assert_true(verdict_readiness(&w.x)->has_marked);
+        assert_true(w.x.verdict.has_marked);
     }
 }
 
@@ -319,8 +319,8 @@ TEST_READY(a_blind_span_does_not_count_against_the_dpu)
         }
         world_serve(w, w->x.verdict.checked, CHAIN_TAKEN);
         print_message("%s\n", rows[i].why);
-        blind = seconds(verdict_readiness(&w->x)->blind_ns);
-        assert_true(verdict_readiness(&w->x)->admit);
+        blind = seconds(w->x.verdict.blind_ns);
+        assert_true(w->x.verdict.admit);
         world_condemns_at(w, rows[i].condemned);
         assert_true(blind <= rows[i].condemned);
     }
@@ -337,11 +337,11 @@ TEST_READY(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
     world_renew_unseen(w, 11);
     world_until(w, 32, CHAIN_LOST);
     world_read(w, SEC(32), SEC(32.001));
-    assert_int_equal(verdict_readiness(&w->x)->observed.ns, SEC(11).ns);
+    assert_int_equal(w->x.verdict.observed.ns, SEC(11).ns);
     HELD(w);
     world_mark(w, CHAIN_TAKEN, SEC(32.5), SEC(32.501));
     HELD(w);
-    assert_int_equal(verdict_readiness(&w->x)->blind_ns, 11500 * NS_PER_MS); /* from 21 on */
+    assert_int_equal(w->x.verdict.blind_ns, 11500 * NS_PER_MS); /* from 21 on */
     world_condemns_at(w, 52.5);
 }
 
@@ -363,7 +363,7 @@ TEST_READY(the_retry_is_that_of_the_dpu)
         world_silence_until(&living, back + retry);
         world_renew(&living, back + retry - 0.001);
         READY(&living);
-        assert_int_equal(verdict_readiness(&living.x)->blind_ns, 0);
+        assert_int_equal(living.x.verdict.blind_ns, 0);
         world_condemns_at(&living, back + retry - 0.001 + seconds(config.duration_ns));
     }
 }
@@ -374,7 +374,7 @@ TEST_READY(an_attempt_that_fails_counts_from_its_start)
     world_tick(w, SEC(16));
     assert_true(w->out.confirm);
     world_read_from(w, CHAIN_LOST, SEC(16), SEC(19));
-    assert_int_equal(verdict_readiness(&w->x)->failing.ns, SEC(16).ns);
+    assert_int_equal(w->x.verdict.failing.ns, SEC(16).ns);
     assert_false(w->x.is_reading);
 }
 
@@ -553,12 +553,12 @@ TEST_READY(duration_on_the_lease_is_clamped)
         w->lease.duration_s = rows[i].on_lease_s;
         world_renew(w, 5);
         world_renew(w, 6); /* no time for the change any more */
-        assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(6 + rows[i].expected_s).ns);
+        assert_int_equal(w->x.verdict.lease_until.ns, SEC(6 + rows[i].expected_s).ns);
         world_condemns_at(w, 6 + rows[i].expected_s);
         w->lease.duration_s = 40; /* as it was configured */
         world_renew(w, 1000);
         world_renew(w, 1001);
-        assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(1041).ns);
+        assert_int_equal(w->x.verdict.lease_until.ns, SEC(1041).ns);
     }
     config.duration_ns = 12 * NS_PER_SEC; /* below two intervals: as it was configured */
     world_ready_with(w, &config);
@@ -617,7 +617,7 @@ TEST_READY(times_near_the_end_of_the_clock_saturate)
     world_stamp(w, 3);
     world_seen(w, late);
     READY(w);
-    assert_true(mono_is_never(verdict_readiness(&w->x)->lease_until));
+    assert_true(mono_is_never(w->x.verdict.lease_until));
 }
 
 /* No gap between two promises, whatever happens. */

@@ -39,7 +39,7 @@ TEST_READY(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
         world_ready(w);
         world_silence_until(w, rows[i].silent_until);
         restart(w, rows[i].back);
-        assert_true(verdict_readiness(&w->x)->admit);     /* until it is proven */
+        assert_true(w->x.verdict.admit);                  /* until it is proven */
         assert_true(w->out.mark == (rows[i].back >= 41)); /* overdue: at once */
         look(w, rows[i].back);
         if (rows[i].condemned > rows[i].back) {
@@ -58,7 +58,7 @@ TEST_READY(a_restart_within_an_outage_leaves_a_dpu_its_retry)
         world_ready(w);
         world_silence_until(w, 41); /* marked at 26 */
         world_tick_with(w, 41, outages[i]);
-        assert_int_equal(verdict_readiness(&w->x)->failing.ns, SEC(41).ns);
+        assert_int_equal(w->x.verdict.failing.ns, SEC(41).ns);
         assert_true(w->out.rewrite);
         restart(w, 43);
         look(w, 43); /* 2 s were blind */
@@ -79,7 +79,7 @@ TEST_READY(a_denial_holds_over_a_restart_where_a_mark_was_taken_before)
         restart(w, 40);
         world_serve(w, SEC(40), CHAIN_DENIED);
         world_until(w, 80, CHAIN_DENIED);
-        assert_true(verdict_readiness(&w->x)->admit == was_taken);
+        assert_true(w->x.verdict.admit == was_taken);
         world_until(w, 95, CHAIN_DENIED);
         EXPIRED(w);
     }
@@ -89,7 +89,7 @@ TEST_READY(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end)
 {
     double at = 11;
     world_silence_until(w, at);
-    while (verdict_readiness(&w->x)->admit) {
+    while (w->x.verdict.admit) {
         restart(w, at + 25);
         look(w, at + 25);
         at += 35;
@@ -104,12 +104,12 @@ TEST_READY(a_crash_loop_extends_no_retry)
 {
     for (int at = 5; at < 500; at += 5) {
         restart(w, at);
-        assert_true(verdict_readiness(&w->x)->admit);
+        assert_true(w->x.verdict.admit);
         expect_observed(w, 1);
     }
     look(w, 500);
     HELD(w);
-    for (int at = 505; verdict_readiness(&w->x)->admit; at += 5) { /* and it goes on */
+    for (int at = 505; w->x.verdict.admit; at += 5) { /* and it goes on */
         restart(w, at);
         look(w, at);
         assert_true(at < 580); /* o + D + B + R */
@@ -151,11 +151,11 @@ TEST_READY(live_dpu_is_never_refused_after_any_downtime)
             }
             restart(w, back);
             look(w, back);
-            assert_true(verdict_readiness(&w->x)->admit);
+            assert_true(w->x.verdict.admit);
             for (int n = 0; n < 5; n++) {
                 renewed += 10;
                 world_silence_until(w, renewed);
-                assert_true(verdict_readiness(&w->x)->admit);
+                assert_true(w->x.verdict.admit);
                 world_renew_unseen(w, renewed + clock_steps[i]);
                 world_seen(w, SEC(renewed));
                 READY(w);
@@ -198,13 +198,13 @@ TEST_READY(restart_within_an_outage_keeps_the_retry)
             world_until(w, at, CHAIN_TAKEN);
             restart(w, at);
             world_serve(w, SEC(at), at < 70 ? outages[i] : CHAIN_TAKEN);
-            assert_true(verdict_readiness(&w->x)->admit);
+            assert_true(w->x.verdict.admit);
             if (at < 70) {
                 world_until(w, 70, outages[i]);
             }
             world_tick_with(w, 70 > at ? 70 : at, CHAIN_TAKEN);
             world_silence_until(w, 89.9);
-            assert_true(verdict_readiness(&w->x)->admit);
+            assert_true(w->x.verdict.admit);
             world_silence_until(w, 130);
             EXPIRED(w);
         }
@@ -221,7 +221,7 @@ TEST_READY(what_was_held_for_too_long_is_not_admitted_by_a_restart)
     restart(w, 110);
     expect(w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
     look(w, 111);
-    assert_false(verdict_readiness(&w->x)->admit);
+    assert_false(w->x.verdict.admit);
     world_renew(w, 112);
     READY(w);
 }
@@ -241,7 +241,7 @@ TEST_READY(a_record_that_proves_nothing_awaits_the_first_renewal)
         }
         world_restart(w, 342, i < 3 ? 1000 : 341); /* the last: readers refuse it by now */
         AWAITING(w);
-        assert_true(verdict_readiness(&w->x)->has_marked); /* true all the same */
+        assert_true(w->x.verdict.has_marked); /* true all the same */
         look(w, 342);
         AWAITING(w);
         world_silence_until(w, 382);
@@ -257,10 +257,10 @@ TEST_READY(evidence_is_no_older_than_the_renewal_and_no_newer_than_the_start)
     struct world broken = *w;
     w->x.verdict.checked = (struct mono){0};
     restart(w, 20);
-    assert_int_equal(verdict_readiness(&w->x)->checked.ns, SEC(1).ns);
+    assert_int_equal(w->x.verdict.checked.ns, SEC(1).ns);
     broken.x.verdict.checked = SEC(100);
     restart(&broken, 20);
-    assert_int_equal(verdict_readiness(&broken.x)->checked.ns, SEC(20).ns);
+    assert_int_equal(broken.x.verdict.checked.ns, SEC(20).ns);
 }
 
 TEST_READY(restart_upon_a_restart_loses_nothing)
@@ -270,9 +270,9 @@ TEST_READY(restart_upon_a_restart_loses_nothing)
     for (int at = 15; at < 30; at += 5) { /* each before it has looked */
         restart(w, at);
         READY(w);
-        assert_int_equal(verdict_readiness(&w->x)->lease_until.ns, SEC(35).ns);
-        assert_string_equal(verdict_readiness(&w->x)->lease.renew_stamp, w->lease.renew_stamp);
-        assert_int_equal(verdict_readiness(&w->x)->lease.duration_s, 30);
+        assert_int_equal(w->x.verdict.lease_until.ns, SEC(35).ns);
+        assert_string_equal(w->x.verdict.lease.renew_stamp, w->lease.renew_stamp);
+        assert_int_equal(w->x.verdict.lease.duration_s, 30);
         assert_string_equal(w->x.lease.renew_stamp, w->lease.renew_stamp); /* for a mark */
     }
     look(w, 30);
@@ -299,7 +299,7 @@ TEST_READY(a_report_is_carried_and_ends_as_it_would_have)
     world_report(&dead, LEASE_HEALTH_NONE, "");
     world_renew_unseen(&dead, 50);
     look(&dead, 300);
-    assert_false(verdict_readiness(&dead.x)->admit);
+    assert_false(dead.x.verdict.admit);
     world_silence_until(&dead, 331);
     EXPIRED(&dead);
 }

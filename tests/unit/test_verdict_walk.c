@@ -97,9 +97,9 @@ static void walk(uint64_t seed)
             .lease = &w.lease, /* of a mark, too: our own write */
         };
         const enum verdict_phase before = w.x.phase;
-        const bool admitted = verdict_readiness(&w.x)->admit;
+        const bool admitted = w.x.verdict.admit;
         verdict_step(&w.x, &event, &w.out);
-        const struct readiness *v = verdict_readiness(&w.x);
+        const struct readiness *v = &w.x.verdict;
         accused = event.kind == VERDICT_HOST_PROBES ? host_probes.each[0].says == HOST_PROBE_FAILED
                                                     : accused; /* a carried word is its asker's */
         assert_true(mono_before(event.now, w.out.wake_at));
