@@ -307,14 +307,6 @@ static json_t *describe_probes(const struct agent *a)
     return probes;
 }
 
-static const char *phase(const struct agent *a)
-{
-    if (a->config.agent.disabled_by) {
-        return "Disabled";
-    }
-    return a->writer ? lease_writer_phase(a->writer) : "AwaitingNodeName";
-}
-
 static json_t *describe(const void *user)
 {
     const struct agent *a = user;
@@ -325,11 +317,14 @@ static json_t *describe(const void *user)
     const struct probe_state *v = probe_set_state(a->probes);
     const struct lease_writer_stats *lease = lease_stats(a);
     bool was_renewed = lease && lease->renewals > 0;
+    const char *phase = c->disabled_by ? "Disabled"
+                        : a->writer    ? lease_writer_phase(a->writer)
+                                       : "AwaitingNodeName";
     return json_pack("{s:s, s:s*, s:s, s:s, s:o, s:{s:s, s:s*}, s:s, s:o, s:o}", "version",
                      DPU_VERSION, "node", c->node_name, "health", states[v->state], "message",
                      v->probe_count > 0 ? v->message : no_probe(a), "probes", describe_probes(a),
                      "lease", "namespace", c->lease_namespace, "name", c->lease_name, "renewer",
-                     phase(a), "lastRenewalAgeSeconds",
+                     phase, "lastRenewalAgeSeconds",
                      was_renewed ? seconds(mono_since(clock_mono_now(), lease->renewed_at))
                                  : json_null(),
                      "sources", agent_options_sources(c));

@@ -252,13 +252,6 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 
 /* ---- /statusz -------------------------------------------------------------------------------- */
 
-static json_t *wall_text(struct wall at)
-{
-    char text[RFC3339_BYTES];
-    rfc3339_format(at, false, text);
-    return json_string(text);
-}
-
 static json_t *seconds(int64_t ns)
 {
     return json_real((double)ns / (double)NS_PER_SEC);
@@ -289,11 +282,13 @@ static json_t *describe(const void *user)
     const struct host_snapshot s = snapshot(p);
     const struct readiness *v = s.verdict;
     bool was_seen = v->observed.ns > 0;
+    char transition[RFC3339_BYTES];
+    rfc3339_format(v->transition, false, transition);
     return json_pack(
-        "{s:s, s:s, s:s, s:b, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:o}", "version",
+        "{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:o}", "version",
         DPU_VERSION, "node", p->agent->node_name, "state", readiness_state_name(v->state), "admit",
         v->admit, "reason", readiness_reason_name(v->reason), "message", v->message,
-        "transitionTime", wall_text(v->transition), "lastRenewalAgeSeconds",
+        "transitionTime", transition, "lastRenewalAgeSeconds",
         was_seen ? seconds(mono_since(s.now, v->observed)) : json_null(), "validSeconds",
         v->lease_until.ns > 0 ? seconds(mono_since(v->lease_until, s.now)) : json_null(), "lease",
         describe_lease(&v->lease), "apiReachable", s.monitor.api_reachable, "dpuClockSkewSeconds",

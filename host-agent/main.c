@@ -115,6 +115,7 @@ static int start_dra(struct host_agent *host, struct err *e)
         .probes = &host->config.probes,
         .host_root = host->config.host_root,
         .renew_interval_ns = host->config.agent.renew_interval_ns,
+        .check_interval_ns = DRA_CHECK_NS,
         .is_second = record_turn_is_waiting(host->turn),
         .is_monitor_alive = is_monitor_alive,
         .on_stopped = on_dra_stopped,
@@ -140,8 +141,8 @@ static void on_pods_changed(void *user, size_t lost, const char *words)
 static void start_pods(struct host_agent *host)
 {
     const struct host_config *c = &host->config;
-    bool is_off = c->agent.renew_interval_ns == 0;
-    int64_t interval_ns = is_off ? PODS_DEBOUNCE_NS : c->agent.renew_interval_ns;
+    int64_t renew_ns = c->agent.renew_interval_ns;
+    int64_t interval_ns = renew_ns == 0 ? PODS_DEBOUNCE_NS : renew_ns;
     const struct podnet_config config = {
         .loop = daemon_loop(host->daemon),
         .client = host->client,
@@ -152,7 +153,7 @@ static void start_pods(struct host_agent *host)
         .scan_ns = interval_ns / 2,
         .plan = {.debounce_ns = interval_ns,
                  .gap_ns = interval_ns / 10,
-                 .settle_ns = is_off ? AGENT_DURATION_S * NS_PER_SEC : c->agent.lease_duration_ns},
+                 .settle_ns = c->agent.lease_duration_ns},
         .events = host->events,
         .on_change = on_pods_changed,
         .user = host,

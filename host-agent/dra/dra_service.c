@@ -357,9 +357,6 @@ int dra_service_start(const struct dra_config *config, struct dra_service **out,
     struct dra_service *s = MEM_NEW(struct dra_service);
     const struct dra_options *o = config->options;
     s->config = *config;
-    if (config->check_interval_ns == 0) {
-        s->config.check_interval_ns = DRA_CHECK_NS;
-    }
     make_parts(s);
     const char *dir = text_is_empty(o->lock_dir) ? o->names.plugin_dir : o->lock_dir;
     int rc = file_lock_init(&s->driver_lock, dir, "/driver.lock", e);

@@ -8,7 +8,7 @@
  *     dra_service_stop(service);                   then on_stopped, then dra_service_free
  *
  * If the kubelet's plugin registry does not exist yet, or somebody removed the sockets, the service
- * creates them within DRA_CHECK_NS. It never blocks the loop or ends the program.
+ * creates them within `check_interval_ns`. It never blocks the loop or ends the program.
  */
 #ifndef DRA_DRA_SERVICE_H
 #define DRA_DRA_SERVICE_H
@@ -104,7 +104,7 @@ struct dra_config {
     const char *host_root; /* of /sys; "": none */
     bool is_second;        /* another agent leads, until dra_service_lead; needs a rolling UID */
     int64_t renew_interval_ns; /* verdicts go to the slice no faster */
-    int64_t check_interval_ns; /* 0: DRA_CHECK_NS */
+    int64_t check_interval_ns; /* of the sockets */
 
     /* Does whatever makes the verdicts still work? Asked at each heartbeat. NULL: always. */
     bool (*is_monitor_alive)(void *user, struct mono now);
