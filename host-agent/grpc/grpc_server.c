@@ -83,7 +83,6 @@ struct grpc_server {
     ev_timer accept_again;
     bool is_stopping;
     LIST_HEAD(grpc_conn_list, grpc_conn) conns; /* owned */
-    size_t open;
     struct log_repeat refusals;
     struct log_repeat evictions;
 };
@@ -507,7 +506,6 @@ static void conn_free(struct grpc_conn *conn)
     (void)close(conn->io.fd); /* nothing of ours is left to be written */
     nghttp2_session_del(conn->session);
     LIST_REMOVE(conn, link);
-    s->open--;
     free(conn);
     drained_if_empty(s);
 }
@@ -616,7 +614,6 @@ static void conn_new(struct grpc_server *s, int fd)
     conn->server = s;
     conn->heard = clock_mono_now();
     LIST_INSERT_HEAD(&s->conns, conn, link);
-    s->open++;
     session_new(conn);
     ev_io_init(&conn->io, on_io, fd, EV_READ | EV_WRITE);
     conn->io.data = conn;
@@ -663,12 +660,14 @@ static void make_room(struct grpc_server *s)
 {
     struct grpc_conn *idlest = LIST_FIRST(&s->conns);
     struct grpc_conn *conn;
-    if (s->open < GRPC_CONNECTIONS_MAX || !idlest) {
-        return;
-    }
+    size_t open = 0;
     LIST_FOREACH(conn, &s->conns, link)
     {
+        open++;
         idlest = is_more_idle(conn, idlest) ? conn : idlest;
+    }
+    if (open < GRPC_CONNECTIONS_MAX) {
+        return;
     }
     log_limited(&s->evictions, LOG_AGAIN_NS, LOG_WARN, MOD,
                 "%s: all %d connections are in use, closing the one that has been idle longest",

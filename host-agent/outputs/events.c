@@ -396,11 +396,8 @@ static void on_timer(void *user)
 struct events *events_new(struct ev_loop *loop, struct kube_client *client, const char *node)
 {
     struct events *x = MEM_NEW(struct events);
-    struct mono now = clock_mono_now();
     x->client = client;
     x->node = node;
-    x->full_at = now;
-    x->try_at = now;
     backoff_init(&x->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
     x->timer = boot_timer_new(loop, on_timer, x);
     return x;

@@ -216,9 +216,20 @@ static void sandbox_look(struct podnet *p, struct sandbox *s)
 }
 
 /* The look comes last: nothing is between it and the stop. */
-static void policy_tell(struct podnet *p, enum podnet_policy policy, const char *why)
+static void on_pod(void *user, const struct kube_response *r)
 {
+    struct podnet *p = user;
     struct sandbox *s = p->in_hand;
+    const char *why = "";
+    enum podnet_policy policy = PODNET_POLICY_UNKNOWN;
+    p->question = NULL;
+    if (r->code == 0) {
+        policy = podnet_read_policy(r->raw, r->raw_len, s->cri.uid, &why);
+    } else {
+        log_limited(&p->trouble, LOG_AGAIN_NS, LOG_WARN, MOD,
+                    "reading a Pod that lost its network: %s%s", r->message,
+                    r->http_status == 403 ? "; apply rbac/host-agent-pods.yaml" : "");
+    }
     if (s->list == p->list) {
         sandbox_look(p, s);
     } else {
@@ -231,22 +242,6 @@ static void policy_tell(struct podnet *p, enum podnet_policy policy, const char 
                                        .about = &s->loss,
                                        .evidence = s->found.evidence,
                                        .policy = policy});
-}
-
-static void on_pod(void *user, const struct kube_response *r)
-{
-    struct podnet *p = user;
-    const char *why = "";
-    enum podnet_policy policy = PODNET_POLICY_UNKNOWN;
-    p->question = NULL;
-    if (r->code == 0) {
-        policy = podnet_read_policy(r->raw, r->raw_len, p->in_hand->cri.uid, &why);
-    } else {
-        log_limited(&p->trouble, LOG_AGAIN_NS, LOG_WARN, MOD,
-                    "reading a Pod that lost its network: %s%s", r->message,
-                    r->http_status == 403 ? "; apply rbac/host-agent-pods.yaml" : "");
-    }
-    policy_tell(p, policy, why);
 }
 
 /* Urgent, and so not behind the Events: it has a pace of its own. A list of one is what an agent
@@ -264,11 +259,7 @@ static void policy_ask(struct podnet *p, struct sandbox *s)
                                          .priority = KUBE_URGENT,
                                          .path = path,
                                          .is_raw = true};
-    if (p->config.client) {
-        p->question = kube_client_start(p->config.client, &request, on_pod, p);
-    } else {
-        policy_tell(p, PODNET_POLICY_UNKNOWN, "");
-    }
+    p->question = kube_client_start(p->config.client, &request, on_pod, p);
 }
 
 /* ---- stopping -------------------------------------------------------------------------------- */

@@ -39,7 +39,7 @@ typedef void podnet_fn(void *user, size_t lost, const char *words);
 /* Texts are borrowed. */
 struct podnet_config {
     struct ev_loop *loop;
-    struct kube_client *client; /* NULL: no pod's policy is known */
+    struct kube_client *client; /* for PODNET_MODE_RESTART */
     struct events *events;      /* NULL: none are written */
     const char *node;
     const char *socket; /* of the runtime */
