@@ -206,6 +206,12 @@ static void answer_go_on(struct grpc_call *call, const char *http_status)
     conn_wake(call->conn);
 }
 
+static void call_drop_request(struct grpc_call *call)
+{
+    call->conn->request_bytes -= call->request.len;
+    buf_fini(&call->request);
+}
+
 static void call_log_end(const struct grpc_call *call, enum grpc_status status)
 {
     int64_t took_ns = mono_since(clock_mono_now(), call->begun);
@@ -217,6 +223,9 @@ static void call_end(struct grpc_call *call, const char *http_status, enum grpc_
                      const char *text)
 {
     assert(call->phase != CALL_ANSWERED);
+    if (call->phase == CALL_RECEIVING) { /* else the handler reads it */
+        call_drop_request(call);
+    }
     call->phase = CALL_ANSWERED;
     call->status = status;
     ev_timer_stop(call->conn->server->config.loop, &call->deadline);
@@ -272,21 +281,9 @@ static struct grpc_call *call_of(nghttp2_session *session, int32_t stream_id)
     return nghttp2_session_get_stream_user_data(session, stream_id);
 }
 
-static void call_drop_request(struct grpc_call *call)
-{
-    call->conn->request_bytes -= call->request.len;
-    buf_fini(&call->request);
-}
-
-static void call_fail_receiving(struct grpc_call *call, enum grpc_status status, const char *text)
-{
-    call_drop_request(call);
-    call_end(call, "200", status, text);
-}
-
 static void on_request_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    call_fail_receiving(timer->data, GRPC_DEADLINE_EXCEEDED, "the request took too long");
+    call_end(timer->data, "200", GRPC_DEADLINE_EXCEEDED, "the request took too long");
 }
 
 static struct grpc_call *call_new(struct grpc_conn *conn, int32_t stream_id)
@@ -407,7 +404,7 @@ static void judge_message(struct grpc_call *call)
     enum grpc_framing kind = call_message(call, &message);
     bool is_all = kind == GRPC_WHOLE && call->request.len == GRPC_PREFIX_BYTES + message.len;
     if (kind != GRPC_PARTIAL && !is_all) {
-        call_fail_receiving(call, wrongs[kind].status, wrongs[kind].text);
+        call_end(call, "200", wrongs[kind].status, wrongs[kind].text);
     }
 }
 
@@ -421,7 +418,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
     }
     if (conn->request_bytes + len > GRPC_CONN_REQUESTS_MAX_BYTES ||
         buf_append(&call->request, bytes, len, NULL) != 0) {
-        call_fail_receiving(call, GRPC_RESOURCE_EXHAUSTED, "too many request bytes at a time");
+        call_end(call, "200", GRPC_RESOURCE_EXHAUSTED, "too many request bytes at a time");
         return 0;
     }
     conn->request_bytes += len;
@@ -434,7 +431,7 @@ static void call_dispatch(struct grpc_call *call)
 {
     struct grpc_slice message;
     if (call_message(call, &message) != GRPC_WHOLE) {
-        call_fail_receiving(call, GRPC_INTERNAL, "the request ended within its message");
+        call_end(call, "200", GRPC_INTERNAL, "the request ended within its message");
         return;
     }
     call->phase = CALL_HANDLING;
