@@ -413,7 +413,6 @@ void dra_service_free(struct dra_service *s)
         return;
     }
     close_sockets(s);
-    plugin_fini(&s->plugin);
     claim_events_free(s->plugin.claims);
     slice_publisher_free(s->publisher);
     json_decref(s->device.attributes);

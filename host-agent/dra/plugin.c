@@ -134,7 +134,6 @@ struct item {
 /* One NodePrepareResources call. */
 struct prepare {
     struct plugin *plugin;
-    LIST_ENTRY(prepare) link;
     struct grpc_call *call;
     Dra__ClaimsRequest *request; /* owned */
     size_t pending;
@@ -144,7 +143,6 @@ struct prepare {
 
 static void prepare_free(struct prepare *p)
 {
-    LIST_REMOVE(p, link);
     for (size_t i = 0; i < p->count; i++) {
         kube_call_cancel(p->items[i].lookup);
     }
@@ -258,7 +256,6 @@ static void prepare(void *user, struct grpc_call *call, const uint8_t *message, 
     p->call = call;
     p->request = request;
     p->count = request->n_claims;
-    LIST_INSERT_HEAD(&plugin->under_way, p, link);
     grpc_call_on_cancel(call, on_prepare_cancelled, p);
     for (size_t i = 0; i < p->count; i++) {
         const Dra__Claim *claim = request->claims[i];
@@ -463,13 +460,4 @@ void plugin_init(struct plugin *p)
     p->stats.driver = p->device->driver;
     p->stats.refusal = p->refusal;
     text_format(p->report.message, sizeof(p->report.message), "no verdict yet");
-}
-
-void plugin_fini(struct plugin *p)
-{
-    while (!LIST_EMPTY(&p->under_way)) {
-        struct grpc_call *call = LIST_FIRST(&p->under_way)->call;
-        grpc_call_end(call, GRPC_UNAVAILABLE, "stopping");
-        prepare_free(LIST_FIRST(&p->under_way));
-    }
 }

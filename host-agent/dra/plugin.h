@@ -32,7 +32,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 enum {
     PLUGIN_CLAIMS_MAX = 256, /* in one request */
@@ -54,7 +53,8 @@ struct health_report {
  * without a health check, is Unknown. The message is the reason and the verdict's sentence. */
 struct health_report health_report_of(const struct readiness *verdict);
 
-/* Caller-owned. Zero-initialise, fill the first part, and plugin_init. All borrowed. */
+/* Caller-owned. Zero-initialise, fill the first part, and plugin_init. All borrowed. It ends with
+ * its servers: what is under way is given up with their connections. */
 struct plugin {
     const struct dra_config *config;
     const struct dra_device *device;
@@ -62,9 +62,8 @@ struct plugin {
     struct file_lock lock;       /* in rolling updates it is held while an answer is made */
 
     struct dra_stats stats;
-    char refusal[PLUGIN_REFUSAL_BYTES];         /* of the kubelet, made printable; "": it did not */
-    LIST_HEAD(prepare_list, prepare) under_way; /* owned */
-    struct log_repeat rejections;               /* a kubelet tries again for ever */
+    char refusal[PLUGIN_REFUSAL_BYTES]; /* of the kubelet, made printable; "": it did not */
+    struct log_repeat rejections;       /* a kubelet tries again for ever */
     struct log_repeat failures;
 
     struct health_report report;
@@ -80,8 +79,6 @@ extern const struct grpc_method plugin_methods[PLUGIN_METHODS];
 
 /* Until the first verdict the device is Unknown. */
 void plugin_init(struct plugin *p);
-/* Gives up what is under way. */
-void plugin_fini(struct plugin *p);
 
 /* The verdict has changed (or is confirmed): out to every stream. */
 void plugin_publish(struct plugin *p, const struct readiness *verdict, struct mono now,

@@ -96,9 +96,7 @@ static void up(struct world *w)
 static void down(struct world *w)
 {
     h2_peer_stop(&w->peer);
-    plugin_fini(&w->plugin);
     claim_events_free(w->plugin.claims);
-    assert_true(LIST_EMPTY(&w->plugin.under_way));
     scratch_remove(w->dir);
 }
 
@@ -241,7 +239,6 @@ TEST_IN(cancelled_prepare_stops_its_lookups)
     assert_int_equal(h2_client_pump(w->peer.client), 0);
     assert_false(w->client.lookups[0].is_cancelled);
     assert_true(w->client.lookups[1].is_cancelled);
-    assert_true(LIST_EMPTY(&w->plugin.under_way));
 }
 
 TEST_IN(prepared_claim_gets_the_condition_of_now)
@@ -362,14 +359,6 @@ TEST_IN(malformed_request_and_one_with_too_many_claims_are_refused)
         assert_int_equal(h2_peer_call(&w->peer, paths[i], many, sizeof(many))->grpc_status,
                          GRPC_RESOURCE_EXHAUSTED);
     }
-}
-
-TEST_IN(stopping_gives_up_what_is_under_way)
-{
-    int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
-    plugin_fini(&w->plugin);
-    assert_true(w->client.lookups[0].is_cancelled);
-    assert_int_equal(stream(w, id)->grpc_status, GRPC_UNAVAILABLE);
 }
 
 /* ---- registration ---- */
