@@ -78,9 +78,6 @@ static void note_answer(struct podnet_plan *x, const struct podnet_event *event,
                         struct podnet_update *out)
 {
     struct podnet_loss *s = event->about;
-    if (s->state != PODNET_ASKING) {
-        return;
-    }
     bool has_settled = mono_reached(event->now, x->settled_at);
     if (event->evidence == POD_NET_LOST && event->policy == PODNET_POLICY_RESTARTS && has_settled) {
         s->state = PODNET_STOPPING;
@@ -99,9 +96,6 @@ static void note_answer(struct podnet_plan *x, const struct podnet_event *event,
 static void note_done(struct podnet_plan *x, const struct podnet_event *event)
 {
     struct podnet_loss *s = event->about;
-    if (s->state != PODNET_STOPPING) {
-        return;
-    }
     set_gap(x, event->now);
     if (event->is_stopped) {
         s->state = PODNET_LOST; /* until it is listed no more */

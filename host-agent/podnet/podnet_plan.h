@@ -73,7 +73,7 @@ enum podnet_event_kind {
     PODNET_SCANNED, /* the scan is complete */
     PODNET_DPU,     /* it is ready, or is not */
     PODNET_ANSWER,  /* to the question whether it may be stopped, with a look right now */
-    PODNET_DONE,    /* the stop that was asked for */
+    PODNET_DONE,    /* the stop that was asked for; each is told once */
     PODNET_TICK,
 };
 

@@ -27,8 +27,8 @@ struct witness {
 static struct podnet_event read_event(const uint8_t *at, struct mono now, const struct witness *w,
                                       struct podnet_loss *all)
 {
-    static const enum podnet_event_kind kinds[] = {PODNET_SEEN,   PODNET_SCANNED, PODNET_DPU,
-                                                   PODNET_ANSWER, PODNET_DONE,    PODNET_TICK};
+    static const enum podnet_event_kind kinds[] = {PODNET_SEEN, PODNET_SCANNED, PODNET_DPU,
+                                                   PODNET_TICK, PODNET_TICK,    PODNET_TICK};
     static const enum pod_net_evidence evidences[] = {POD_NET_AWAY, POD_NET_WHOLE, POD_NET_LOST};
     bool is_to_the_point = (at[2] & 4) != 0 && w->in_hand;
     return (struct podnet_event){
