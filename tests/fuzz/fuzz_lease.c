@@ -22,6 +22,16 @@ static void check_bounded(const struct lease_view *v)
     assert(v->duration_s <= INT32_MAX);
 }
 
+/* What was read and written reads back as the same microsecond. */
+static void check_time(struct wall t)
+{
+    struct wall again;
+    char text[RFC3339_BYTES];
+    rfc3339_format(t, true, text);
+    int rc = rfc3339_parse(text, strlen(text), &again, NULL);
+    assert(rc == 0 && wall_since(t, again) >= 0 && wall_since(t, again) < 1000);
+}
+
 static void check_renewal(json_t *lease, const struct lease_view *before)
 {
     struct lease_view after;
@@ -57,6 +67,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)lease_renewed_by(lease); /* whatever it is */
     if (lease_read(lease, &view, NULL) == 0) {
         check_bounded(&view);
+        if (view.renew_time_valid) {
+            check_time(view.renew_time);
+        }
         check_renewal(lease, &view);
         check_repair(lease);
         lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "x", (struct wall){0});
