@@ -84,14 +84,13 @@ struct api {
     void *log_user;
 };
 
-/* The one API server; see world_get. */
+/* The one API server, the last that was made; see world_get. */
 struct api *api_get(void);
-void api_set(struct api *api);
 
 void api_init(struct api *api, struct world *w);
 void api_fini(struct api *api);
 
-/* ---- the store (api.c) ---- */
+/* ---- the store ---- */
 
 /* Borrowed until the next change; NULL: there is none. */
 json_t *api_lease(const struct api *api);
@@ -108,19 +107,8 @@ void api_make_node(struct api *api);
 /* What the Node of before owned goes. */
 void api_collect(struct api *api);
 
-/* What becomes of a request of `who`, at a server that lags behind by that. */
-void api_perform(struct api *api, const struct exchange *x, int64_t lag_ns, struct api_result *out);
-/* Fills in what the server makes of the exchange. */
-void api_take(struct exchange *x);
-/* The number after `name`, "limit=", in the query; 0: there is none. */
-uint64_t api_number(const struct exchange *x, const char *name);
-/* The tree as JSON, borrowed until the next call. What is written is asked for more than once: by
- * its writer, and by those who watch. */
-const char *api_text(struct api *api, json_t *tree);
+/* ---- watches ---- */
 
-/* ---- watches (api_net.c) ---- */
-
-void api_watch_changed(struct api *api); /* something is to be sent */
 /* What a fault does to the streams of `who` (NULL: all). */
 enum api_cut { API_CUT_STUCK, API_CUT_RESET, API_CUT_END, API_CUT_GONE };
 void api_watch_cut(struct api *api, const char *who, enum api_cut how);

@@ -148,7 +148,7 @@ bool faults_parse(const char *text, struct fault_list *out)
     return true;
 }
 
-/* ---- what begins and ends with each: those that a request meets are asked for in api_net.c --- */
+/* ---- what begins and ends with each: those that a request meets are asked for in api.c ------- */
 
 #define TOUCH_LEAST_NS (200 * MS)
 

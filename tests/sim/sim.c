@@ -235,7 +235,6 @@ static void set_up(struct run *run, const struct sim_case *c, const char *direct
     w->is_traced = is_traced;
     world_set(w);
     api_init(&run->api, w);
-    api_set(&run->api);
     run->api.log = log_change;
     run->api.log_request = log_request;
     run->api.log_user = run;

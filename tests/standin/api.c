@@ -222,8 +222,9 @@ bool select_check(const struct api_kind *kind, const char *fields, const char *l
     return true;
 }
 
-bool select_matches(const struct api_target *target, const json_t *object, const char *fields,
-                    const char *labels)
+/* Whether an object of the target's kind and namespace meets the checked selectors (NULL: any). */
+static bool select_matches(const struct api_target *target, const json_t *object,
+                           const char *fields, const char *labels)
 {
     struct term term;
     if (target->ns[0] && strcmp(store_meta(object, "namespace"), target->ns) != 0) {
@@ -245,7 +246,7 @@ bool select_matches(const struct api_target *target, const json_t *object, const
 }
 
 const struct store_event *select_next(const struct store *s, const struct api_target *target,
-                                      const char *fields, const char *labels, uint64_t *seen)
+                                      const char *fields, uint64_t *seen)
 {
     size_t i = s->event_count;
     while (i > 0 && s->events[i - 1].version > *seen) {
@@ -253,7 +254,7 @@ const struct store_event *select_next(const struct store *s, const struct api_ta
     }
     for (; i < s->event_count; i++) {
         const struct store_event *event = &s->events[i];
-        if (event->kind == target->kind && select_matches(target, event->json, fields, labels)) {
+        if (event->kind == target->kind && select_matches(target, event->json, fields, NULL)) {
             *seen = event->version;
             return event;
         }

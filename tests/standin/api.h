@@ -41,14 +41,10 @@ json_t *api_expired_status(uint64_t asked, uint64_t oldest);
 bool select_check(const struct api_kind *kind, const char *fields, const char *labels,
                   struct api_result *r);
 
-/* Whether an object of the target's kind and namespace meets the checked selectors (NULL: any). */
-bool select_matches(const struct api_target *target, const json_t *object, const char *fields,
-                    const char *labels);
-
 /* The next change after *seen that matches; *seen is its version then. NULL: there is none, and
  * *seen is that of the store. Borrowed until the next change. */
 const struct store_event *select_next(const struct store *s, const struct api_target *target,
-                                      const char *fields, const char *labels, uint64_t *seen);
+                                      const char *fields, uint64_t *seen);
 
 /* Copies the value of metadata.name in a field selector: authorisation by name uses it. */
 void select_name(const char *fields, char out[static API_NAME_BYTES]);

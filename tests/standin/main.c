@@ -15,8 +15,7 @@
  *   faults                      those that there are, see standin.h
  *   fault RULE                  one more
  *   heal                        no more faults
- *   watches {"action": ...}     see watch.h
- *   mute BOOL                   watches opened from now on stay silent
+ *   watches {"action": ...}     see server.c
  *   connections drop|freeze     those open now: closed / half-open
  *   listener BOOL               false: connections are refused, all are dropped
  *   clock SECONDS               of the Date header, so far off
@@ -48,13 +47,7 @@ static bool remove_faults(const struct control *c, json_t *what, json_t **answer
 
 static bool inject(const struct control *c, json_t *what, json_t **answer)
 {
-    return json_array_append(c->standin->hub.injections, what) == 0;
-}
-
-static bool mute(const struct control *c, json_t *what, json_t **answer)
-{
-    c->standin->hub.mute_new = json_is_true(what);
-    return true;
+    return json_array_append(c->standin->injections, what) == 0;
 }
 
 static bool touch_connections(const struct control *c, json_t *what, json_t **answer)
@@ -92,9 +85,14 @@ static const struct {
     const char *name;
     command_fn *run;
 } commands[] = {
-    {"faults", get_faults},     {"fault", add_fault}, {"heal", remove_faults},
-    {"watches", inject},        {"mute", mute},       {"connections", touch_connections},
-    {"listener", set_listener}, {"clock", set_clock}, {"rules", set_rules},
+    {"faults", get_faults},
+    {"fault", add_fault},
+    {"heal", remove_faults},
+    {"watches", inject},
+    {"connections", touch_connections},
+    {"listener", set_listener},
+    {"clock", set_clock},
+    {"rules", set_rules},
 };
 
 static bool run_command(const struct control *c, const json_t *command, json_t **answer)

@@ -6,7 +6,6 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "standin/watch.h"
 
 #include <arpa/inet.h>
 #include <gnutls/gnutls.h>
@@ -18,6 +17,135 @@
 #include <sys/socket.h>
 #include <time.h>
 
+/* ---- watches --------------------------------------------------------------------------------- */
+
+enum {
+    MAX_PENDING_BYTES = 64 << 20,
+    DEFAULT_TIMEOUT_S = 1800,
+    LAST_BOOKMARK_BEFORE_END_MS = 2000,
+    WATCH_BLOCK_BYTES = 64 << 10,
+};
+
+/*
+ * One open watch: a chunked stream of events from a resourceVersion on, with a bookmark before its
+ * end, a time limit, and injected disturbances. Runs in the thread of its connection.
+ *
+ * Injections, by the command "watches", reach all watches open at that time (or those of that
+ * user): "end", an orderly one; "cut", closes without the last chunk; "expire", an ERROR event 410,
+ * then an end.
+ */
+struct watch {
+    struct standin *standin;
+    const struct standin_conn *conn; /* outlives the watch */
+    struct api_target target;
+    char *fields; /* owned; NULL: none */
+    char *user;
+    uint64_t seen; /* resourceVersion sent last */
+    size_t seen_injections;
+    bool bookmarks; /* the one before the end is to be sent */
+    bool ended;     /* orderly, once `pending` is empty */
+    bool cut;
+    int64_t end_ms;
+    struct buf pending;
+};
+
+/* Takes `object`. */
+static void push_event(struct watch *w, const char *type, json_t *object)
+{
+    json_t *event = need(json_pack("{s:s, s:o}", "type", type, "object", object));
+    char *line = need(json_dumps(event, JSON_COMPACT));
+    if (buf_appendf(&w->pending, NULL, "%s\n", line) != 0) {
+        w->cut = true; /* the client does not read */
+    }
+    free(line);
+    json_decref(event);
+}
+
+static void push_expired(struct watch *w)
+{
+    push_event(w, "ERROR", api_expired_status(w->seen, w->standin->store.compacted));
+    w->ended = true;
+}
+
+static void push_changes(struct watch *w)
+{
+    const struct store_event *event;
+    while ((event = select_next(&w->standin->store, &w->target, w->fields, &w->seen))) {
+        push_event(w, store_change_name(event->change), json_incref(event->json));
+    }
+}
+
+static void push_injections(struct watch *w)
+{
+    const json_t *all = w->standin->injections;
+    for (; w->seen_injections < json_array_size(all); w->seen_injections++) {
+        const json_t *injection = json_array_get(all, w->seen_injections);
+        const char *action = json_string_value(json_object_get(injection, "action"));
+        const char *user = json_string_value(json_object_get(injection, "user"));
+        if (user && strcmp(user, w->user) != 0) {
+            continue;
+        }
+        if (text_equal(action, "expire")) {
+            push_expired(w);
+        }
+        w->ended |= text_equal(action, "end");
+        w->cut |= text_equal(action, "cut");
+    }
+}
+
+/* One round: collects what there is to send. */
+static void watch_collect(struct watch *w)
+{
+    int64_t left_ms = w->end_ms - standin_now_ms();
+    push_injections(w);
+    if (w->ended || standin_is_frozen(w->standin, w->conn)) {
+        return;
+    }
+    push_changes(w);
+    if (w->bookmarks && left_ms <= LAST_BOOKMARK_BEFORE_END_MS) {
+        w->bookmarks = false;
+        push_event(w, "BOOKMARK", api_bookmark(&w->target, w->seen));
+    }
+    w->ended = left_ms <= 0;
+}
+
+static ssize_t watch_read(void *watch, uint64_t pos, char *out, size_t max)
+{
+    struct watch *w = watch;
+    struct standin *s = w->standin;
+    ssize_t result = MHD_CONTENT_READER_END_WITH_ERROR;
+
+    standin_lock(s);
+    bool open = true;
+    while (open && !w->cut) {
+        watch_collect(w);
+        bool is_frozen = standin_is_frozen(s, w->conn);
+        if (w->pending.len > 0 && !is_frozen) {
+            size_t len = w->pending.len < max ? w->pending.len : max;
+            memcpy(out, w->pending.data, len);
+            buf_consume(&w->pending, len);
+            result = (ssize_t)len;
+            break;
+        }
+        if (w->ended && !is_frozen) {
+            result = MHD_CONTENT_READER_END_OF_STREAM;
+            break;
+        }
+        open = standin_wait(s, w->conn, -1);
+    }
+    standin_unlock(s);
+    return result;
+}
+
+static void watch_close(void *watch)
+{
+    struct watch *w = watch;
+    buf_fini(&w->pending);
+    free(w->fields);
+    free(w->user);
+    free(w);
+}
+
 /* ---- answers: whole, cut short, byte by byte, or as a watch ---------------------------------- */
 
 struct reply {
@@ -27,8 +155,6 @@ struct reply {
     int64_t cut_bytes; /* close after so many; negative: send all */
     int64_t byte_ms;   /* pause after each byte; 0: none */
 };
-
-enum { WATCH_BLOCK_BYTES = 64 << 10 };
 
 /* A body that is sent slowly or not to its end. */
 struct drip {
@@ -232,8 +358,6 @@ static void witness(const struct exchange *x, int code, const char *fault)
                                  .code = code,
                                  .reason = is_status && reason ? reason : "",
                                  .fault = fault,
-                                 .conn = x->conn->id,
-                                 .bytes = x->request->body.len,
                              });
 }
 
@@ -338,19 +462,28 @@ static bool read_number(struct exchange *x, const char *key, uint64_t *out)
 static void open_watch(struct exchange *x)
 {
     uint64_t timeout_s;
-    if (!read_number(x, "timeoutSeconds", &timeout_s)) {
+    uint64_t version;
+    if (!read_number(x, "timeoutSeconds", &timeout_s) ||
+        !read_number(x, "resourceVersion", &version)) {
         return;
     }
-    struct watch_request request = {
+    timeout_s = timeout_s > 0 ? timeout_s : DEFAULT_TIMEOUT_S;
+    x->watch = need(calloc(1, sizeof(*x->watch)));
+    *x->watch = (struct watch){
+        .standin = x->s,
+        .conn = x->conn,
         .target = x->target,
-        .fields = x->fields,
-        .labels = x->labels,
-        .version = argument(x, "resourceVersion"),
+        .fields = x->fields ? need(strdup(x->fields)) : NULL,
+        .user = need(strdup(x->user.name)),
+        .seen = version,
+        .seen_injections = json_array_size(x->s->injections),
         .bookmarks = argument_is_true(x, "allowWatchBookmarks"),
-        .timeout_s = (int64_t)timeout_s,
-        .user = x->user.name,
+        .end_ms = standin_now_ms() + (int64_t)timeout_s * 1000,
+        .pending = {.max_bytes = MAX_PENDING_BYTES},
     };
-    x->watch = watch_open(x->s, x->conn, &request, &x->result);
+    if (version < x->s->store.compacted) {
+        push_expired(x->watch);
+    }
 }
 
 /* Does what was asked for; the outcome is x->result or x->watch. */
@@ -440,18 +573,13 @@ static enum MHD_Result send_outcome(struct exchange *x, const json_t *fault, con
     if (!text) {
         return reply_watch(x->s, x->connection, x->watch);
     }
-    if (x->watch) {
-        watch_close(x->watch);
-    }
     return reply_text(x->s, x->connection, x->conn, &reply, text);
 }
 
-/* Applies the fault of this phase, if any. True if the request goes on as usual; else it is
- * answered. */
-static bool disturb(struct exchange *x, bool after, enum MHD_Result *out)
+/* Applies the fault, if there is one. True if the request goes on as usual; else it is answered. */
+static bool disturb(struct exchange *x, enum MHD_Result *out)
 {
-    CLEANUP(json)
-    json_t *fault = fault_take(x->s->faults, &x->target, x->user.name, x->name, after);
+    CLEANUP(json) json_t *fault = fault_take(x->s->faults, &x->target, x->user.name, x->name);
     if (!fault) {
         return true;
     }
@@ -479,11 +607,7 @@ static bool disturb(struct exchange *x, bool after, enum MHD_Result *out)
     }
     if (strcmp(action, "status") == 0) {
         replace_result(x, fault);
-        if (x->watch) { /* an "after" fault on a watch: it never was */
-            watch_close(x->watch);
-            x->watch = NULL;
-        }
-    } else if (!x->watch && !x->result.body && strcmp(action, "answer") != 0) {
+    } else if (!x->result.body && strcmp(action, "answer") != 0) {
         carry_out(x); /* the usual answer, sent unusually */
     }
     *out = send_outcome(x, fault, action);
@@ -499,14 +623,11 @@ static enum MHD_Result answer(struct exchange *x, const char *url, const char *m
         return abandon(x);
     }
     bool admitted = admit(x, url, method);
-    if (!disturb(x, false, &result)) {
+    if (!disturb(x, &result)) {
         return result;
     }
     if (admitted) {
         carry_out(x);
-    }
-    if (!disturb(x, true, &result)) {
-        return result;
     }
     if (standin_is_frozen(x->s, x->conn)) {
         (void)standin_sleep(x->s, x->conn, -1);

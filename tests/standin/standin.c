@@ -218,15 +218,14 @@ static bool count_down(json_t *rule)
 }
 
 json_t *fault_take(const json_t *rules, const struct api_target *target, const char *user,
-                   const char *name, bool after)
+                   const char *name)
 {
     size_t i;
     json_t *rule;
     json_array_foreach(rules, i, rule)
     {
         const json_t *match = json_object_get(rule, "match");
-        if (json_is_true(json_object_get(rule, "after")) != after ||
-            !covers(json_object_get(match, "verb"), api_verb_name(target->verb)) ||
+        if (!covers(json_object_get(match, "verb"), api_verb_name(target->verb)) ||
             !covers(json_object_get(match, "resource"), target->kind ? target->kind->plural : "") ||
             !covers(json_object_get(match, "user"), user) ||
             !covers(json_object_get(match, "name"), name) || !count_down(rule)) {
@@ -249,12 +248,12 @@ void audit_write(FILE *audit, const struct audit_entry *e)
         return;
     }
     rfc3339_format(clock_wall_now(), true, when);
-    json_t *line = need(json_pack(
-        "{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:I, s:I}", "bootNs",
-        (json_int_t)clock_mono_now().ns, "time", when, "user", e->user, "verb",
-        api_verb_name(e->target->verb), "resource", resource, "namespace", e->target->ns, "name",
-        e->target->name, "path", e->path, "code", e->code, "reason", e->reason, "fault",
-        e->fault ? e->fault : "", "conn", (json_int_t)e->conn, "bytes", (json_int_t)e->bytes));
+    json_t *line =
+        need(json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s}", "bootNs",
+                       (json_int_t)clock_mono_now().ns, "time", when, "user", e->user, "verb",
+                       api_verb_name(e->target->verb), "resource", resource, "namespace",
+                       e->target->ns, "name", e->target->name, "path", e->path, "code", e->code,
+                       "reason", e->reason, "fault", e->fault ? e->fault : ""));
     char *text = need(json_dumps(line, JSON_COMPACT));
     (void)fprintf(audit, "%s\n", text); /* a full disk shows in the tests */
     (void)fflush(audit);
@@ -268,7 +267,7 @@ enum { LOOK_EVERY_MS = 100 }; /* how soon a client's hang-up is noticed by a wai
 
 void standin_init(struct standin *s, uint64_t first_version)
 {
-    *s = (struct standin){.faults = need(json_array()), .hub = {.injections = need(json_array())}};
+    *s = (struct standin){.faults = need(json_array()), .injections = need(json_array())};
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -287,7 +286,7 @@ void standin_fini(struct standin *s)
     json_decref(s->faults);
     json_decref(s->auth.rules);
     store_fini(&s->store);
-    json_decref(s->hub.injections);
+    json_decref(s->injections);
     (void)pthread_cond_destroy(&s->changed);
     (void)pthread_mutex_destroy(&s->lock);
 }

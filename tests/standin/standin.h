@@ -60,11 +60,10 @@ void auth_review(const struct auth *a, const struct auth_user *user, const json_
  * Faults on request: a list of JSON rules, the first that fits a request is applied to it.
  *
  *   {"match": {"verb": "update", "resource": "leases", "user": "...", "name": "..."},
- *    "action": "status", "code": 503, "count": 3, "after": false, ...}
+ *    "action": "status", "code": 503, "count": 3, ...}
  *
  * All members of match are optional; each may be a text or a list of texts. `count` limits how
- * often it applies (absent: for ever), `after` applies it when the request has been carried out, so
- * that only the answer is lost. Actions and their members:
+ * often it applies (absent: for ever). Actions and their members:
  *   status  code, reason, message, retryAfter (seconds)
  *   delay   ms, then goes on as usual
  *   hang    never answers
@@ -76,14 +75,13 @@ void auth_review(const struct auth *a, const struct auth_user *user, const json_
 /* Takes a copy of `rule` into `rules`, an array; each gets "hits". False if it makes no sense. */
 bool fault_add(json_t *rules, const json_t *rule);
 
-/* The rule for this request in this phase, counted as a hit; owned (json_decref), or NULL. */
+/* The rule for this request, counted as a hit; owned (json_decref), or NULL. */
 json_t *fault_take(const json_t *rules, const struct api_target *target, const char *user,
-                   const char *name, bool after);
+                   const char *name);
 
 /*
  * The witness of the tests: one JSON line per request, written when its answer is decided. Fields:
- * bootNs (CLOCK_BOOTTIME), time, user, verb, resource, namespace, name, path, code, reason, fault,
- * conn (which TCP connection), bytes (of the request's body).
+ * bootNs (CLOCK_BOOTTIME), time, user, verb, resource, namespace, name, path, code, reason, fault.
  */
 struct audit_entry {
     const char *user;
@@ -92,8 +90,6 @@ struct audit_entry {
     int code;                        /* 0: no answer was sent */
     const char *reason;              /* "" if none */
     const char *fault;               /* the injected action, or NULL */
-    uint64_t conn;
-    size_t bytes;
 };
 
 void audit_write(FILE *audit, const struct audit_entry *entry);
@@ -105,20 +101,14 @@ struct standin_conn {
     struct standin_conn *next;
 };
 
-/* What all watches share. */
-struct watch_hub {
-    json_t *injections; /* array of specs; each watch knows how far it has got */
-    bool mute_new;      /* watches opened from now on stay silent */
-};
-
 struct standin {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* on CLOCK_MONOTONIC */
     struct store store;
     struct auth auth;
-    json_t *faults; /* array of rules; owned */
-    FILE *audit;    /* owned; NULL: none is kept */
-    struct watch_hub hub;
+    json_t *faults;     /* array of rules; owned */
+    FILE *audit;        /* owned; NULL: none is kept */
+    json_t *injections; /* into watches: array of specs; each watch knows how far it has got */
     struct standin_conn *conns;
     uint64_t last_conn;    /* id given last */
     uint64_t dropped_upto; /* connections up to this id are to be closed */
