@@ -19,7 +19,7 @@
  *   connections drop|freeze     those open now: closed / half-open
  *   listener BOOL               false: connections are refused, all are dropped
  *   clock SECONDS               of the Date header, so far off
- *   rules RULES                 see standin.h; null: everything is allowed
+ *   rules RULES                 see standin.h
  */
 struct control {
     struct standin *standin;
@@ -77,7 +77,7 @@ static bool set_clock(const struct control *c, json_t *what, json_t **answer)
 
 static bool set_rules(const struct control *c, json_t *what, json_t **answer)
 {
-    auth_set_rules(&c->standin->auth, json_is_object(what) ? json_incref(what) : NULL);
+    auth_set_rules(&c->standin->auth, json_incref(what));
     return true;
 }
 

@@ -288,7 +288,6 @@ enum { MAX_BODY_BYTES = 3 << 20 }; /* the real server's limit */
 struct request {
     char *uri; /* as sent, with the query */
     bool started;
-    bool too_large;
     struct buf body;
 };
 
@@ -424,9 +423,6 @@ static bool read_body(struct exchange *x)
 {
     const char *type = header(x, MHD_HTTP_HEADER_CONTENT_TYPE);
     struct err e = ERR_INIT;
-    if (x->request->too_large) {
-        return api_fail(&x->result, 413, "RequestEntityTooLarge", "limit is %d", MAX_BODY_BYTES);
-    }
     if (x->request->body.len == 0) {
         return true;
     }
@@ -434,11 +430,7 @@ static bool read_body(struct exchange *x)
     const char *wanted = patch ? "application/merge-patch+json" : "application/json";
     bool fits = type && (strncmp(type, wanted, strlen(wanted)) == 0 || (patch && is_strategic(x)));
     if (!fits) {
-        return api_fail(&x->result, 415, "UnsupportedMediaType", "%s",
-                        patch ? "415: Unsupported Media Type"
-                              : "the body of the request was in an unknown format - accepted "
-                                "media types include: application/json, application/yaml, "
-                                "application/vnd.kubernetes.protobuf");
+        return api_fail(&x->result, 415, "UnsupportedMediaType", "415: Unsupported Media Type");
     }
     x->body = json_text_parse(x->request->body.data, x->request->body.len, MAX_BODY_BYTES, &e);
     return x->body ? true
@@ -660,10 +652,9 @@ static enum MHD_Result handler_request(void *user, struct MHD_Connection *connec
         return MHD_YES;
     }
     if (*upload_bytes > 0) {
-        request->too_large =
-            request->too_large || buf_append(&request->body, upload, *upload_bytes, NULL) != 0;
+        bool fits = buf_append(&request->body, upload, *upload_bytes, NULL) == 0;
         *upload_bytes = 0;
-        return MHD_YES;
+        return fits ? MHD_YES : MHD_NO;
     }
     struct exchange x = {
         .s = user,

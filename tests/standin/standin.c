@@ -37,16 +37,8 @@ bool auth_identify(const struct auth *a, const char *authorization, const char *
                    struct auth_user *out, struct api_result *r)
 {
     *out = (struct auth_user){0};
-    if (!a->rules) {
-        (void)text_copy(out->name, sizeof(out->name), cert_name ? cert_name : "system:admin");
-        return true;
-    }
-    if (cert_name) {
-        (void)text_copy(out->name, sizeof(out->name), cert_name);
-        return true;
-    }
-    if (!authorization) {
-        (void)text_copy(out->name, sizeof(out->name), "system:anonymous");
+    if (cert_name || !authorization) {
+        (void)text_copy(out->name, sizeof(out->name), cert_name ? cert_name : "system:anonymous");
         return true;
     }
     const json_t *user = strncmp(authorization, BEARER, strlen(BEARER)) == 0
@@ -80,7 +72,7 @@ bool auth_impersonate(const struct auth *a, struct auth_user *user, const char *
 {
     const json_t *own = find_user(a, "name", user->name);
     const json_t *names = json_object_get(own, "impersonates");
-    if (a->rules && (!names || !covers(names, as))) {
+    if (!names || !covers(names, as)) {
         return api_fail(r, 403, "Forbidden",
                         "users \"%s\" is forbidden: User \"%s\" cannot impersonate resource "
                         "\"users\" in API group \"\" at the cluster scope",
@@ -115,9 +107,6 @@ bool auth_allows(const struct auth *a, const struct auth_user *user,
     char resource[2 * API_NAME_BYTES];
     size_t i;
     json_t *rule;
-    if (!a->rules) {
-        return true;
-    }
     (void)snprintf(resource, sizeof(resource), "%s%s%s", target->kind->plural,
                    target->subresource[0] ? "/" : "", target->subresource);
     json_array_foreach(json_object_get(a->rules, "rules"), i, rule)
@@ -181,8 +170,7 @@ void auth_review(const struct auth *a, const struct auth_user *user, const json_
     };
     (void)text_copy(target.ns, sizeof(target.ns), text_at(wanted, "namespace"));
     (void)text_copy(target.subresource, sizeof(target.subresource), text_at(wanted, "subresource"));
-    bool allowed =
-        !a->rules || (target.kind && target.verb != API_NONE && auth_allows(a, user, &target));
+    bool allowed = target.kind && target.verb != API_NONE && auth_allows(a, user, &target);
     json_t *body = json_is_object(review) ? need(json_deep_copy(review)) : need(json_object());
     (void)json_object_set_new(body, "status", need(json_pack("{s:b}", "allowed", allowed)));
     api_result_ok(r, 201, body);

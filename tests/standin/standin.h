@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 /*
- * Who is asking, and may they? Without rules everybody is "system:admin" and may do all. Rules:
+ * Who is asking, and may they? By rules:
  *
  *   {"users": [{"name": "dpu", "token": "T", "impersonates": ["other"]}],
  *    "rules": [{"users": ["dpu"], "verbs": ["get", "update"], "resources": ["leases"],
@@ -24,7 +24,7 @@
  * means any. Subresources are written "resourceclaims/status".
  */
 struct auth {
-    json_t *rules; /* owned; NULL: everything is allowed */
+    json_t *rules; /* owned; NULL: nothing is allowed */
 };
 
 struct auth_user {
@@ -32,7 +32,7 @@ struct auth_user {
     const json_t *groups; /* that another acts in; borrowed, NULL: none */
 };
 
-/* Takes `rules` (NULL: everything is allowed). */
+/* Takes `rules`. */
 void auth_set_rules(struct auth *a, json_t *rules);
 
 /* `authorization` is the header or NULL, `cert_name` the CN of a verified client certificate or

@@ -83,7 +83,7 @@ TEST(each_instant_has_its_answer)
     }
 }
 
-TEST_WITH(each_verdict_has_its_answer, NULL, NULL)
+TEST(each_verdict_has_its_answer)
 {
     static const struct {
         enum readiness_state state;
@@ -170,7 +170,7 @@ TEST(refusals_say_what_to_do)
 }
 
 /* The kubelet compares texts: what differs at each call writes the Node at each of its looks. */
-TEST_WITH(the_same_verdict_gives_the_same_bytes, NULL, NULL)
+TEST(the_same_verdict_gives_the_same_bytes)
 {
     static const struct {
         const char *name;

@@ -135,7 +135,7 @@ TEST(what_is_not_known_is_not_written)
     assert_null(memmem(page, sizeof(page), "dpuBootId", 9));
 }
 
-TEST_WITH(page_is_one_line_of_json_padded_with_blanks, NULL, NULL)
+TEST(page_is_one_line_of_json_padded_with_blanks)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
@@ -256,7 +256,7 @@ TEST(every_flipped_bit_is_noticed)
     }
 }
 
-TEST_WITH(page_torn_between_two_records_is_noticed, NULL, NULL)
+TEST(page_torn_between_two_records_is_noticed)
 {
     char page[RECORD_PAGE_BYTES];
     char newer[RECORD_PAGE_BYTES];
@@ -319,7 +319,7 @@ TEST(other_writers_may_escape_and_order_as_they_like)
     }
 }
 
-TEST_WITH(malformed_or_incomplete_records_are_refused, NULL, NULL)
+TEST(malformed_or_incomplete_records_are_refused)
 {
     /* One replacement each in an otherwise good record whose checksum holds. */
     static const struct {
