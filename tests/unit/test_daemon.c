@@ -5,12 +5,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <ev.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -161,10 +161,10 @@ static const char *next_note(int fd)
 
 TEST(ready_is_said_once_and_later_only_the_status)
 {
-    char dir[] = "/tmp/test_daemon_XXXXXX";
+    char dir[SCRATCH_BYTES];
     char path[64];
     char abstract[64];
-    assert_non_null(mkdtemp(dir));
+    scratch_make(dir);
     (void)snprintf(path, sizeof(path), "%s/notify", dir);
     (void)snprintf(abstract, sizeof(abstract), "@dpu-test-daemon-%d", (int)getpid());
     const char *const names[] = {path, abstract};
@@ -184,8 +184,7 @@ TEST(ready_is_said_once_and_later_only_the_status)
         (void)close(fd);
     }
     assert_int_equal(unsetenv("NOTIFY_SOCKET"), 0);
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(rmdir(dir), 0);
+    scratch_remove(dir);
 }
 
 TEST(nobody_listening_is_no_error)

@@ -4,13 +4,14 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "tests/support/case.h"
+#include "tests/support/scratch.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
 
 struct world {
-    char dir[64];
+    char dir[SCRATCH_BYTES];
     char path[96];
     char page[RECORD_PAGE_BYTES];
 };
@@ -32,18 +33,14 @@ static void make_page(char page[static RECORD_PAGE_BYTES])
 
 static void world_make(struct world *w)
 {
-    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/test-record-file.XXXXXX");
-    assert_non_null(mkdtemp(w->dir));
+    scratch_make(w->dir);
     (void)snprintf(w->path, sizeof(w->path), "%s/readiness.json", w->dir);
     make_page(w->page);
 }
 
 static void world_remove(struct world *w)
 {
-    if (unlink(w->path) != 0) {
-        (void)rmdir(w->path); /* one test makes it a directory, another none at all */
-    }
-    assert_int_equal(rmdir(w->dir), 0);
+    scratch_remove(w->dir);
 }
 
 WORLD(world_make, world_remove)
@@ -110,7 +107,6 @@ TEST_IN(what_is_no_regular_file_is_not_opened_for_long)
     write_file(real, w->page, sizeof(w->page));
     assert_int_equal(symlink(real, w->path), 0);
     assert_invalid(w, "opening it");
-    assert_int_equal(unlink(real), 0);
 }
 
 TEST_IN(a_large_file_is_refused)
