@@ -357,6 +357,7 @@ static void witness(const struct exchange *x, int code, const char *fault)
                                  .code = code,
                                  .reason = is_status && reason ? reason : "",
                                  .fault = fault,
+                                 .conn = x->conn->id,
                              });
 }
 

@@ -236,12 +236,12 @@ void audit_write(FILE *audit, const struct audit_entry *e)
         return;
     }
     rfc3339_format(clock_wall_now(), true, when);
-    json_t *line =
-        need(json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s}", "bootNs",
-                       (json_int_t)clock_mono_now().ns, "time", when, "user", e->user, "verb",
-                       api_verb_name(e->target->verb), "resource", resource, "namespace",
-                       e->target->ns, "name", e->target->name, "path", e->path, "code", e->code,
-                       "reason", e->reason, "fault", e->fault ? e->fault : ""));
+    json_t *line = need(json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:I}",
+                                  "bootNs", (json_int_t)clock_mono_now().ns, "time", when, "user",
+                                  e->user, "verb", api_verb_name(e->target->verb), "resource",
+                                  resource, "namespace", e->target->ns, "name", e->target->name,
+                                  "path", e->path, "code", e->code, "reason", e->reason, "fault",
+                                  e->fault ? e->fault : "", "conn", (json_int_t)e->conn));
     char *text = need(json_dumps(line, JSON_COMPACT));
     (void)fprintf(audit, "%s\n", text); /* a full disk shows in the tests */
     (void)fflush(audit);

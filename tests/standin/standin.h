@@ -81,7 +81,8 @@ json_t *fault_take(const json_t *rules, const struct api_target *target, const c
 
 /*
  * The witness of the tests: one JSON line per request, written when its answer is decided. Fields:
- * bootNs (CLOCK_BOOTTIME), time, user, verb, resource, namespace, name, path, code, reason, fault.
+ * bootNs (CLOCK_BOOTTIME), time, user, verb, resource, namespace, name, path, code, reason, fault,
+ * conn (which TCP connection).
  */
 struct audit_entry {
     const char *user;
@@ -90,6 +91,7 @@ struct audit_entry {
     int code;                        /* 0: no answer was sent */
     const char *reason;              /* "" if none */
     const char *fault;               /* the injected action, or NULL */
+    uint64_t conn;
 };
 
 void audit_write(FILE *audit, const struct audit_entry *entry);
