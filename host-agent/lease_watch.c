@@ -14,9 +14,8 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#define LOG_DENIED_AGAIN_NS    (600 * NS_PER_SEC)
-#define SAME_NAME_LOG_AGAIN_NS (3600 * NS_PER_SEC)
-#define DENIED_LASTS_NS        (5 * NS_PER_SEC) /* shorter, it may be a server that has just started */
+#define LOG_DENIED_AGAIN_NS (600 * NS_PER_SEC)
+#define DENIED_LASTS_NS     (5 * NS_PER_SEC) /* shorter, it may be a server that has just started */
 
 enum {
     PATH_BYTES = 640,
@@ -130,7 +129,7 @@ static void tell_renewer(struct lease_watch *w, const json_t *object, struct lea
     }
     if (w->origin.is_same_name) {
         log_limited(
-            &w->same_name, SAME_NAME_LOG_AGAIN_NS, LOG_WARN, "lease",
+            &w->same_name, LOG_SELDOM_NS, LOG_WARN, "lease",
             "the DPU renews lease %s/%s under the name of this host, '%s', as ovn-kubernetes' own "
             "health check on the host would at its start: give the DPU its own host name",
             w->config.ns, w->config.name, w->origin.host);

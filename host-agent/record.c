@@ -18,8 +18,7 @@
 
 #define RETRY_SECONDS    1.0
 #define AGAIN_NS         NS_PER_SEC /* between two that mend what others change */
-#define UNLOCKED_LOG_NS  (3600 * NS_PER_SEC)
-#define RECORD_FILE_MODE 0644 /* the CNI binary and admins read it, only we write it */
+#define RECORD_FILE_MODE 0644       /* the CNI binary and admins read it, only we write it */
 #define RECORD_DIR_MODE  0755
 #define MARK_SUFFIX      ".crashed"
 
@@ -79,7 +78,7 @@ static bool turn_take(struct record_turn *t)
     if (rc == 0) {
         log_repeat_reset(&t->unlocked);
     } else if (rc != ERR_CONFLICT) {
-        log_limited(&t->unlocked, UNLOCKED_LOG_NS, LOG_WARN, "record",
+        log_limited(&t->unlocked, LOG_SELDOM_NS, LOG_WARN, "record",
                     "%s: writing the record without a lock; a second dpu-host-agent on this node "
                     "would write it too",
                     e.msg);

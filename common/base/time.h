@@ -134,7 +134,8 @@ void backoff_reset(struct backoff *b);
 /* Of one kind of message: zero-initialise it. See log_limited() of base/log.h. */
 enum { LOG_MORE_BYTES = 64 };
 
-#define LOG_AGAIN_NS (60 * NS_PER_SEC) /* the period where nothing speaks for another */
+#define LOG_AGAIN_NS  (60 * NS_PER_SEC)   /* the period where nothing speaks for another */
+#define LOG_SELDOM_NS (3600 * NS_PER_SEC) /* of what lasts until somebody acts */
 
 struct log_repeat {
     struct mono next;          /* the earliest time of the next line */
