@@ -15,8 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICES         "/apis/resource.k8s.io/v1/resourceslices"
-#define SELDOM_WARN_NS (3600 * NS_PER_SEC)
+#define SLICES "/apis/resource.k8s.io/v1/resourceslices"
 
 enum { DOMAIN_MAX = 63, IDENTIFIER_MAX = 32 };
 
@@ -45,41 +44,42 @@ static bool is_identifier(const char *s)
     static const char chars[] = "0123456789_"
                                 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     size_t len = strlen(s);
-    return len > 0 && len <= IDENTIFIER_MAX && (s[0] < '0' || s[0] > '9') &&
-           strspn(s, chars) == len;
+    return s[0] > '9' && len <= IDENTIFIER_MAX && strspn(s, chars) == len;
+}
+
+static bool is_domain(const char *text, size_t len)
+{
+    CLEANUP(free) char *domain = mem_format("%.*s", (int)len, text);
+    return len <= DOMAIN_MAX && text_is_dns1123_subdomain(domain);
 }
 
 /* A C identifier, optionally after a domain and a slash. */
 static bool is_name(const char *name)
 {
-    char domain[DOMAIN_MAX + 1];
     const char *slash = strchr(name, '/');
-    size_t len = slash ? (size_t)(slash - name) : 0;
-    if (!slash || len > DOMAIN_MAX) {
-        return !slash && is_identifier(name);
-    }
-    text_format(domain, sizeof(domain), "%.*s", (int)len, name);
-    return text_is_dns1123_subdomain(domain) && is_identifier(slash + 1);
+    return slash ? is_domain(name, (size_t)(slash - name)) && is_identifier(slash + 1)
+                 : is_identifier(name);
 }
 
 int attribute_add(json_t *attributes, const char *text, struct err *e)
 {
-    const char *equals = strchr(text, '=');
-    CLEANUP(free) char *name = mem_format("%.*s", equals ? (int)(equals - text) : 0, text);
-    if (!equals || !is_name(name)) {
+    size_t len = strcspn(text, "=");
+    const char *value = text + len + 1;
+    CLEANUP(free) char *name = mem_format("%.*s", (int)len, text);
+    if (text[len] == '\0' || !is_name(name)) {
         return err_set(e, ERR_PARSE,
                        "attribute '%.63s': must be NAME=VALUE; NAME is an identifier of at most %d "
                        "bytes, optionally after a domain and '/'",
                        text, IDENTIFIER_MAX);
     }
-    json_t *value = json_pack("{s:s}", "string", equals + 1);
-    if (!value || strlen(equals + 1) > ATTRIBUTE_TEXT_MAX) {
-        json_decref(value);
+    json_t *attribute = json_pack("{s:s}", "string", value);
+    if (!attribute || strlen(value) > ATTRIBUTE_TEXT_MAX) {
+        json_decref(attribute);
         return err_set(e, ERR_PARSE,
                        "attribute '%.63s': the value is not UTF-8 of at most %d bytes", text,
                        ATTRIBUTE_TEXT_MAX);
     }
-    (void)json_object_set_new(attributes, name, value);
+    (void)json_object_set_new(attributes, name, attribute);
     return json_object_size(attributes) <= ATTRIBUTES_MAX
                ? 0
                : err_set(e, ERR_LIMIT, "attribute '%.63s': there are already %d, the limit", text,
@@ -172,7 +172,7 @@ json_t *slice_plan(const struct dra_device *device, const char *node_uid, const 
     char name[NAMES_K8S_NAME_BYTES];
     slice_make_name(device->driver, device->node_name, name);
     json_t *owners = json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", "v1", "kind", "Node",
-                               "name", device->node_name, "uid", node_uid, "controller", 1);
+                               "name", device->node_name, "uid", node_uid, "controller", true);
     json_t *slice =
         lay_over(existing, json_pack("{s:{s:s, s:o}, s:{s:s, s:s, s:{s:s, s:i}}}", "metadata",
                                      "name", name, "ownerReferences", owners, "spec", "driver",
@@ -257,7 +257,7 @@ static void on_watch_failure(void *user, const struct kube_response *response)
         log_debug("dra", "watching our ResourceSlice: %s, will retry", response->message);
         return;
     }
-    log_limited(&p->denied, SELDOM_WARN_NS, LOG_WARN, "dra",
+    log_limited(&p->denied, LOG_SELDOM_NS, LOG_WARN, "dra",
                 "watching ResourceSlices is forbidden (%s): the agent restores a slice that the "
                 "kubelet removed only after up to 10 minutes",
                 response->message);
@@ -286,7 +286,7 @@ static bool is_anothers(struct slice_publisher *p, const json_t *existing)
     bool is_ours = !existing || (text_equal(json_text_get(spec, "driver"), p->device->driver) &&
                                  text_equal(json_text_get(spec, "nodeName"), p->device->node_name));
     if (!is_ours) {
-        log_limited(&p->taken, SELDOM_WARN_NS, LOG_WARN, "dra",
+        log_limited(&p->taken, LOG_SELDOM_NS, LOG_WARN, "dra",
                     "ResourceSlice '%s' belongs to another driver or node. The agent publishes no "
                     "slice until you delete it",
                     p->name);
@@ -319,12 +319,12 @@ static bool tell_dropped(struct slice_publisher *p, struct slice_dropped dropped
     bool has_sharing = dropped.multiple_allocations && !p->dropped.multiple_allocations;
     if (has_taints) {
         log_limited(
-            &p->dropped_taints, SELDOM_WARN_NS, LOG_WARN, "dra",
+            &p->dropped_taints, LOG_SELDOM_NS, LOG_WARN, "dra",
             "the API server drops device taints: enable its feature gate "
             "DRADeviceTaints. Until then the agent removes an unhealthy DPU from the slice");
     }
     if (has_sharing) {
-        log_limited(&p->dropped_sharing, SELDOM_WARN_NS, LOG_WARN, "dra",
+        log_limited(&p->dropped_sharing, LOG_SELDOM_NS, LOG_WARN, "dra",
                     "the API server drops allowMultipleAllocations: enable its feature gate "
                     "DRAConsumableCapacity. Until then only one claim at a time can use the DPU");
     }
@@ -433,9 +433,8 @@ struct taint_rule {
 int taint_rule_check(const char *devices, struct err *e)
 {
     size_t len = strcspn(devices, "/");
-    CLEANUP(free) char *driver = mem_format("%.*s", (int)len, devices);
     bool is_pool = devices[len] == '\0' || text_is_dns1123_subdomain(devices + len + 1);
-    if (devices[0] == '\0' || (is_pool && len <= DOMAIN_MAX && text_is_dns1123_subdomain(driver))) {
+    if (devices[0] == '\0' || (is_pool && is_domain(devices, len))) {
         return 0;
     }
     return err_set(e, ERR_PARSE, "--taint-devices '%.100s' is not DRIVER or DRIVER/POOL", devices);

@@ -11,8 +11,6 @@
 
 #include <stdlib.h>
 
-#define LASTING_LOG_NS (3600 * NS_PER_SEC)
-
 enum {
     UNDONE_MOST = 32, /* doubled so often, any pause is at its most */
     UNSERVED = 10,    /* what is not served at all is asked for so much more rarely */
@@ -137,7 +135,10 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     s->told_until = mono_add(now, mono_ns_min(r->retry_after_ns, wait_ns));
     s->retry_at = mono_add(now, wait_ns);
     boot_timer_arm(s->timer, s->retry_at);
-    s->has_complained |= log_limited(&s->trouble, lasts ? LASTING_LOG_NS : LOG_AGAIN_NS, LOG_WARN,
+    if (is_unserved && s->version != 0) {
+        return; /* nothing is amiss before all versions were tried */
+    }
+    s->has_complained |= log_limited(&s->trouble, lasts ? LOG_SELDOM_NS : LOG_AGAIN_NS, LOG_WARN,
                                      c->mod, "%s %s: %s%s, will retry", doing, c->what, why,
                                      !lasts          ? ""
                                      : is_unserved   ? c->unserved_advice
@@ -256,7 +257,7 @@ static void sync_note_write(struct kube_sync *s, struct mono now)
     r->next = mono_add(now, pause_ns(&c->repair, r->undone));
     text_format(s->wrote_uid, sizeof(s->wrote_uid), "%s", uid_of(s->existing));
     if (r->undone > 1) {
-        log_limited(&s->fight, LASTING_LOG_NS, LOG_WARN, c->mod,
+        log_limited(&s->fight, LOG_SELDOM_NS, LOG_WARN, c->mod,
                     "%s: %s; the agent repairs it at most every %d s until that ends", c->what,
                     is_altered ? "the API server stores something else than the agent writes: "
                                  "check admission webhooks"

@@ -122,6 +122,7 @@ TEST(every_length_of_root_gives_a_fitting_name_or_an_error)
 
 #define A16 "aaaaaaaaaaaaaaaa"
 #define A64 A16 A16 A16 A16
+#define A15 "aaaaaaaaaaaaaaa"
 
 TEST(attributes_are_names_with_texts)
 {
@@ -137,6 +138,7 @@ TEST(attributes_are_names_with_texts)
         {"dpu.example.com/slot=3", "dpu.example.com/slot", "3"},
         {"s=" A64, "s", A64},
         {A16 A16 "=x", A16 A16, "x"},
+        {A15 "." A15 "." A15 "." A15 "/b=x", A15 "." A15 "." A15 "." A15 "/b", "x"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *list = json_object();
@@ -150,9 +152,9 @@ TEST(attributes_are_names_with_texts)
 TEST(what_the_api_server_would_refuse_is_refused)
 {
     static const char *const rows[] = {
-        "",         "x",       "=x",          "1a=x",       "0a=x",       "a\nb=x",
+        "",         "x",       "=x",          "1=x",        "0a=x",       "a\nb=x",
         "9a=x",     "a-b=x",   A16 A16 "a=x", "a/b/c=x",    "/b=x",       "Dom.com/b=x",
-        A64 "/b=x", "a:int=1", "a:=1",        "s=" A64 "a", A64 A64 "=x", "s=\xff",
+        A64 "/b=x", "a:int=1", "a/1b=x",      "s=" A64 "a", A64 A64 "=x", "s=\xff",
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *list = json_object();

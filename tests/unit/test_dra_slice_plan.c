@@ -52,6 +52,11 @@ static void assert_is(const json_t *json, const char *want)
     }
 }
 
+static const json_t *devices_of(const json_t *slice)
+{
+    return json_object_get(json_object_get(slice, "spec"), "devices");
+}
+
 TEST(what_is_wanted_is_laid_over_what_is_there)
 {
     static const struct {
@@ -101,21 +106,25 @@ TEST(effect_is_what_was_configured)
     static const struct {
         enum slice_effect effect;
         const char *want; /* NULL: no taint */
-    } rows[] = {{SLICE_EFFECT_NO_SCHEDULE, "NoSchedule"},
-                {SLICE_EFFECT_NO_EXECUTE, "NoExecute"},
-                {SLICE_EFFECT_NONE, "None"},
-                {SLICE_EFFECT_OFF, NULL}};
+        size_t untainted; /* devices where the server drops taints */
+    } rows[] = {{SLICE_EFFECT_NO_SCHEDULE, "NoSchedule", 0},
+                {SLICE_EFFECT_NO_EXECUTE, "NoExecute", 0},
+                {SLICE_EFFECT_NONE, "None", 1},
+                {SLICE_EFFECT_OFF, NULL, 1}};
     CLEANUP(json) json_t *none = json_object();
+    CLEANUP(json) json_t *existing = parse(SLICE(DPU("")));
     struct dra_device ours = device_of(none);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         ours.effect = rows[i].effect;
+        CLEANUP(json) json_t *got = slice_plan(&ours, "node-uid", EXPIRED, KEPT, existing);
         CLEANUP(json)
-        json_t *got = slice_plan(&ours, "node-uid", EXPIRED, KEPT, NULL);
-        const json_t *device =
-            json_array_get(json_object_get(json_object_get(got, "spec"), "devices"), 0);
+        json_t *untainted =
+            slice_plan(&ours, "node-uid", EXPIRED, (struct slice_dropped){.taints = true}, NULL);
+        const json_t *device = json_array_get(devices_of(got), 0);
         const json_t *taint = json_array_get(json_object_get(device, "taints"), 0);
         assert_true(text_equal(json_text_get(taint, "effect"), rows[i].want));
         assert_null(json_object_get(device, "attributes"));
+        assert_int_equal(json_array_size(devices_of(untainted)), rows[i].untainted);
     }
 }
 
@@ -132,7 +141,7 @@ TEST(dropped_fields_are_found_and_then_left_out)
     }
 
     CLEANUP(json) json_t *answer = json_deep_copy(sent);
-    json_t *device = json_array_get(json_object_get(json_object_get(answer, "spec"), "devices"), 0);
+    json_t *device = json_array_get(devices_of(answer), 0);
     assert_int_equal(json_object_del(device, "taints"), 0);
     assert_int_equal(json_object_del(device, "allowMultipleAllocations"), 0);
     struct slice_dropped dropped = slice_find_dropped(sent, answer);
@@ -148,25 +157,24 @@ TEST(long_node_name_gives_a_valid_slice_name)
     char a[NAMES_K8S_NAME_BYTES];
     char b[NAMES_K8S_NAME_BYTES];
     for (size_t i = 0; i < 253; i++) {
-        node[i] = i % 60 == 59 ? '.' : 'n';
+        node[i] = i % 60 == 59 ? '.' : (char)('a' + i % 7);
     }
     node[253] = '\0';
     slice_make_name("dpu.example.com", node, a);
     assert_int_equal(strlen(a), 253);
-    assert_true(text_is_dns1123_subdomain(a));
+    assert_memory_equal(a + 16, node, 228); /* up to the hash */
     node[252] = 'm';
     slice_make_name("dpu.example.com", node, b);
     assert_string_not_equal(a, b);
-    for (size_t len = 1; len <= 253; len++) {
-        node[252] = 'n';
-        char saved = node[len];
+    for (size_t len = 253; len > 0; len--) {
         node[len] = '\0';
         if (text_is_dns1123_subdomain(node)) {
             slice_make_name("dpu.example.com", node, a);
             assert_true(text_is_dns1123_subdomain(a));
+            assert_int_equal(strchr(a + 16, '-') != NULL, len > 237); /* if it is too long */
         }
-        node[len] = saved;
     }
+    memset(node, 'n', 253);
     node[227] = '.'; /* where the hash begins */
     slice_make_name("dpu.example.com", node, a);
     assert_true(text_is_dns1123_subdomain(a));

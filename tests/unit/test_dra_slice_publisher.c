@@ -222,26 +222,22 @@ static size_t device_count(void)
 TEST_IN(dropped_fields_are_tried_again_with_a_later_verdict)
 {
     json_decref(settle(w));
-    publish(w, "LeaseExpired");
-    respond_without("taints");
-    assert_int_equal(device_count(), 0); /* withdrawn instead */
-    store("3");
-    world_pass(SLICE_DROPPED_AGAIN_NS - NS_PER_SEC);
-    publish(w, NULL);
-    json_decref(respond_stored("4"));
-    world_pass(FLIP_NS);
-    publish(w, "LeaseExpired");
-    assert_int_equal(device_count(), 1); /* is the gate on now? */
-    respond_without("taints");
-    assert_int_equal(device_count(), 0); /* not yet */
-    json_decref(respond_stored("5"));
-    world_pass(SLICE_DROPPED_AGAIN_NS);
-    publish(w, NULL);
-    json_decref(respond_stored("6"));
-    world_pass(FLIP_NS);
-    publish(w, "LeaseExpired");
-    assert_int_equal(device_count(), 1);
-    store("7"); /* tainted, not withdrawn */
+    for (int i = 0; i < 4; i++) {
+        bool is_tried = i != 1; /* so soon after the first time */
+        bool is_kept = i == 3;  /* the gate is on now */
+        publish(w, "LeaseExpired");
+        assert_int_equal(device_count(), is_tried);
+        if (is_tried && !is_kept) {
+            respond_without("taints");
+        }
+        assert_int_equal(device_count(), is_kept); /* else it is withdrawn instead */
+        store("3");
+        world_pass(FLIP_NS);
+        publish(w, NULL);
+        store("4");
+        world_pass(i == 0 ? FLIP_NS : SLICE_DROPPED_AGAIN_NS - FLIP_NS);
+    }
+    assert_int_equal(loop_world_said("drops device taints"), 1);
 }
 
 TEST_IN(sharing_that_is_dropped_is_left_out_at_once)
@@ -250,6 +246,8 @@ TEST_IN(sharing_that_is_dropped_is_left_out_at_once)
     publish(w, "LeaseExpired");
     respond_without("allowMultipleAllocations");
     assert_true(rests() && w->stats.is_slice_published);
+    assert_int_equal(loop_world_said("drops allowMultipleAllocations"), 1);
+    assert_int_equal(loop_world_said("drops device taints"), 0);
 }
 
 TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
@@ -259,12 +257,12 @@ TEST_IN(slice_of_our_name_that_is_anothers_is_left_alone)
                               json_string("gpu.example.com"));
     watch_shows(stored);
     int before = world.client.requests;
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 130; i++) { /* for more than an hour */
         publish(w, i % 2 ? NULL : "LeaseExpired");
         world_pass(SLICE_RETRY_MAX_NS);
     }
     assert_int_equal(world.client.requests, before);
-    assert_int_equal(loop_world_said("belongs to another driver or node"), 1);
+    assert_int_equal(loop_world_said("belongs to another driver or node"), 2);
     assert_false(w->stats.is_slice_published);
 }
 
@@ -415,6 +413,12 @@ TEST_IN(a_rule_taints_the_devices_of_another_driver)
     (void)json_object_set_new(json_object_get(spec, "taint"), "timeAdded", json_string("then"));
     respond_json(200, stored);
     assert_false(world.client.is_busy); /* what the server adds is no reason to write */
+    world_pass(SLICE_REPAIR_MAX_NS);
+    world_expect(KUBE_GET, RULES("v1") "/" RULE); /* it is looked at anew */
+    world_answer(403, NULL);
+    assert_int_equal(loop_world_said("DeviceTaintRule '" RULE "': told by the test; "
+                                     "rbac/host-agent-taint-devices.yaml gives that right"),
+                     1);
     taint_rule_free(rule);
 }
 
@@ -429,9 +433,10 @@ TEST_IN(a_rule_is_tried_in_older_versions_of_its_api)
         world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
         world_expect(KUBE_POST, served[i]);
         world_answer_reason(404, NULL, "NotFound");
-        /* the object, not the version */ /* as of a group that has other resources */
+        /* as of a group that has other resources */
         int64_t waited_ns = wait_asked();
         assert_int_equal(waited_ns >= 10 * SLICE_RETRY_MAX_NS, i == 2); /* all were tried */
+        assert_int_equal(loop_world_said("serves no DeviceTaintRules"), i >= 2);
     }
     world_expect(KUBE_GET, RULES("v1beta2") "/" RULE);
     world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
@@ -441,10 +446,13 @@ TEST_IN(a_rule_is_tried_in_older_versions_of_its_api)
     taint_rule_free(rule);
 }
 
+#define DRIVER63 "a23456789012345678901234567890.b2345678901234567890123456789012"
+
 TEST(devices_to_be_tainted_are_named_by_driver_and_pool)
 {
-    static const char *const good[] = {"", "a", "vf.example.com", "vf.example.com/node1.x"};
-    static const char *const bad[] = {"/", "A", "a/", "/a", "a/B", "a/b/c"};
+    static const char *const good[] = {"", "a", "vf.example.com", "vf.example.com/node1.x",
+                                       DRIVER63};
+    static const char *const bad[] = {"/", "A", "a/", "/a", "a/B", "a/-b", DRIVER63 "x"};
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
         assert_int_equal(taint_rule_check(good[i], NULL), 0);
     }
