@@ -17,15 +17,14 @@
 #define RETRY_BASE_NS    NS_PER_SEC
 #define RETRY_MAX_NS     (30 * NS_PER_SEC)
 #define LASTING_RETRY_NS (300 * NS_PER_SEC)
-#define LASTING_LOG_NS   (3600 * NS_PER_SEC)
 #define BUCKET_NS        (EVENT_BURST * EVENT_REFILL_NS)
 
 enum {
     PATH_BYTES = 512,
     NAME_BYTES = NAMES_K8S_NAME_BYTES,
-    SUFFIX_BYTES = 17,                   /* of a name: 16 hexadecimal digits and the terminator */
-    INSTANCE_BYTES = 129,                /* reportingInstance: 128 and the terminator */
-    NOTE_BYTES = EVENT_NOTE_BYTES + 384, /* the API server takes 1024 */
+    SUFFIX_BYTES = 18,    /* of a name: a dot, 16 hexadecimal digits and the terminator */
+    INSTANCE_BYTES = 129, /* reportingInstance: 128 and the terminator */
+    NOTE_BYTES = 1025,    /* what the API server takes, and the terminator */
 };
 
 struct events {
@@ -43,7 +42,7 @@ struct events {
     uint64_t left_out;      /* changes since the one that was begun last */
     struct mono full_at;    /* when the bucket is full again */
     struct event *begun;    /* about the Node: it is under way, or to be tried again; or NULL */
-    struct mono try_at;     /* backing off until then */
+    struct mono try_at;     /* of that: backing off until then */
     struct event *sent;     /* it is under way: the one that was begun, or a pod's */
     struct kube_call *call; /* with it */
     struct boot_timer *timer;
@@ -58,6 +57,11 @@ struct events {
 
 static void events_pump(struct events *x, struct mono now);
 
+static bool is_about_pod(const struct event *event)
+{
+    return event->pod[0] != '\0';
+}
+
 /* ---- the queue ------------------------------------------------------------------------------- */
 
 static void queue_insert(struct events *x, size_t at, const struct event *event)
@@ -67,24 +71,22 @@ static void queue_insert(struct events *x, size_t at, const struct event *event)
     memmove(&x->queue[at + 1], &x->queue[at], (x->count - at) * sizeof(x->queue[0]));
     x->queue[at] = copy;
     x->count++;
-    x->node_count += event->pod[0] == '\0';
+    x->node_count += !is_about_pod(event);
 }
 
 static struct event *queue_take(struct events *x, size_t at)
 {
     struct event *event = x->queue[at];
     x->count--;
-    x->node_count -= event->pod[0] == '\0';
+    x->node_count -= !is_about_pod(event);
     memmove(&x->queue[at], &x->queue[at + 1], (x->count - at) * sizeof(x->queue[0]));
     return event;
 }
 
 static void event_free(struct event *event)
 {
-    if (event) {
-        free(event->change);
-        free(event);
-    }
+    free(event ? event->change : NULL);
+    free(event);
 }
 
 static void leave_out(struct events *x, struct event *event)
@@ -191,17 +193,17 @@ static void event_name(const char *subject, uint64_t key, char out[static NAME_B
     while (len > 0 && (out[len - 1] == '.' || out[len - 1] == '-')) {
         len--;
     }
-    text_format(out + len, SUFFIX_BYTES + 1, ".%" PRIx64, key);
+    text_format(out + len, SUFFIX_BYTES, ".%" PRIx64, key);
 }
 
 /* NULL for no lease too. */
 static json_t *lease_reference(const struct readiness_lease *lease)
 {
-    return lease->name[0] == '\0'
+    return text_is_empty(lease->name)
                ? NULL
                : json_pack("{s:s, s:s, s:s, s:s, s:s*}", "apiVersion", "coordination.k8s.io/v1",
                            "kind", "Lease", "namespace", lease->ns, "name", lease->name, "uid",
-                           lease->uid[0] ? lease->uid : NULL);
+                           text_is_empty(lease->uid) ? NULL : lease->uid);
 }
 
 /* The message; for a state that can be either way, which of both it is; what to do; and what went
@@ -210,7 +212,7 @@ static void event_note(const struct event *event, char out[static NOTE_BYTES])
 {
     char before[80] = "";
     const char *more = "";
-    const char *cure = "";
+    const char *cure = NULL;
     if (event->change && event->change->state != READINESS_READY) {
         cure = readiness_reason_traits(event->change->reason)->fix;
     }
@@ -221,8 +223,8 @@ static void event_note(const struct event *event, char out[static NOTE_BYTES])
         text_format(before, sizeof(before), "; earlier changes without an Event: %" PRIu64,
                     event->left_out);
     }
-    text_format(out, NOTE_BYTES, "%s%s%s%s%s", event->note, more, cure[0] ? ". Next step: " : "",
-                cure, before);
+    text_format(out, NOTE_BYTES, "%s%s%s%s%s", event->note, more, cure ? ". Next step: " : "",
+                cure ? cure : "", before);
 }
 
 /* As in a kubelet's Events the Node's name stands in for its UID: kubectl looks for either. An
@@ -234,7 +236,7 @@ static json_t *event_body(const struct events *x, const struct event *event)
     char at[RFC3339_BYTES];
     char instance[INSTANCE_BYTES];
     char note[NOTE_BYTES];
-    bool is_pods = event->pod[0] != '\0';
+    bool is_pods = is_about_pod(event);
     const char *subject = is_pods ? event->pod : x->node;
     event_name(subject, event->key, name);
     rfc3339_format(event->at, true, at);
@@ -265,7 +267,7 @@ static void try_later(struct events *x, const struct kube_response *r)
 static void wait_for_admin(struct events *x, const struct kube_response *r)
 {
     log_limited(
-        &x->lasting, LASTING_LOG_NS, LOG_WARN, MOD,
+        &x->lasting, LOG_SELDOM_NS, LOG_WARN, MOD,
         "writing an Event about node '%s': %s; %s, or set --events=off; will retry every %d s",
         x->node, r->message,
         r->http_status == 403 ? "apply rbac/host-agent-events.yaml"
@@ -345,7 +347,7 @@ static struct mono token_at(const struct events *x)
 /* The Event to write now, NULL if none. A retry costs no token: it has a pace of its own. */
 static struct event *next_event(struct events *x, struct mono now)
 {
-    if (x->node_count > 0 && !x->begun && mono_reached(now, mono_max(x->try_at, token_at(x)))) {
+    if (x->node_count > 0 && !x->begun && mono_reached(now, token_at(x))) {
         x->full_at = mono_add(mono_max(x->full_at, now), EVENT_REFILL_NS);
         x->begun = queue_take(x, 0);
         x->begun->left_out = x->left_out;
@@ -362,7 +364,7 @@ static void send_event(struct events *x, struct event *event)
     char path[PATH_BYTES];
     CLEANUP(json) json_t *body = event_body(x, event);
     text_format(path, sizeof(path), "/apis/events.k8s.io/v1/namespaces/%s/events",
-                event->pod[0] != '\0' ? event->ns : "default");
+                is_about_pod(event) ? event->ns : "default");
     const struct kube_request request = {
         .method = KUBE_POST, .channel = KUBE_CONTROL, .path = path, .body = body};
     x->sent = event;
@@ -381,7 +383,7 @@ static void events_pump(struct events *x, struct mono now)
     if (!x->sent && x->begun) {
         wake_at = x->try_at;
     } else if (!x->sent && x->node_count > 0) {
-        wake_at = mono_max(x->try_at, token_at(x));
+        wake_at = token_at(x);
     }
     boot_timer_arm(x->timer, x->has_waiting ? mono_min(wake_at, x->settle_until) : wake_at);
 }
