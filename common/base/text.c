@@ -3,6 +3,7 @@
 
 #include "base/time.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -24,8 +25,8 @@ static size_t count_digits(const char *s, size_t len)
 /* Outside data in an error message is short. */
 static int refuse(int code, const char *s, size_t len, const char *what, struct err *e)
 {
-    int shown = len < QUOTE_MAX_BYTES ? (int)len : QUOTE_MAX_BYTES;
-    return err_set(e, code, "'%.*s' is %s", shown, s, what);
+    return err_set(e, code, "'%.*s' is %s", (int)mono_ns_min((int64_t)len, QUOTE_MAX_BYTES), s,
+                   what);
 }
 
 int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *e)
@@ -46,7 +47,7 @@ int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *e)
 
 int text_to_i64(const char *s, size_t len, int64_t *out, struct err *e)
 {
-    bool negative = len > 0 && s[0] == '-';
+    bool negative = memchr(s, '-', len) == s;
     uint64_t magnitude;
     int rc = text_to_u64(s + negative, len - negative, &magnitude, e);
     if (rc != 0) {
@@ -80,7 +81,7 @@ static int64_t unit_ns(const char *unit, size_t len)
 int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *e)
 {
     size_t at = count_digits(s, len);
-    uint64_t whole = 0;
+    uint64_t whole;
     int64_t nanos = 0; /* of one unit */
     int rc = text_to_u64(s, at, &whole, NULL);
     if (rc == 0 && at < len && s[at] == '.') {
@@ -96,13 +97,11 @@ int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *
     if (rc == ERR_LIMIT || (unit != 0 && whole > (uint64_t)(MAX_DURATION_NS / unit))) {
         return refuse(ERR_LIMIT, s, len, "too long a duration", e);
     }
-    if (rc != 0 || unit == 0) {
+    if (unit == 0) {
         return refuse(ERR_PARSE, s, len,
                       "not a duration (expected seconds like 10 or 0.5, or 500ms, 10s, 1m, 2h)", e);
     }
-    int64_t fraction_ns =
-        unit >= NS_PER_SEC ? nanos * (unit / NS_PER_SEC) : nanos / (NS_PER_SEC / unit);
-    *out_ns = (int64_t)whole * unit + fraction_ns;
+    *out_ns = (int64_t)whole * unit + nanos * (unit / NS_PER_MS) / 1000;
     return 0;
 }
 
@@ -126,7 +125,7 @@ void text_from_duration(int64_t ns, char *out, size_t out_bytes)
 uint64_t text_stat_field(const char *stat, size_t field)
 {
     const char *at = strrchr(stat, ')');
-    uint64_t value = 0;
+    uint64_t value;
     for (size_t i = 2; at && i < field; i++) {
         at = strchr(at + 1, ' ');
     }
@@ -170,20 +169,18 @@ void text_format(char *dst, size_t dst_bytes, const char *format, ...)
 
 void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args)
 {
-    dst[0] = '\0'; /* what a failing conversion leaves */
     int len = vsnprintf(dst, dst_bytes, format, args);
-    if (len < 0 || (size_t)len < dst_bytes) {
+    assert(len >= 0); /* no format of ours has wide characters */
+    if ((size_t)len < dst_bytes) {
         return;
     }
     uint32_t point;
-    size_t end = dst_bytes - 1;
-    size_t last = end;
-    while (last > 0 && ((unsigned char)dst[last - 1] & 0xc0) == 0x80) {
-        last--;
+    char *end = dst + dst_bytes - 1;
+    char *last = end; /* where the last character begins */
+    while (last > dst && ((unsigned char)*--last & 0xc0) == 0x80) {
     }
-    last -= last > 0; /* where the last character begins */
-    if (text_utf8(dst + last, end - last, &point) == 0) {
-        dst[last] = '\0'; /* it was cut in two */
+    if (text_utf8(last, (size_t)(end - last), &point) == 0) {
+        *last = '\0'; /* it was cut in two */
     }
 }
 
@@ -213,7 +210,7 @@ bool text_equal(const char *a, const char *b)
  * turns them round so that a text reads as what it is not. */
 static bool is_control(uint32_t point)
 {
-    return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
+    return point <= 0x1f || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
            point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
            (point >= 0x2066 && point <= 0x2069);
 }
@@ -245,7 +242,7 @@ bool text_is_dns1123_subdomain(const char *s)
 {
     size_t len = strlen(s);
     bool at_label_start = true;
-    if (len == 0 || len > DNS1123_MAX_BYTES) {
+    if (len > DNS1123_MAX_BYTES) {
         return false;
     }
     for (size_t i = 0; i < len; i++) {

@@ -29,7 +29,7 @@ int64_t mono_ns_mul(int64_t a_ns, int64_t factor)
 {
     int64_t product;
     if (__builtin_mul_overflow(a_ns, factor, &product)) {
-        return (a_ns > 0) == (factor > 0) ? INT64_MAX : INT64_MIN;
+        return (a_ns ^ factor) < 0 ? INT64_MIN : INT64_MAX;
     }
     return product;
 }
@@ -89,9 +89,8 @@ void rfc3339_format(struct wall t, bool micros, char out[static RFC3339_BYTES])
         text_format(fraction, sizeof(fraction), ".%06d",
                     (int)((ns < 0 ? ns + NS_PER_SEC : ns) / 1000));
     }
-    text_format(out, RFC3339_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d%.7sZ", (int)c.year % 10000,
-                c.month, c.day, (int)(of_day / 3600), (int)(of_day / 60 % 60), (int)(of_day % 60),
-                fraction);
+    text_format(out, RFC3339_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d%sZ", (int)c.year, c.month, c.day,
+                (int)(of_day / 3600), (int)(of_day / 60 % 60), (int)(of_day % 60), fraction);
 }
 
 /* The API server gives each time back as rfc3339_format() writes it, whatever form it was given. */
@@ -168,5 +167,5 @@ bool log_repeat_due(struct log_repeat *r, struct mono now, int64_t period_ns)
 
 void log_repeat_reset(struct log_repeat *r)
 {
-    *r = (struct log_repeat){0};
+    *r = (struct log_repeat){.pending = 0};
 }

@@ -104,7 +104,9 @@ static void read_annotations(const json_t *annotations, struct lease_view *view)
     };
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         const char *text = json_text_get(annotations, texts[i].key);
-        text_sanitize(texts[i].out, texts[i].out_bytes, text ? text : "", text ? strlen(text) : 0);
+        if (text) {
+            text_sanitize(texts[i].out, texts[i].out_bytes, text, strlen(text));
+        }
     }
     const char *health = json_text_get(annotations, NAMES_ANNOTATION_HEALTH);
     view->health = text_equal(health, NAMES_HEALTH_UNHEALTHY)  ? LEASE_HEALTH_UNHEALTHY
@@ -113,8 +115,8 @@ static void read_annotations(const json_t *annotations, struct lease_view *view)
     view->has_no_probe =
         text_equal(json_text_get(annotations, NAMES_ANNOTATION_PROBES), NAMES_PROBES_NONE);
     const char *id = json_text_get(annotations, NAMES_ANNOTATION_BOOT_ID);
-    size_t len = id ? strlen(id) : 0;
-    if (len == NAMES_BOOT_ID_BYTES - 1 && strspn(id, "0123456789abcdef-") == len) {
+    size_t len = strspn(id ? id : "", "0123456789abcdef-");
+    if (len == NAMES_BOOT_ID_BYTES - 1 && id[len] == '\0') {
         text_format(view->boot_id, sizeof(view->boot_id), "%s", id);
     }
 }
@@ -223,8 +225,8 @@ static void renew_stamp(struct wall now, const char *former, char out[static RFC
 {
     struct wall last;
     bool is_known = former && rfc3339_parse(former, strlen(former), &last, NULL) == 0;
-    if (is_known && wall_since(now, last) < US_NS && wall_since(last, now) < SET_BACK_NS) {
-        now.ns = mono_ns_add(last.ns, US_NS);
+    if (is_known && wall_since(last, now) < SET_BACK_NS) {
+        now.ns = mono_ns_max(now.ns, mono_ns_add(last.ns, US_NS));
     }
     rfc3339_format(now, true, out);
 }
@@ -258,10 +260,10 @@ void lease_set_health(json_t *lease, enum lease_health health, const char *messa
 
 void lease_set_agent(json_t *lease, const struct lease_agent *agent)
 {
-    if (agent->boot_id[0] != '\0') {
+    if (!text_is_empty(agent->boot_id)) {
         set_text(annotations_of(lease), NAMES_ANNOTATION_BOOT_ID, agent->boot_id);
     }
-    if (agent->version[0] != '\0') {
+    if (!text_is_empty(agent->version)) {
         set_text(annotations_of(lease), NAMES_ANNOTATION_VERSION, agent->version);
     }
     if (agent->has_no_probe) {

@@ -229,8 +229,8 @@ static bool is_vdpa(const struct pod_net *p, const char *root)
     CLEANUP(dir) DIR *dir = p->device[0] != '\0' ? opendir(path) : NULL;
     for (const char *name = next_name(dir); dir && name && !is_found; name = next_name(dir)) {
         char target[PATH_MAX] = "";
-        ssize_t len = readlinkat(dirfd(dir), name, target, sizeof(target) - 1);
-        is_found = len > 0 && strstr(target, part) != NULL;
+        (void)!readlinkat(dirfd(dir), name, target, sizeof(target) - 1); /* else it stays "" */
+        is_found = strstr(target, part) != NULL;
     }
     return is_found;
 }

