@@ -20,13 +20,11 @@
 #include <string.h>
 #include <time.h>
 
-#define ACCOUNT_DIR    "/var/run/secrets/kubernetes.io/serviceaccount"
-#define REREAD_NS      (60 * NS_PER_SEC)
-#define WARN_EXPIRY_NS (NS_PER_SEC * 6 * 3600)
-#define LATEST_S       (INT64_MAX / NS_PER_SEC) /* in the year 2262: stands for all that is later */
+#define ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
+#define REREAD_NS   (60 * NS_PER_SEC)
+#define LATEST_S    (INT64_MAX / NS_PER_SEC) /* in the year 2262: stands for all that is later */
 
 enum {
-    SERVER_MAX_BYTES = 1024,
     CLAIMS_MAX_BYTES = 10920, /* encoded; those of a bound token have about 900 */
     CLAIMS_DECODED_BYTES = BASE64_DECODED_BYTES(CLAIMS_MAX_BYTES),
 };
@@ -51,13 +49,12 @@ static void wipe_buf(struct buf *b)
 
 void kube_conf_fini(struct kube_conf *conf)
 {
-    wipe_text(&conf->server);
-    wipe_text(&conf->tls_server_name);
-    wipe_text(&conf->proxy_url);
-    wipe_text(&conf->impersonate);
-    wipe_text(&conf->path);
-    wipe_text(&conf->context);
-    wipe_text(&conf->origin);
+    char **const texts[] = {
+        &conf->server, &conf->tls_server_name, &conf->proxy_url, &conf->impersonate,
+        &conf->path,   &conf->context,         &conf->origin};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        wipe_text(texts[i]);
+    }
     wipe_buf(&conf->text);
     for (size_t i = 0; i < KUBE_SECRETS; i++) {
         wipe_text(&conf->secrets[i].file);
@@ -69,12 +66,12 @@ static int load_in_cluster(struct kube_conf *out, struct err *e)
 {
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
-    if (!host || !host[0] || !port || !port[0]) {
+    if (text_is_empty(host) || text_is_empty(port)) {
         return err_set(e, ERR_NOTFOUND,
                        "--kubeconfig is not set, and this is not a Pod (no KUBERNETES_SERVICE_HOST "
                        "and KUBERNETES_SERVICE_PORT)");
     }
-    bool ipv6 = strchr(host, ':') && host[0] != '[';
+    const char *ipv6 = strchr(host, ':');
     *out = (struct kube_conf){
         .server = mem_format("https://%s%s%s:%s", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port),
         .secrets = {[KUBE_SECRET_TOKEN].file = mem_strdup(ACCOUNT_DIR "/token"),
@@ -165,21 +162,24 @@ static bool decode_text(const char *in, struct buf *out)
 
 static void read_secret(struct reader *r, const json_t *mapping, enum kube_secret which)
 {
-    static const char *const keys[KUBE_SECRETS][2] = {
+    static const struct {
+        const char *file;
+        const char *data;
+    } keys[KUBE_SECRETS] = {
         [KUBE_SECRET_TOKEN] = {"tokenFile", "token"},
         [KUBE_SECRET_CA] = {"certificate-authority", "certificate-authority-data"},
         [KUBE_SECRET_CERT] = {"client-certificate", "client-certificate-data"},
         [KUBE_SECRET_KEY] = {"client-key", "client-key-data"}};
     struct kube_secret_source *s = &r->conf.secrets[which];
     const char *slash = strrchr(r->path, '/');
-    const char *file = read_text(r, mapping, keys[which][0]);
-    const char *data = read_text(r, mapping, keys[which][1]);
+    const char *file = read_text(r, mapping, keys[which].file);
+    const char *data = read_text(r, mapping, keys[which].data);
     s->content = (struct buf){.max_bytes = KUBE_SECRET_MAX_BYTES};
     if (data) {
         bool is_well = which == KUBE_SECRET_TOKEN ? buf_appendf(&s->content, NULL, "%s", data) == 0
                                                   : decode_text(data, &s->content);
         if (!is_well) {
-            refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", keys[which][1]);
+            refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", keys[which].data);
         }
     } else if (file && (file[0] == '/' || !slash)) {
         s->file = mem_strdup(file);
@@ -204,12 +204,12 @@ static void check_server(struct reader *r)
     bool is_known = strncmp(server, "https://", 8) == 0 || strncmp(server, "http://", 7) == 0;
     if (strchr(server, '@')) { /* not shown: it may hold a password */
         refuse(r, ERR_PARSE, "'server' contains a user name: put credentials below 'users'");
-    } else if (!is_known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?# ") ||
-               strlen(server) > SERVER_MAX_BYTES) {
+    } else if (!is_known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?# ")) {
         refuse(r, ERR_PARSE, "server '%.79s' is not a URL like https://HOST:6443", server);
-    }
-    for (size_t len = strlen(server); len > 0 && server[len - 1] == '/'; len--) {
-        server[len - 1] = '\0';
+    } else {
+        for (size_t len = strlen(server); server[len - 1] == '/'; len--) {
+            server[len - 1] = '\0';
+        }
     }
 }
 
@@ -275,18 +275,17 @@ static void add_names(struct reader *r, const char *name, const char *key, const
  */
 static void add_extra(struct reader *r, const char *key, const json_t *names)
 {
-    char name[KUBE_IMPERSONATION_MAX_BYTES] = "Impersonate-Extra-";
-    size_t at = strlen(name);
-    if (key[0] == '\0' || at + 3 * strlen(key) >= sizeof(name)) {
+    CLEANUP(buf) struct buf name = {.max_bytes = KUBE_IMPERSONATION_MAX_BYTES};
+    int rc = buf_appendf(&name, NULL, "Impersonate-Extra-");
+    for (const char *c = key; rc == 0 && *c; c++) {
+        bool is_plain = isascii(*c) && (isalnum(*c) || strchr("!#$&'*+-.^_`|~", *c));
+        rc = buf_appendf(&name, NULL, is_plain ? "%c" : "%%%02X", (unsigned char)*c);
+    }
+    if (rc != 0 || text_is_empty(key)) {
         refuse(r, ERR_PARSE, "'as-user-extra' has a key that is empty or too long");
         return;
     }
-    for (const char *c = key; *c; c++) {
-        bool is_plain = isascii(*c) && (isalnum(*c) || strchr("!#$&'*+-.^_`|~", *c));
-        text_format(name + at, sizeof(name) - at, is_plain ? "%c" : "%%%02X", (unsigned char)*c);
-        at += strlen(name + at);
-    }
-    add_names(r, name, "as-user-extra", names);
+    add_names(r, buf_text(&name), "as-user-extra", names);
 }
 
 static void read_impersonation(struct reader *r, const json_t *user)
@@ -463,7 +462,7 @@ int kube_conf_open(struct kube_conf *conf, struct mono now, struct err *e)
     if (conf->path && stat(conf->path, &conf->identity) != 0) {
         return err_set_errno(e, ERR_IO, errno, "reading kubeconfig '%s'", conf->path);
     }
-    for (int i = 0; rc == 0 && i < KUBE_SECRETS; i++) {
+    for (size_t i = 0; rc == 0 && i < KUBE_SECRETS; i++) {
         rc = conf->secrets[i].file ? load_secret(&conf->secrets[i], &changed, e) : 0;
     }
     return rc;
@@ -475,14 +474,14 @@ X509_STORE *kube_conf_parse_ca(const struct kube_conf *conf)
     BIO *text = pem ? BIO_new_mem_buf(pem->data, (int)pem->len) : NULL;
     STACK_OF(X509_INFO) *found = text ? PEM_X509_INFO_read_bio(text, NULL, NULL, NULL) : NULL;
     X509_STORE *store = X509_STORE_new();
-    int count = 0;
+    bool is_any = false;
     for (int i = 0; i < sk_X509_INFO_num(found); i++) {
         X509 *certificate = sk_X509_INFO_value(found, i)->x509;
-        count += certificate ? X509_STORE_add_cert(store, certificate) : 0;
+        is_any |= certificate && X509_STORE_add_cert(store, certificate);
     }
     /* As libcurl has it: a certificate of the file is trusted, whoever signed it. */
     (void)X509_STORE_set_flags(store, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
-    if (count == 0) {
+    if (!is_any) {
         X509_STORE_free(TAKE(store));
     }
     sk_X509_INFO_pop_free(found, X509_INFO_free);
@@ -507,16 +506,16 @@ static bool set_expiry(struct kube_expiry *out, int64_t from_s, int64_t until_s)
 static bool expiry_of_token(const struct buf *token, struct kube_expiry *out)
 {
     unsigned char claims[CLAIMS_DECODED_BYTES];
-    const char *end = buf_text(token) + token->len;
-    const char *first = memchr(buf_text(token), '.', token->len);
-    const char *second = first ? memchr(first + 1, '.', (size_t)(end - first - 1)) : NULL;
-    if (!second || memchr(second + 1, '.', (size_t)(end - second - 1))) {
+    const char *first = strchr(buf_text(token), '.');
+    const char *last = strrchr(buf_text(token), '.');
+    if (!first) {
         return false;
     }
-    size_t encoded_len = (size_t)(second - first - 1);
+    const char *encoded = first + 1;               /* no base64 if there is a dot more in it */
+    size_t encoded_len = (size_t)(last - encoded); /* of a single dot: more than there may be */
     size_t claims_len;
     if (encoded_len > CLAIMS_MAX_BYTES ||
-        !base64_decode(first + 1, encoded_len, claims, &claims_len)) {
+        !base64_decode(encoded, encoded_len, claims, &claims_len)) {
         return false;
     }
     CLEANUP(json)
@@ -535,8 +534,8 @@ static int64_t seconds_of(const ASN1_TIME *time)
 
 static bool expiry_of_certificate(const struct buf *pem, struct kube_expiry *out)
 {
-    BIO *text = pem->len > 0 ? BIO_new_mem_buf(pem->data, (int)pem->len) : NULL;
-    X509 *certificate = text ? PEM_read_bio_X509(text, NULL, NULL, NULL) : NULL;
+    BIO *text = BIO_new_mem_buf(buf_text(pem), (int)pem->len);
+    X509 *certificate = PEM_read_bio_X509(text, NULL, NULL, NULL);
     bool known = certificate && set_expiry(out, seconds_of(X509_get0_notBefore(certificate)),
                                            seconds_of(X509_get0_notAfter(certificate)));
     X509_free(certificate);
@@ -559,7 +558,7 @@ bool kube_conf_expiry(const struct kube_conf *conf, struct kube_expiry *out)
     if (!expiry_of_certificate(pem, &certificate)) {
         return has_token;
     }
-    if (!has_token || wall_since(out->until, certificate.until) > 0) {
+    if (!has_token || certificate.until.ns < out->until.ns) {
         *out = certificate;
     }
     return true;
@@ -574,7 +573,7 @@ static void warn_of_expiry(struct kube_conf *conf)
         log_repeat_reset(&conf->expiry_warnings);
     } else {
         rfc3339_format(expiry.until, false, until);
-        log_limited(&conf->expiry_warnings, WARN_EXPIRY_NS, LOG_WARN, "kube",
+        log_limited(&conf->expiry_warnings, LOG_SELDOM_NS, LOG_WARN, "kube",
                     "%s: the credential %s out at %s: renew it", conf->origin,
                     wall_since(expiry.until, wall) > 0 ? "runs" : "ran", until);
     }
@@ -587,15 +586,15 @@ static int reload_conf(struct kube_conf *conf, struct mono now, bool *out_change
 {
     struct kube_conf fresh = {.server = NULL};
     int rc = kube_conf_load(conf->path, conf->context, &fresh, e);
-    bool is_same = rc == 0 && text_equal(buf_text(&fresh.text), buf_text(&conf->text));
-    if (rc == 0 && !is_same) {
-        rc = kube_conf_open(&fresh, now, e);
+    if (rc != 0) {
+        return rc;
     }
+    bool is_same = text_equal(buf_text(&fresh.text), buf_text(&conf->text));
+    rc = is_same ? 0 : kube_conf_open(&fresh, now, e);
     if (rc != 0 || is_same) {
         kube_conf_fini(&fresh);
         return rc;
     }
-    fresh.is_broken = conf->is_broken;
     fresh.tls_changed = true;
     kube_conf_fini(conf);
     *conf = fresh;
@@ -607,7 +606,7 @@ static int reload_conf(struct kube_conf *conf, struct mono now, bool *out_change
 static bool is_to_be_read(const char *path, const struct stat *known, bool all)
 {
     struct stat identity;
-    if (!path) {
+    if (!path || !S_ISREG(known->st_mode)) {
         return false;
     }
     return stat(path, &identity) != 0
@@ -619,7 +618,7 @@ static bool refresh_conf(struct kube_conf *conf, struct mono now, bool all)
 {
     bool changed = false;
     struct err e = ERR_INIT;
-    if (!S_ISREG(conf->identity.st_mode) || !is_to_be_read(conf->path, &conf->identity, all)) {
+    if (!is_to_be_read(conf->path, &conf->identity, all)) {
         return false;
     }
     (void)stat(conf->path, &conf->identity); /* of one that is gone as it was */
@@ -640,7 +639,7 @@ bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force)
 {
     bool all = force || mono_since(now, conf->read_at) >= REREAD_NS;
     bool changed = refresh_conf(conf, now, all);
-    for (int i = 0; i < KUBE_SECRETS; i++) {
+    for (size_t i = 0; i < KUBE_SECRETS; i++) {
         struct kube_secret_source *s = &conf->secrets[i];
         struct err e = ERR_INIT;
         bool differs = false;

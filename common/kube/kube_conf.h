@@ -80,7 +80,7 @@ NODISCARD int kube_conf_open(struct kube_conf *conf, struct mono now, struct err
 
 /* Re-reads what changed; `force` re-reads all. True if anything differs from before. Problems are
  * logged at most once a minute each (a kubeconfig's once) and leave the old content in force; a
- * credential that is about to run out, every six hours. */
+ * credential that is about to run out, every hour. */
 bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force);
 
 /* NULL if there is none. Borrowed until the next refresh. */
