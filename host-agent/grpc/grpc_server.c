@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <sys/queue.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -24,7 +23,6 @@ enum {
     PATH_BYTES = 256,         /* of a method */
     STATUS_TEXT_BYTES = 1024, /* before it is encoded */
     READ_BYTES = 16 << 10,
-    BACKLOG = 16,
     SOCKET_MODE = 0600, /* kubelets are root */
 };
 static const double ACCEPT_PAUSE_S = 0.5; /* after running out of descriptors or memory */
@@ -46,10 +44,9 @@ struct grpc_call {
     const struct grpc_method *method; /* borrowed; NULL if not found */
     char path[PATH_BYTES];
     bool is_post;
-    bool is_grpc;             /* content-type */
-    bool request_is_complete; /* END_STREAM was seen */
-    struct buf request;       /* with prefix */
-    ev_timer deadline;        /* for it */
+    bool is_grpc;       /* content-type */
+    struct buf request; /* with prefix */
+    ev_timer deadline;  /* for it */
 
     /* The answer: `sending` is in flight, `pending` replaces it when it is out. Both with prefix.
      */
@@ -150,15 +147,15 @@ static void submit_trailers(const struct grpc_call *call)
     text_format(number, sizeof(number), "%d", (int)call->status);
     const nghttp2_nv trailers[] = {header("grpc-status", number),
                                    header("grpc-message", text ? text : "")};
-    size_t count = call->status_text[0] != '\0' ? 2 : 1;
-    (void)nghttp2_submit_trailer(call->conn->session, call->stream_id, trailers, count);
+    (void)nghttp2_submit_trailer(call->conn->session, call->stream_id, trailers,
+                                 ARRAY_LEN(trailers));
     curl_free(text);
 }
 
 /* Moves the waiting message into flight if nothing is in flight. */
 static void promote_pending(struct grpc_call *call)
 {
-    if (call->pending.len > 0 && call->sent_bytes == call->sending.len) {
+    if (call->sent_bytes == call->sending.len) {
         struct buf empty = call->sending;
         call->sending = call->pending;
         call->pending = empty;
@@ -177,10 +174,8 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *o
     if (count == 0 && call->phase != CALL_ANSWERED) {
         return NGHTTP2_ERR_DEFERRED;
     }
-    if (count > 0) {
-        memcpy(out, call->sending.data + call->sent_bytes, count);
-        call->sent_bytes += count;
-    }
+    memcpy(out, buf_text(&call->sending) + call->sent_bytes, count);
+    call->sent_bytes += count;
     if (call->phase == CALL_ANSWERED && call->pending.len == 0 && count == rest) {
         *data_flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
         submit_trailers(call);
@@ -212,25 +207,13 @@ static void call_drop_request(struct grpc_call *call)
     buf_fini(&call->request);
 }
 
-static void call_log_end(const struct grpc_call *call, enum grpc_status status)
-{
-    int64_t took_ns = mono_since(clock_mono_now(), call->begun);
-    log_debug(MOD, "%s: call of %s: %s after %.3f ms", call->conn->server->config.name, call->path,
-              grpc_status_name((int)status), (double)took_ns / (double)NS_PER_MS);
-}
-
 static void call_end(struct grpc_call *call, const char *http_status, enum grpc_status status,
                      const char *text)
 {
     assert(call->phase != CALL_ANSWERED);
-    if (call->phase == CALL_RECEIVING) { /* else the handler reads it */
-        call_drop_request(call);
-    }
     call->phase = CALL_ANSWERED;
     call->status = status;
-    ev_timer_stop(call->conn->server->config.loop, &call->deadline);
     text_format(call->status_text, sizeof(call->status_text), "%s", text); /* may be cut */
-    call_log_end(call, status);
     answer_go_on(call, http_status);
 }
 
@@ -283,7 +266,10 @@ static struct grpc_call *call_of(nghttp2_session *session, int32_t stream_id)
 
 static void on_request_deadline(struct ev_loop *loop, ev_timer *timer, int events)
 {
-    call_end(timer->data, "200", GRPC_DEADLINE_EXCEEDED, "the request took too long");
+    struct grpc_call *call = timer->data;
+    if (call->phase == CALL_RECEIVING) {
+        call_end(call, "200", GRPC_DEADLINE_EXCEEDED, "the request took too long");
+    }
 }
 
 static struct grpc_call *call_new(struct grpc_conn *conn, int32_t stream_id)
@@ -297,17 +283,23 @@ static struct grpc_call *call_new(struct grpc_conn *conn, int32_t stream_id)
     ev_timer_start(conn->server->config.loop, &call->deadline);
     call->request = (struct buf){.max_bytes = GRPC_PREFIX_BYTES + GRPC_REQUEST_MAX_BYTES};
     call->sending = (struct buf){.max_bytes = GRPC_PREFIX_BYTES + GRPC_REPLY_MAX_BYTES};
-    call->pending = (struct buf){.max_bytes = GRPC_PREFIX_BYTES + GRPC_REPLY_MAX_BYTES};
+    call->pending = call->sending;
     LIST_INSERT_HEAD(&conn->calls, call, link);
     return call;
+}
+
+static void call_log(const struct grpc_call *call)
+{
+    int64_t took_ns = mono_since(clock_mono_now(), call->begun);
+    log_debug(MOD, "%s: call of %s: %s after %.3f ms", call->conn->server->config.name, call->path,
+              grpc_status_name(call->phase == CALL_ANSWERED ? (int)call->status : GRPC_CANCELLED),
+              (double)took_ns / (double)NS_PER_MS);
 }
 
 static void call_free(struct grpc_call *call)
 {
     struct grpc_conn *conn = call->conn;
-    if (call->phase != CALL_ANSWERED) {
-        call_log_end(call, GRPC_CANCELLED);
-    }
+    call_log(call);
     ev_timer_stop(conn->server->config.loop, &call->deadline);
     if (call->on_cancel && call->phase == CALL_HANDLING) {
         call->on_cancel(call->cancel_user, call);
@@ -321,7 +313,7 @@ static void call_free(struct grpc_call *call)
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) { /* no trailers */
         struct grpc_call *call = call_new(user, frame->hd.stream_id);
         /* The stream was opened for this. */
         (void)nghttp2_session_set_stream_user_data(session, call->stream_id, call);
@@ -340,13 +332,9 @@ static bool is_grpc_content_type(const uint8_t *value, size_t len)
 
 static void take_path(struct grpc_call *call, const uint8_t *value, size_t len)
 {
-    if (call->path[0] != '\0') { /* given twice: none of them counts */
-        call->method = NULL;
-        return;
-    }
     text_sanitize(call->path, sizeof(call->path), (const char *)value, len);
     const struct grpc_server_config *c = &call->conn->server->config;
-    for (size_t i = 0; i < c->method_count && len < sizeof(call->path); i++) {
+    for (size_t i = 0; i < c->method_count; i++) {
         call->method = text_equal(c->methods[i].path, call->path) ? &c->methods[i] : call->method;
     }
 }
@@ -356,7 +344,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
                      void *user)
 {
     struct grpc_call *call = call_of(session, frame->hd.stream_id);
-    if (!call || frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
+    if (!call || frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
         return 0; /* trailers of a request say nothing to us */
     }
     if (is_word(name, name_len, ":path")) {
@@ -435,7 +423,6 @@ static void call_dispatch(struct grpc_call *call)
         return;
     }
     call->phase = CALL_HANDLING;
-    ev_timer_stop(call->conn->server->config.loop, &call->deadline);
     call->method->handle(call->conn->server->config.user, call, message.bytes, message.len);
     call_drop_request(call);
 }
@@ -452,11 +439,8 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         judge_headers(call);
     }
-    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
-        call->request_is_complete = true;
-        if (call->phase == CALL_RECEIVING) {
-            call_dispatch(call);
-        }
+    if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) && call->phase == CALL_RECEIVING) {
+        call_dispatch(call);
     }
     return 0;
 }
@@ -464,12 +448,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 /* An answer that is out before its request is in: tell the peer to stop sending (RFC 9113, 8.1). */
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
-        const struct grpc_call *call = call_of(session, frame->hd.stream_id);
-        if (call && !call->request_is_complete) {
-            (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                            NGHTTP2_NO_ERROR);
-        }
+    int32_t id = frame->hd.stream_id;
+    if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
+        nghttp2_session_get_stream_remote_close(session, id) == 0) {
+        (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
     }
     return 0;
 }
@@ -512,7 +494,7 @@ static int conn_read(struct grpc_conn *conn, struct err *e)
 {
     uint8_t bytes[READ_BYTES];
     ssize_t len = recv(conn->io.fd, bytes, sizeof(bytes), 0);
-    if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
+    if (len < 0 && errno == EAGAIN) {
         return 0;
     }
     if (len <= 0) {
@@ -520,7 +502,7 @@ static int conn_read(struct grpc_conn *conn, struct err *e)
     }
     conn->heard = clock_mono_now();
     ssize_t taken = nghttp2_session_mem_recv(conn->session, bytes, (size_t)len);
-    return taken >= 0
+    return taken == len
                ? 0
                : err_set(e, ERR_PARSE, "the peer broke HTTP/2: %s", nghttp2_strerror((int)taken));
 }
@@ -549,9 +531,9 @@ static bool conn_write(struct grpc_conn *conn)
             return true;
         }
         ssize_t sent = send(conn->io.fd, conn->unsent.bytes, conn->unsent.len, MSG_NOSIGNAL);
-        if (sent < 0) {
+        if (sent == -1) {
             conn_wait_for(conn, EV_READ | EV_WRITE);
-            return errno == EAGAIN || errno == EINTR;
+            return errno == EAGAIN;
         }
         conn->unsent.bytes += sent;
         conn->unsent.len -= (size_t)sent;
@@ -564,13 +546,12 @@ static void on_io(struct ev_loop *loop, ev_io *io, int events)
     nghttp2_session *session = conn->session;
     struct err e = ERR_INIT;
     int rc = (events & EV_READ) != 0 ? conn_read(conn, &e) : 0;
-    if (rc != 0) {
-        log_debug(MOD, "%s: closing a connection: %s", conn->server->config.name, e.msg);
-    }
     bool is_gone = !conn_write(conn); /* what is left, after a failure */
     bool is_done = conn->unsent.len == 0 && !nghttp2_session_want_read(session) &&
                    !nghttp2_session_want_write(session);
     if (rc != 0 || is_gone || is_done) {
+        log_debug(MOD, "%s: closing a connection: %s", conn->server->config.name,
+                  rc != 0 ? e.msg : "nothing more is to be said");
         conn_free(conn);
     }
 }
@@ -594,8 +575,7 @@ static void session_new(struct grpc_conn *conn)
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
     /* A raw socket path as :authority is against HTTP's grammar and still a kubelet's. What
      * matters of HTTP's rules is checked in judge_headers. */
-    nghttp2_option_set_no_http_messaging(option, 1);
-    nghttp2_option_set_no_closed_streams(option, 1); /* bounds memory */
+    nghttp2_option_set_no_http_messaging(option, true);
     session_must(nghttp2_session_server_new3(&conn->session, callbacks, conn, option, &mem));
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
@@ -684,7 +664,7 @@ static void on_acceptable(struct ev_loop *loop, ev_io *watcher, int events)
     }
     if (fd >= 0) {
         (void)close(fd); /* nothing was written */
-    } else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) {
+    } else if (errno == EAGAIN) {
         return;
     } else {                                                    /* no descriptors, no memory */
         (void)err_set_errno(&e, ERR_IO, errno, "accepting it"); /* told below */
@@ -705,17 +685,14 @@ static void on_accept_again(struct ev_loop *loop, ev_timer *watcher, int events)
 /* ---- the listening socket -------------------------------------------------------------------- */
 
 /* Binds `fd` to a hidden name in the directory of `path`. The name is shorter than any of ours, so
- * it fits where `path` does; it is random because two containers may share the directory and not
- * their process ids. */
+ * it fits where `path` does; it is made of the time because two containers may share the directory
+ * and not their process ids. */
 static int bind_hidden(int fd, const char *path, struct sockaddr_un *out_address, struct err *e)
 {
-    const char *slash = strrchr(path, '/');
-    int dir_len = slash ? (int)(slash - path) + 1 : 0;
-    uint32_t random = 0;
+    int dir_len = (int)(strrchr(path, '/') - path);
     *out_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    (void)!getrandom(&random, sizeof(random), 0); /* a name that is taken is an error below */
-    text_format(out_address->sun_path, sizeof(out_address->sun_path), "%.*s.%06x", dir_len, path,
-                random & 0xffffff);
+    text_format(out_address->sun_path, sizeof(out_address->sun_path), "%.*s/.%06x", dir_len, path,
+                (unsigned)clock_mono_now().ns & 0xffffff); /* taken: an error below */
     return bind(fd, (const struct sockaddr *)out_address, sizeof(*out_address)) == 0
                ? 0
                : err_set_errno(e, ERR_IO, errno, "binding a socket beside '%s'", path);
@@ -724,12 +701,11 @@ static int bind_hidden(int fd, const char *path, struct sockaddr_un *out_address
 /* From the hidden name to the listening socket under its own. */
 static int server_publish(struct grpc_server *s, const char *hidden, struct err *e)
 {
-    if (lstat(hidden, &s->named) != 0 || listen(s->fd, BACKLOG) != 0 ||
+    if (lstat(hidden, &s->named) != 0 || listen(s->fd, SOMAXCONN) != 0 ||
         rename(hidden, s->config.path) != 0) {
-        (void)err_set_errno(e, ERR_IO, errno, "listening on '%s'",
-                            s->config.path); /* that is returned */
+        int sys_errno = errno;
         (void)unlink(hidden);
-        return ERR_IO;
+        return err_set_errno(e, ERR_IO, sys_errno, "listening on '%s'", s->config.path);
     }
     return 0;
 }
@@ -739,7 +715,7 @@ static int server_bind(struct grpc_server *s, struct err *e)
     struct sockaddr_un hidden;
     struct stat st;
     const char *path = s->config.path;
-    assert(strlen(path) < sizeof(hidden.sun_path));
+    assert(strchr(path, '/') && strlen(path) < sizeof(hidden.sun_path));
     if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
         return err_set(e, ERR_CONFLICT, "'%s' exists and is not a socket", path);
     }
@@ -786,8 +762,7 @@ static void stop_accepting(struct grpc_server *s)
     if (grpc_server_is_in_place(s)) {
         (void)unlink(s->config.path); /* gone already: just as well */
     }
-    cleanup_fd(&s->fd);
-    s->fd = -1;
+    (void)close(take_fd(&s->fd)); /* of a socket that only listens, or of none */
 }
 
 void grpc_server_shutdown(struct grpc_server *s)

@@ -79,7 +79,7 @@ void grpc_call_end(struct grpc_call *call, enum grpc_status status, const char *
 struct grpc_server_config {
     struct ev_loop *loop; /* borrowed, like all of these */
     const char *name;     /* for the log: "dra" */
-    const char *path;     /* at most 107 bytes */
+    const char *path;     /* absolute, of at most 107 bytes */
     const struct grpc_method *methods;
     size_t method_count;
 

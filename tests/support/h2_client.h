@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { H2_STREAMS_MAX = 300, H2_BODY_MAX_BYTES = 1 << 20 };
+enum { H2_STREAMS_MAX = 300, H2_BODY_MAX_BYTES = 5 << 20 };
 
 struct h2_stream {
     struct h2_client *client;
