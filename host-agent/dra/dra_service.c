@@ -395,7 +395,7 @@ void dra_service_stop(struct dra_service *s)
         return;
     }
     struct mono now = clock_mono_now();
-    plugin_stop(&s->plugin, now, clock_wall_now());
+    plugin_stop(&s->plugin, clock_wall_now());
     if (!s->servers[SOCKET_DRA]) {
         boot_timer_arm(s->timer, now);
         return;

@@ -13,9 +13,6 @@
 
 enum { BEATS_PER_TIMEOUT = 3 };
 
-static const int64_t REJECTION_LOG_NS = 3600 * NS_PER_SEC;
-static const int64_t FAILURE_LOG_NS = 10 * NS_PER_SEC;
-
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static char *mutable(const char *text)
@@ -64,7 +61,7 @@ static void take_status(struct plugin *p, const Registration__Status *status)
         return;
     }
     p->stats.rejections++;
-    log_limited(&p->rejections, REJECTION_LOG_NS, LOG_WARN, "dra",
+    log_limited(&p->rejections, LOG_SELDOM_NS, LOG_WARN, "dra",
                 "the kubelet rejected driver '%s': '%s' (\"no handler registered\": enable "
                 "its feature gate DynamicResourceAllocation), continuing",
                 p->device->driver, p->refusal);
@@ -171,7 +168,7 @@ static Dra__PrepareResponse__ClaimsEntry *item_describe(struct item *item)
         device->share_id = share->share_id;
         item->requests[i] = share->request;
         device->request_names = &item->requests[i];
-        device->n_request_names = share->request[0] != '\0'; /* none: every one of the claim */
+        device->n_request_names = !text_is_empty(share->request); /* none: all of the claim */
     }
     item->prepared.n_devices = item->allocation.count;
     return &item->entry;
@@ -190,7 +187,7 @@ static void item_keep(struct item *item)
         item->is_allocated = false;
         claim_events_check(p->claims, &claim);
     } else {
-        log_limited(&p->failures, FAILURE_LOG_NS, LOG_WARN, "dra", "%s, continuing without",
+        log_limited(&p->failures, LOG_AGAIN_NS, LOG_WARN, "dra", "%s, continuing without",
                     item->error.msg);
     }
 }
@@ -212,10 +209,11 @@ static void prepare_answer(struct prepare *p)
         if (item->is_allocated) {
             item_keep(item);
         }
-        plugin->stats.claims_prepared += item->is_allocated;
-        plugin->stats.claim_failures += !item->is_allocated;
-        if (!item->is_allocated) {
-            log_limited(&plugin->failures, FAILURE_LOG_NS, LOG_WARN, "dra",
+        if (item->is_allocated) {
+            plugin->stats.claims_prepared++;
+        } else {
+            plugin->stats.claim_failures++;
+            log_limited(&plugin->failures, LOG_AGAIN_NS, LOG_WARN, "dra",
                         "preparing claim '%s/%s': %s, the kubelet will ask again", item->ref.ns,
                         item->ref.name, item->error.msg);
         }
@@ -374,20 +372,20 @@ static void forget_stream(void *user, struct grpc_call *call)
 static void open_stream(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
     struct plugin *p = user;
-    size_t at = 0;
+    struct grpc_call **place = NULL;
     if (p->is_stopped) {
         grpc_call_end(call, GRPC_UNAVAILABLE, "stopping");
         return;
     }
-    while (at < HEALTH_STREAMS_MAX && p->streams[at]) {
-        at++;
+    for (size_t i = 0; i < HEALTH_STREAMS_MAX; i++) {
+        place = p->streams[i] ? place : &p->streams[i];
     }
-    if (at == HEALTH_STREAMS_MAX) {
+    if (!place) {
         grpc_call_end(call, GRPC_RESOURCE_EXHAUSTED, "%d health streams are open",
                       HEALTH_STREAMS_MAX);
         return;
     }
-    p->streams[at] = call;
+    *place = call;
     p->stats.health_streams++;
     grpc_call_on_cancel(call, forget_stream, p);
     send_report(p, call);
@@ -406,7 +404,7 @@ void plugin_publish(struct plugin *p, const struct readiness *verdict, struct mo
 /* A stalled monitor gets one Unknown, then silence until it works again. */
 void plugin_tick(struct plugin *p, struct mono now, struct wall wall)
 {
-    if (p->is_stopped || mono_before(now, p->next_beat)) {
+    if (mono_before(now, p->next_beat)) { /* it is never reached once stopped */
         return;
     }
     const struct dra_config *c = p->config;
@@ -414,20 +412,20 @@ void plugin_tick(struct plugin *p, struct mono now, struct wall wall)
     bool is_news = p->is_stalled == is_alive;
     p->is_stalled = !is_alive;
     set_next_beat(p, now, wall);
-    if (is_news && !is_alive) {
-        log_error("dra", "the agent makes no progress: it sends no more health reports");
-    } else if (is_news) {
-        log_info("dra", "the agent makes progress again: it sends health reports");
+    if (is_news) {
+        log_write(is_alive ? LOG_INFO : LOG_ERROR, "dra", "the agent %s",
+                  is_alive ? "makes progress again: it sends health reports"
+                           : "makes no progress: it sends no more health reports");
     }
     if (is_alive || is_news) {
         send_report(p, NULL);
     }
 }
 
-void plugin_stop(struct plugin *p, struct mono now, struct wall wall)
+void plugin_stop(struct plugin *p, struct wall wall)
 {
     p->is_stopped = true;
-    set_next_beat(p, now, wall);
+    p->wall = wall;
     send_report(p, NULL);
     p->next_beat = MONO_NEVER;
     for (size_t i = 0; i < HEALTH_STREAMS_MAX; i++) {

@@ -89,6 +89,6 @@ void plugin_tick(struct plugin *p, struct mono now, struct wall wall);
 
 /* A last Unknown on every stream, then their end; later streams are refused. A kubelet tells pods
  * of a report, not of a stream's end. */
-void plugin_stop(struct plugin *p, struct mono now, struct wall wall);
+void plugin_stop(struct plugin *p, struct wall wall);
 
 #endif
