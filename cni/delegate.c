@@ -20,8 +20,8 @@
 #include <time.h>
 
 enum {
-    DELEGATE_TYPE_BYTES = NAME_MAX + 1,               /* it is the name of a file */
-    DELEGATE_CONF_MAX_BYTES = 2 * CONF_MAX_BYTES + 2, /* both parts, and brackets */
+    DELEGATE_TYPE_BYTES = NAME_MAX + 1,           /* it is the name of a file */
+    DELEGATE_CONF_MAX_BYTES = 2 * CONF_MAX_BYTES, /* two objects have more than both in one */
     DELEGATE_BUSY_TRIES = 20, /* "text file busy" is an installer at work: wait for it */
     DELEGATE_BUSY_PAUSE_MS = 100,
     /* Of an answer: a list of versions, or an error whose text goes into the Node's condition. */
@@ -43,7 +43,7 @@ enum {
 struct member {
     struct json_slice key;
     struct json_slice value;
-    size_t rank; /* of those of one name, the highest counts */
+    int rank; /* of those of one name, the highest counts */
 };
 
 /* Keys that the runtime injects: its word is newer than what the delegate's configuration says. */
@@ -57,7 +57,7 @@ static bool is_from_runtime(struct json_slice key)
             return true;
         }
     }
-    return key.len >= sizeof(prefix) && memcmp(key.at, prefix, sizeof(prefix) - 1) == 0;
+    return strncmp(key.at, prefix, strlen(prefix)) == 0;
 }
 
 /* A device id from Multus, for one: the delegate's, unless it has one. */
@@ -72,7 +72,7 @@ static size_t members_append(struct member *list, size_t count, struct json_slic
 {
     for (struct json_walk w = json_walk_start(object); json_walk_next(&w);) {
         if (!is_wanted || is_wanted(w.key)) {
-            list[count] = (struct member){.key = w.key, .value = w.value, .rank = count};
+            list[count] = (struct member){.key = w.key, .value = w.value, .rank = (int)count};
             count++;
         }
     }
@@ -84,7 +84,7 @@ static int members_compare(const void *a, const void *b)
     const struct member *ma = a;
     const struct member *mb = b;
     int order = json_scan_compare(ma->key, mb->key);
-    return order != 0 ? order : (ma->rank > mb->rank) - (ma->rank < mb->rank);
+    return order != 0 ? order : ma->rank - mb->rank;
 }
 
 static int conf_merge(struct json_slice ours, struct json_slice delegate, struct buf *out,
@@ -96,18 +96,18 @@ static int conf_merge(struct json_slice ours, struct json_slice delegate, struct
     count = members_append(list, count, delegate, NULL);
     count = members_append(list, count, ours, is_from_runtime);
     qsort(list, count, sizeof(*list), members_compare);
-    int rc = buf_append(out, "{", 1, e);
+    const char *comma = "";
+    int rc = buf_appendf(out, e, "{");
     for (size_t i = 0; rc == 0 && i < count; i++) {
         const struct member *m = &list[i];
         if (i + 1 < count && json_scan_compare(m->key, m[1].key) == 0) {
             continue; /* a later one counts */
         }
-        rc = buf_appendf(out, e, "%s%.*s:", out->len > 1 ? "," : "", (int)m->key.len, m->key.at);
-        if (rc == 0) {
-            rc = buf_append(out, m->value.at, m->value.len, e);
-        }
+        rc = buf_appendf(out, e, "%s%.*s:%.*s", comma, (int)m->key.len, m->key.at,
+                         (int)m->value.len, m->value.at);
+        comma = ",";
     }
-    return rc == 0 ? buf_append(out, "}", 1, e) : rc;
+    return rc == 0 ? buf_appendf(out, e, "}") : rc;
 }
 
 static int conf_check_type(struct cni_call *c, struct json_slice delegate,
@@ -135,7 +135,7 @@ static int conf_check_type(struct cni_call *c, struct json_slice delegate,
     }
     /* A gate behind a gate, each reading the other's file, would go on for ever. */
     if (text_equal(out_type, OWN_TYPE) || text_equal(out_type, own) ||
-        json_scan_member(delegate, "delegateConf").len > 0) {
+        json_scan_member(delegate, "delegateConf").at) {
         return cni_fail(
             c, invalid,
             "the delegate '%s' is " OWN_TYPE " itself, or has a delegateConf of its own", out_type);
@@ -147,7 +147,7 @@ static bool conf_is_usable(struct json_slice plugin)
 {
     struct json_slice type;
     return json_scan_field(plugin, "type", &type) && type.len > QUOTES_BYTES &&
-           !json_scan_equals(type, OWN_TYPE) && json_scan_member(plugin, "delegateConf").len == 0;
+           !json_scan_equals(type, OWN_TYPE) && !json_scan_member(plugin, "delegateConf").at;
 }
 
 /*
@@ -183,7 +183,7 @@ static int take_plugins(struct cni_call *c, struct json_slice object, const char
     struct json_slice plugins = json_scan_member(object, "plugins");
     bool is_list = json_scan_kind(plugins) == JSON_KIND_ARRAY;
     c->plugins = is_list ? plugins : object;
-    c->plugin_count = is_list ? json_scan_count(plugins) : plugins.len == 0;
+    c->plugin_count = is_list ? json_scan_count(plugins) : !plugins.at;
     if (c->plugin_count == 0 || (c->plugin_count > 1 && c->verb != CNI_DEL)) {
         return cni_fail(c, CNI_INVALID_CONFIG,
                         "%s lists %zu plugins, but dpu-gate wraps exactly one: put dpu-gate first "
@@ -213,9 +213,11 @@ static int take_file(struct cni_call *c)
                         "delegateConf cannot be read: %s", e.msg);
     }
     rc = json_scan_check(buf_text(&c->delegate_file), c->delegate_file.len, &object, &e);
-    if (rc != 0 || json_scan_kind(object) != JSON_KIND_OBJECT) {
-        return cni_fail(c, CNI_DECODING_FAILURE, "%s: %s", name,
-                        rc == 0 ? "it is not a JSON object" : e.msg);
+    if (rc == 0 && json_scan_kind(object) != JSON_KIND_OBJECT) {
+        rc = err_set(&e, ERR_PARSE, "it is not a JSON object");
+    }
+    if (rc != 0) {
+        return cni_fail(c, CNI_DECODING_FAILURE, "%s: %s", name, e.msg);
     }
     return take_plugins(c, object, name);
 }
@@ -231,7 +233,7 @@ static int delegate_find_plugins(struct cni_call *c)
     struct json_slice last = json_scan_member(c->object, "lastDelegate");
     c->plugins = json_scan_member(c->object, "delegate");
     c->plugin_count = 1;
-    if (c->plugins.len > 0 || take_file(c) == 0) {
+    if (c->plugins.at || take_file(c) == 0) {
         return 0;
     }
     struct cni_call with_copy = *c;
@@ -260,11 +262,9 @@ static int delegate_find(struct cni_call *c, const char *type, char out_file[sta
         if (at[0] == '/') {
             text_format(shown + used, sizeof(shown) - used, "%s%.*s", used ? " " : "", len, at);
         }
-        bool usable = at[0] == '/' && (size_t)len + 1 + strlen(type) < PATH_MAX;
-        if (usable) {
-            text_format(out_file, PATH_MAX, "%.*s/%s", len, at, type);
-        }
-        if (usable && stat(out_file, &found) == 0 && S_ISREG(found.st_mode)) {
+        CLEANUP(free) char *file = mem_format("%.*s/%s", len, at, type);
+        if (at[0] == '/' && stat(file, &found) == 0 && S_ISREG(found.st_mode)) {
+            text_format(out_file, PATH_MAX, "%s", file); /* stat() finds none that is longer */
             if (know_own && found.st_dev == own.st_dev && found.st_ino == own.st_ino) {
                 return cni_fail(c, CNI_INVALID_CONFIG, "the delegate '%s' is dpu-gate itself",
                                 out_file);
@@ -279,13 +279,14 @@ static int delegate_find(struct cni_call *c, const char *type, char out_file[sta
 }
 
 /* The configuration as a file in memory, at its start. Returns an fd, or -1 with errno. Never
- * executable: some hosts refuse any other (sysctl vm.memfd_noexec). */
+ * executable where the kernel knows that: some hosts refuse any other (sysctl vm.memfd_noexec). */
 static int config_fd(const struct buf *config)
 {
     enum { NOEXEC = 0x8 }; /* MFD_NOEXEC_SEAL of linux/memfd.h, since 6.3 */
-    CLEANUP(fd) int fd = memfd_create("cni-config", MFD_CLOEXEC | NOEXEC);
-    if (fd < 0 && errno == EINVAL) {
-        fd = memfd_create("cni-config", MFD_CLOEXEC);
+    static const unsigned flags[] = {MFD_CLOEXEC | NOEXEC, MFD_CLOEXEC};
+    CLEANUP(fd) int fd = -1;
+    for (size_t i = 0; fd < 0 && i < ARRAY_LEN(flags); i++) {
+        fd = memfd_create("cni-config", flags[i]);
     }
     if (fd < 0 || write(fd, buf_text(config), config->len) != (ssize_t)config->len ||
         lseek(fd, 0, SEEK_SET) != 0) {
@@ -305,9 +306,7 @@ static int exec_patiently(const char *file)
         (void)nanosleep(&pause, NULL); /* a shorter pause does no harm */
         (void)execv(file, argv);
     }
-    int sys_errno = errno;
-    (void)signal(SIGPIPE, SIG_IGN); /* the error is yet to be printed */
-    return sys_errno;
+    return errno;
 }
 
 static int fail_to_run(struct cni_call *c, const char *file, int sys_errno)
@@ -316,11 +315,17 @@ static int fail_to_run(struct cni_call *c, const char *file, int sys_errno)
     return cni_fail(c, code, "running the delegate '%s': %s", file, strerrordesc_np(sys_errno));
 }
 
+/* False, with errno, if it could not. */
+static bool put_fd(int fd, int at)
+{
+    return dup2(fd, at) == at;
+}
+
 /* Becomes the plugin. Returns only on failure. */
 static int delegate_exec(struct cni_call *c, const char *file, const struct buf *config)
 {
     CLEANUP(fd) int fd = config_fd(config);
-    if (fd < 0 || dup2(fd, STDIN_FILENO) < 0) {
+    if (fd < 0 || !put_fd(fd, STDIN_FILENO)) {
         return cni_fail(c, CNI_IO_FAILURE, "preparing the configuration of '%s': %s", file,
                         strerrordesc_np(errno));
     }
@@ -354,23 +359,18 @@ struct child {
     int answer[2];     /* its stdout */
     int words[2];      /* its stderr */
     size_t words_left; /* how much more of that is passed on */
-    int *failure;      /* memory shared with it: errno, if it could not be run */
+    int *failure;      /* memory shared with it, which goes with us: errno, if it could not run */
 };
 
 /* In the child. Never returns. */
 static void child_become(const struct delegate_question *q, const struct child *child, pid_t parent)
 {
     int words = q->is_quiet ? open("/dev/null", O_WRONLY | O_CLOEXEC) : child->words[1];
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
-        _exit(EXIT_FAILURE);
-    }
-    if (setpgid(0, 0) != 0 || words < 0 || setenv("CNI_COMMAND", q->verb, 1) != 0 ||
-        dup2(child->config, STDIN_FILENO) < 0 || dup2(child->answer[1], STDOUT_FILENO) < 0 ||
-        dup2(words, STDERR_FILENO) < 0) {
-        *child->failure = errno;
-    } else {
-        *child->failure = exec_patiently(q->file);
-    }
+    bool is_prepared = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
+                       setpgid(0, 0) == 0 && setenv("CNI_COMMAND", q->verb, true) == 0 &&
+                       put_fd(child->config, STDIN_FILENO) &&
+                       put_fd(child->answer[1], STDOUT_FILENO) && put_fd(words, STDERR_FILENO);
+    *child->failure = is_prepared ? exec_patiently(q->file) : errno;
     _exit(EXIT_FAILURE);
 }
 
@@ -378,33 +378,23 @@ static void child_become(const struct delegate_question *q, const struct child *
 static bool await_room(struct mono deadline)
 {
     struct pollfd waiting = {.fd = STDERR_FILENO, .events = POLLOUT};
-    int ready = -1;
-    while (ready < 0) {
-        int64_t left_ms = mono_since(deadline, clock_mono_now()) / NS_PER_MS;
-        ready = left_ms > 0 ? poll(&waiting, 1, (int)left_ms) : 0;
-        if (ready < 0 && errno != EINTR) {
-            return false;
-        }
-    }
-    return ready > 0;
+    int64_t left_ms = mono_since(deadline, clock_mono_now()) / NS_PER_MS;
+    return poll(&waiting, 1, (int)mono_ns_max(left_ms, 0)) > 0;
 }
 
 static void close_end(int *fd)
 {
-    if (*fd >= 0) {
-        (void)close(*fd); /* a pipe, or memory: nothing to lose */
-    }
-    *fd = -1;
+    (void)close(take_fd(fd)); /* a pipe, or memory: nothing to lose; or none */
 }
 
 /* Reads the bytes that are in the pipe now, without waiting. */
 static size_t read_some(int *fd, void *out, size_t out_bytes)
 {
-    ssize_t got = *fd >= 0 ? read(*fd, out, out_bytes) : -1;
+    ssize_t got = read(*fd, out, out_bytes);
     if (got == 0) {
         close_end(fd); /* nobody has its other end */
     }
-    return got > 0 ? (size_t)got : 0;
+    return (size_t)mono_ns_max(got, 0);
 }
 
 /* Takes a piece of what the child says. Returns false if there was none, or none that counts. */
@@ -476,9 +466,6 @@ static void cleanup_child(struct child *child)
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
         close_end(ends[i]);
     }
-    if (child->failure != MAP_FAILED) {
-        (void)munmap(child->failure, sizeof(*child->failure)); /* it is a mapping */
-    }
 }
 
 /* Its first end does not block. */
@@ -501,8 +488,6 @@ static int delegate_ask(struct cni_call *c, struct delegate_question *q)
                           .words_left = DELEGATE_WORDS_MAX_BYTES,
                           .failure = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE,
                                           MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
-    q->len = 0;
-    q->wait_status = 0;
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, as it may be inherited, no child could be awaited */
     child.config = config_fd(q->config);
     if (child.config >= 0 && child.failure != MAP_FAILED && open_pipe(child.answer) &&
@@ -540,10 +525,10 @@ static bool has_new_version(const struct delegate_question *q)
     return is_new;
 }
 
-/* Of an answer that is whole: of one that is not, we ended its plugin. */
+/* Not of one that we end ourselves. */
 static int check_end(struct cni_call *c, const struct delegate_question *q)
 {
-    if (q->len < sizeof(q->text) && !WIFEXITED(q->wait_status)) {
+    if (!WIFEXITED(q->wait_status)) {
         return cni_fail(c, CNI_IO_FAILURE, "the delegate '%s' was ended by signal %d", q->file,
                         WTERMSIG(q->wait_status));
     }
@@ -555,7 +540,7 @@ static int check_end(struct cni_call *c, const struct delegate_question *q)
 static int delegate_ask_versions(struct cni_call *c, const char *file, bool *out)
 {
     char text[] = "{\"cniVersion\":\"" CNI_VERSION_CURRENT "\"}";
-    const struct buf config = {.data = text, .len = sizeof(text) - 1};
+    const struct buf config = {.data = text, .len = strlen(text)};
     struct delegate_question q = {.file = file,
                                   .verb = "VERSION",
                                   .config = &config,
