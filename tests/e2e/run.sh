@@ -141,30 +141,25 @@ EOF
 
 # One folder with everything: links to the cached parts, and our own programs.
 build_parts() {
-  local parts=$own/parts-$version kube node crio multus helm healthcache=
+  local parts=$own/parts-$version kube node name folder folders
   mkdir -p "$cache" "$own"
   kube=$(build_once "kube-$version" "$here/kube" "$kube_mod" build_kube) ||
     skip "Kubernetes $version cannot be built; see above"
   node=$(build_once node "$here/node" go.mod build_node) ||
     skip "containerd cannot be built; see above"
+  folders=("$kube" "$node")
   # What only some cases need: they say so if it is not there.
-  crio=$(build_once crio "$here/crio" go.mod build_crio) ||
-    echo "real-cluster tests: CRI-O cannot be built; see above" >&2
-  multus=$(build_once multus "$here/multus" go.mod build_multus) ||
-    echo "real-cluster tests: Multus cannot be built; see above" >&2
-  helm=$(build_once helm "$here/helm" go.mod build_helm) ||
-    echo "real-cluster tests: Helm cannot be built; see above" >&2
+  for name in crio multus helm; do
+    folder=$(build_once "$name" "$here/$name" go.mod "build_$name") && folders+=("$folder") ||
+      echo "real-cluster tests: $name cannot be built; see above" >&2
+  done
   if [ "$kube_mod" = go.mod ]; then
-    healthcache=$(build_once healthcache "$here/kube/healthcache" ../go.mod build_healthcache) ||
+    folder=$(build_once healthcache "$here/kube/healthcache" ../go.mod build_healthcache) && folders+=("$folder") ||
       echo "real-cluster tests: the kubelet's DRA manager cannot be built; see above" >&2
   fi
   rm -rf "$parts"
   mkdir -p "$parts"
-  ln -s "$kube"/* "$node"/* "$parts/"
-  [ ! -e "$crio/crio" ] || ln -sf "$crio"/* "$parts/"
-  [ ! -e "$multus/multus" ] || ln -sf "$multus/multus" "$parts/"
-  [ ! -e "$helm/helm" ] || ln -sf "$helm/helm" "$parts/"
-  [ ! -e "$healthcache/healthcache.test" ] || ln -sf "$healthcache/healthcache.test" "$parts/"
+  for folder in "${folders[@]}"; do ln -s "$folder"/* "$parts/"; done
   (
     cd "$here"
     export CGO_ENABLED=0
@@ -278,11 +273,13 @@ cluster_up() { # [--bare]
 }
 
 run_cluster() {
-  local state=$own/cluster parts=$own/parts-$version ours=${DPU_BIN_DIR:-$own/ours} verb=${1:-} pid
+  local state=$own/cluster parts=$own/parts-$version verb=${1:-} pid ours path
+  ours=$(realpath -m "${DPU_BIN_DIR:-$own/ours}") # an installation's prefix, or a build tree
+  path=$parts:$ours/sbin:$ours/bin:$ours/dpu-agent:$ours/host-agent:$ours/dpuctl
   (($# == 0)) || shift
   case $verb in
     up) cluster_up "$@"; return ;;
-    path) echo "$parts:$ours/sbin:$ours/bin"; return ;;
+    path) echo "$path"; return ;;
     down | status | kubeconfig | exec) ;;
     *)
       echo "usage: $0 cluster up [--bare]|down|kubeconfig|status|path|exec COMMAND" >&2
@@ -299,7 +296,7 @@ run_cluster() {
     status) echo "up, pid $pid; node worker-1 is pid $(cat "$state/node.pid")" ;;
     exec)
       exec nsenter -t "$(cat "$state/node.pid")" -m -n -p -i -u -C -- \
-        env -u KUBECONFIG PATH="$ours/bin:$ours/sbin:$parts:$PATH" "$@"
+        env -u KUBECONFIG PATH="$path:$PATH" "$@"
       ;;
     down)
       kill "$pid"
