@@ -16,6 +16,7 @@ import (
 	"dpu-heartbeat.test/e2e/harness"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -66,19 +67,27 @@ func newPair(t *testing.T, control *harness.ControlPlane, admin *kubernetes.Clie
 		}
 		p.Host.Kill()
 		p.DPU.Kill()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		_ = admin.CoreV1().Nodes().Delete(ctx, p.Node, meta.DeleteOptions{})
+		_ = p.deleteNode(bounded(t))
 	})
 	return p
 }
 
-func (p *pair) createNode() *core.Node {
+func (p *pair) createNode() {
 	p.t.Helper()
-	node, err := p.admin.CoreV1().Nodes().Create(p.t.Context(),
+	_, err := p.admin.CoreV1().Nodes().Create(p.t.Context(),
 		&core.Node{ObjectMeta: meta.ObjectMeta{Name: p.Node}}, meta.CreateOptions{})
 	must(p.t, err)
-	return node
+}
+
+func (p *pair) deleteNode(ctx context.Context) error {
+	return p.admin.CoreV1().Nodes().Delete(ctx, p.Node, meta.DeleteOptions{})
+}
+
+// makeNodeAnew gives the Node another UID.
+func (p *pair) makeNodeAnew() {
+	p.t.Helper()
+	must(p.t, p.deleteNode(p.t.Context()))
+	p.createNode()
 }
 
 func (p *pair) relay() *harness.Relay {
@@ -120,7 +129,6 @@ func (p *pair) flags(side string, more []string) []string {
 		"--http-bind-address", "127.0.0.1:0"}, more...)
 }
 
-// StartHost starts the host's agent.
 func (p *pair) StartHost(more ...string) {
 	p.t.Helper()
 	more = p.flags("host", more)
@@ -134,10 +142,24 @@ func (p *pair) StartHost(more ...string) {
 	must(p.t, err)
 }
 
-// StartDPU starts the DPU's agent.
 func (p *pair) StartDPU(more ...string) {
 	p.t.Helper()
 	p.DPU = p.run("dpu-agent", p.flags("dpu", more))
+}
+
+// startBoth starts both agents, the host's with these flags, and waits until the DPU is Ready.
+func (p *pair) startBoth(more ...string) {
+	p.t.Helper()
+	p.StartHost(more...)
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+}
+
+// killDPU waits until the host says so.
+func (p *pair) killDPU() {
+	p.t.Helper()
+	p.DPU.Kill()
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
 }
 
 func (p *pair) run(name string, flags []string) *harness.Process {
@@ -179,7 +201,8 @@ func readRecord(path string) (record, error) {
 	return r, json.Unmarshal(data, &r)
 }
 
-// Expect waits until the record says state and reason, those that are given.
+// Expect waits until the record says state and reason, those that are given. That of an agent before
+// says nothing; on a node, pids are others.
 func (p *pair) Expect(limit time.Duration, state, reason string) record {
 	p.t.Helper()
 	var r record
@@ -188,25 +211,13 @@ func (p *pair) Expect(limit time.Duration, state, reason string) record {
 		if r, err = readRecord(p.RecordFile()); err != nil {
 			return err
 		}
-		if (state != "" && r.State != state) || (reason != "" && r.Reason != reason) {
-			return fmt.Errorf("it says %s %s: %s", r.State, r.Reason, r.Message)
+		isOld := !p.isOnNode && r.Pid != p.Host.Pid
+		if isOld || (state != "" && r.State != state) || (reason != "" && r.Reason != reason) {
+			return fmt.Errorf("pid %d says %s %s: %s", r.Pid, r.State, r.Reason, r.Message)
 		}
 		return nil
 	})
 	return r
-}
-
-// ExpectNew is Expect for a host agent that was just started: the record of the
-// one before it says nothing.
-func (p *pair) ExpectNew(limit time.Duration, state, reason string) {
-	p.t.Helper()
-	poll(p.t, limit, "the new agent says "+state+" "+reason, func() error {
-		r, err := readRecord(p.RecordFile())
-		if err == nil && (r.Pid != p.Host.Pid || r.State != state || r.Reason != reason) {
-			err = fmt.Errorf("pid %d says %s %s: %s", r.Pid, r.State, r.Reason, r.Message)
-		}
-		return err
-	})
 }
 
 // StaysFor watches the record for so long and fails at the first other state.
@@ -223,7 +234,6 @@ func (p *pair) StaysFor(span time.Duration, state string) {
 	}
 }
 
-// Lease reads the lease; it must be there.
 func (p *pair) Lease() *coordination.Lease {
 	p.t.Helper()
 	lease, err := p.lease()
@@ -231,11 +241,17 @@ func (p *pair) Lease() *coordination.Lease {
 	return lease
 }
 
+// createLease makes it as a host does.
+func (p *pair) createLease() {
+	p.t.Helper()
+	_, err := in(p.admin).Create(p.t.Context(), leaseOf(p), meta.CreateOptions{})
+	must(p.t, err)
+}
+
 func (p *pair) lease() (*coordination.Lease, error) {
 	return in(p.admin).Get(p.t.Context(), p.LeaseName(), meta.GetOptions{})
 }
 
-// LeaseName is that of this node's lease.
 func (p *pair) LeaseName() string { return "ovn-dpu-" + p.Node }
 
 // WaitLease waits until the lease is there and is accepts it.
@@ -250,40 +266,20 @@ func (p *pair) EditLease(change func(*coordination.Lease)) {
 	poll(p.t, soon, "editing the lease", func() error { return edit(p.admin, p, change)(p.t.Context()) })
 }
 
-// WaitRenewals waits until renewTime has changed so many times from now.
+// WaitRenewals waits until renewTime has changed so many times from now, each time for so long.
 func (p *pair) WaitRenewals(limit time.Duration, count int) {
 	p.t.Helper()
-	last, seen := "", -1
-	poll(p.t, limit, fmt.Sprintf("%d renewals", count), func() error {
-		lease, err := p.lease()
-		if err != nil {
-			return err
-		}
-		now := fmt.Sprint(lease.Spec.RenewTime)
-		if now != last {
-			last = now
-			seen++
-		}
-		if seen < count {
-			return fmt.Errorf("%d so far", max(seen, 0))
-		}
-		return nil
-	})
+	last := ""
+	for range count + 1 { // the first is the one that is there
+		lease := p.WaitLease(limit, "another renewal", func(l *coordination.Lease) bool { return fmt.Sprint(l.Spec.RenewTime) != last })
+		last = fmt.Sprint(lease.Spec.RenewTime)
+	}
 }
 
 func (p *pair) report() string {
-	var b strings.Builder
-	for _, process := range []*harness.Process{p.Host, p.DPU} {
-		if process != nil {
-			fmt.Fprintf(&b, "--- %s (alive: %v), %s\n%s\n", process.Name, process.Alive(), process.Log, process.Tail(25))
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	lease, err := in(p.admin).Get(ctx, p.LeaseName(), meta.GetOptions{})
+	lease, err := in(p.admin).Get(bounded(p.t), p.LeaseName(), meta.GetOptions{})
 	text, _ := json.Marshal(lease)
-	fmt.Fprintf(&b, "--- lease (%v)\n%s\n", err, text)
-	return b.String()
+	return harness.Tails(25, p.Host, p.DPU) + fmt.Sprintf("--- lease (%v)\n%s\n", err, text)
 }
 
 // await polls get until is accepts what it returned.
@@ -304,14 +300,38 @@ func (p *pair) getNode() (*core.Node, error) {
 	return p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
 }
 
+func (p *pair) thePod(name string) *core.Pod {
+	p.t.Helper()
+	pod, err := p.getPod(name)
+	must(p.t, err)
+	return pod
+}
+
 func (p *pair) getPod(name string) (*core.Pod, error) {
 	return p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
 }
 
-// awaitPod waits until is accepts the pod.
 func (p *pair) awaitPod(limit time.Duration, name, what string, is func(*core.Pod) bool) {
 	p.t.Helper()
 	await(p.t, limit, "pod "+name+" "+what, func() (*core.Pod, error) { return p.getPod(name) }, is)
+}
+
+// gone waits until get does not find it any more.
+func gone[T any](t *testing.T, limit time.Duration, what string, get func() (T, error)) {
+	t.Helper()
+	poll(t, limit, what+" is gone", func() error {
+		if _, err := get(); !errors.IsNotFound(err) {
+			return fmt.Errorf("it is still there (%v)", err)
+		}
+		return nil
+	})
+}
+
+// bounded is a context for cleaning up, when the test's own is over.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func poll(t *testing.T, limit time.Duration, what string, check func() error) {
@@ -325,6 +345,21 @@ func refusedWith(t *testing.T, words, what string, err error) {
 	if err == nil || !strings.Contains(err.Error(), words) {
 		t.Errorf("%s must be refused with %q: %v", what, words, err)
 	}
+}
+
+// clientOf is one with the rights that a kubeconfig gives.
+func clientOf(t *testing.T, kubeconfig string) *kubernetes.Clientset {
+	t.Helper()
+	c, err := harness.ClientFor(kubeconfig)
+	must(t, err)
+	return c
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	return string(text)
 }
 
 func must(t *testing.T, err error) {

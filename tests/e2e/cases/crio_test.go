@@ -38,7 +38,7 @@ func newCRIONode(t *testing.T, polling string) *crioNode {
 	must(t, os.MkdirAll(n.file("crio"), 0o755))
 	var err error
 	n.node, err = harness.StartNode(t.Context(), harness.NodeOptions{Name: n.Node, Dir: n.file("crio"), Bin: shared.parts,
-		Self: filepath.Join(shared.parts, "cluster"), RuntimeOnly: true, RuntimeEnv: []string{polling},
+		RuntimeOnly: true, RuntimeEnv: []string{polling},
 		Runtime: filepath.Join(filepath.Dir(os.Getenv("DPU_E2E_RUNTIME")), "crio"),
 		CNI:     harness.CNI{Parts: shared.parts}.InstallAsOVN})
 	must(t, err)
@@ -54,9 +54,7 @@ func newCRIONode(t *testing.T, polling string) *crioNode {
 	n.client = cri.NewRuntimeServiceClient(connection)
 	n.networkReady(soon, true) // CRI-O watches the folder only after its first look, and serves after both
 	n.inNode("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", gate)
-	n.StartHost()
-	n.StartDPU()
-	n.Expect(soon, "Ready", "LeaseRenewed")
+	n.startBoth()
 	n.networkReady(soon, true)
 	return n
 }
@@ -82,7 +80,6 @@ func (n *crioNode) networkReady(limit time.Duration, want bool) {
 	})
 }
 
-// sandbox asks for a Pod's sandbox.
 func (n *crioNode) sandbox(name string) (string, error) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), 2*soon)
 	defer cancel()
@@ -134,12 +131,6 @@ func (n *crioNode) attached(when string, want int) {
 	if got := n.attachments(); got != want {
 		n.t.Errorf("%s: %d Pods are attached, want %d", when, got, want)
 	}
-}
-
-func (n *crioNode) killDPU() {
-	n.t.Helper()
-	n.DPU.Kill()
-	n.Expect(duration+soon, "NotReady", "LeaseExpired")
 }
 
 func TestGivenCRIOThatPollsWhenTheDPUDiesThenTheNodeFollowsAndSandboxesWaitUntilItIsBack(t *testing.T) {
@@ -207,18 +198,4 @@ func TestGivenCRIOThatStartsBesideADeadDPUWhenItReturnsThenItGoesOnAndKeepsWhatR
 	must(t, <-waiting)
 	n.networkReady(soon, true)
 	n.attached("a DPU that is back", 2)
-}
-
-// CRI-O keeps the configuration of an ADD for its DEL: a Pod that was added when the source was a single plugin
-// goes after the source has become a list.
-func TestGivenAPodOfCRIOWhenTheSourceBecomesAListThenItsDelStillWorks(t *testing.T) {
-	n := newCRIONode(t, pollOff)
-	pod := n.runs("first")
-	source := n.node.Path(harness.CNIConfDir)
-	must(t, os.Remove(filepath.Join(source, "10-ovn-kubernetes.conf")))
-	must(t, harness.WriteFile(filepath.Join(source, "10-ovn-kubernetes.conflist"), `{"cniVersion":"1.1.0","name":"ovn-kubernetes",`+
-		`"plugins":[{`+harness.PodNetwork("ovn-k8s-cni-overlay", harness.Addresses)+`}]}`, 0o600))
-	n.inNode("install-cni", "--readiness-file", n.RecordFile(), "--gate-binary", ours(t, "dpu-gate"))
-	n.stop(pod)
-	n.attached("DEL by the configuration of the ADD", 0)
 }

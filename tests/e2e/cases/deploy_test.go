@@ -10,9 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"dpu-heartbeat.test/e2e/harness"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -150,15 +148,11 @@ func TestGivenCredentialsForOneNodeWhenItsAgentsUseThemThenTheyWriteThatLeaseAnd
 			p.DPU = p.runBy(dpu, "dpu-agent")
 			p.Expect(soon, "Ready", "LeaseRenewed")
 
-			c, err := harness.ClientFor(filepath.Join(host, "kubeconfig"))
-			must(t, err)
-			_, err = in(c).Create(t.Context(), leaseOf(other), meta.CreateOptions{})
+			_, err := in(clientOf(t, filepath.Join(host, "kubeconfig"))).Create(t.Context(), leaseOf(other), meta.CreateOptions{})
 			refusedWith(t, "its own lease", "another host's lease", err)
-			_, err = in(shared.admin).Create(t.Context(), leaseOf(other), meta.CreateOptions{})
-			must(t, err)
-			c, err = harness.ClientFor(filepath.Join(dpu, "kubeconfig"))
-			must(t, err)
-			refusedWith(t, "its own lease", "another DPU's lease", edit(c, other, renewed)(t.Context()))
+			other.createLease()
+			renewing := edit(clientOf(t, filepath.Join(dpu, "kubeconfig")), other, renewed)
+			refusedWith(t, "its own lease", "another DPU's lease", renewing(t.Context()))
 
 			// A new one in its place is taken up without a gap.
 			must(t, runCredential(t.Context(), p.Node, dpu, kind, "--duration", "2"))
@@ -173,8 +167,7 @@ func TestGivenADPUsTokenWhenItsNodeIsDeletedOrItIsRevokedThenItIsWorthNothing(t 
 		return func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, shared.control, shared.admin)
-			c, err := harness.ClientFor(filepath.Join(credential(t, p.Node), "kubeconfig"))
-			must(t, err)
+			c := clientOf(t, filepath.Join(credential(t, p.Node), "kubeconfig"))
 			poll(t, soon, "the token works", func() error { return may(c, p) })
 			end(p)
 			poll(t, soon, "the token works no more", func() error {
@@ -185,10 +178,7 @@ func TestGivenADPUsTokenWhenItsNodeIsDeletedOrItIsRevokedThenItIsWorthNothing(t 
 			})
 		}
 	}
-	t.Run("deleted", ends(func(p *pair) {
-		must(t, p.admin.CoreV1().Nodes().Delete(t.Context(), p.Node, meta.DeleteOptions{}))
-		p.createNode()
-	}))
+	t.Run("deleted", ends(func(p *pair) { p.makeNodeAnew() }))
 	t.Run("revoked", ends(func(p *pair) { must(t, runCredential(t.Context(), p.Node, "--revoke")) }))
 }
 
@@ -217,23 +207,5 @@ func TestGivenBadArgumentsWhenACredentialIsAskedForThenItSaysWhatIsWrong(t *test
 		t.Run(name, func(t *testing.T) {
 			refusedWith(t, c.says, name, runCredential(t.Context(), c.args...))
 		})
-	}
-}
-
-// The documentation, command by command, on a cluster of its own.
-func TestGivenTheWalkthroughWhenItsCommandsAreRunAsTheyStandThenEachDoesWhatThePageSays(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "/usr/bin/python3", "../../docs/walkthrough.py")
-	// A cluster of its own, beside those in use here.
-	cmd.Env = append(os.Environ(), "DPU_E2E_DIR="+logDir("walkthrough"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 5 * time.Second
-	out, err := cmd.CombinedOutput()
-	must(t, harness.WriteFile(logDir("walkthrough.log"), string(out), 0o644))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, tail(string(out), 60))
 	}
 }

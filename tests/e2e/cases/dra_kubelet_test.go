@@ -15,7 +15,6 @@ import (
 
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -66,23 +65,15 @@ func TestGivenAPodThatClaimsTheDPUWhenTheAgentIsHastyHangsOrIsGoneThenTheKubelet
 	// When it is gone, then the kubelet takes its slice away; with another one it is back.
 	p.Host.Kill()
 	p.podHealth(podSync+soon, "sees", core.ResourceHealthStatusUnknown, "")
-	poll(t, sliceWipe+soon, "the slice is gone", func() error {
-		_, err := p.admin.ResourceV1().ResourceSlices().Get(t.Context(), p.draSlice(), meta.GetOptions{})
-		if errors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("it is still there (%v)", err)
-	})
+	gone(t, sliceWipe+soon, "the slice", p.slice)
 	p.startDRAHost()
 	p.taints(soon, "")
 	p.podHealth(podSync+soon, "sees", core.ResourceHealthStatusHealthy, "")
 }
 
-// hasHealth says whether the pod's status shows any device.
 func (p *pair) hasHealth(name string) bool {
 	p.t.Helper()
-	pod, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
-	must(p.t, err)
+	pod := p.thePod(name)
 	return len(pod.Status.ContainerStatuses) > 0 && len(pod.Status.ContainerStatuses[0].AllocatedResourcesStatus) > 0
 }
 
@@ -114,7 +105,7 @@ func (p *pair) gates(ctx context.Context, on bool) {
 func (p *pair) deletePod(name string) {
 	p.t.Helper()
 	must(p.t, p.admin.CoreV1().Pods("default").Delete(p.t.Context(), name, meta.DeleteOptions{}))
-	p.podGone(2*soon, name)
+	gone(p.t, 2*soon, "pod "+name, func() (*core.Pod, error) { return p.getPod(name) })
 }
 
 // podShares starts a pod to which the DPU is given as one of many. The scheduler may be late to see that it is offered

@@ -3,9 +3,7 @@
 package cases
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,15 +87,15 @@ func (p *pair) healthyPod(name string) {
 	p.podHealth(2*soon, name, core.ResourceHealthStatusHealthy, "")
 }
 
-// draSlice is the name of the node's ResourceSlice.
 func (p *pair) draSlice() string { return draDriver + "-" + p.Node }
 
-// awaitSlice waits until is accepts the slice.
 func (p *pair) awaitSlice(limit time.Duration, what string, is func(*resource.ResourceSlice) bool) *resource.ResourceSlice {
 	p.t.Helper()
-	return await(p.t, limit, "the slice "+what, func() (*resource.ResourceSlice, error) {
-		return p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), p.draSlice(), meta.GetOptions{})
-	}, is)
+	return await(p.t, limit, "the slice "+what, p.slice, is)
+}
+
+func (p *pair) slice() (*resource.ResourceSlice, error) {
+	return p.admin.ResourceV1().ResourceSlices().Get(p.t.Context(), p.draSlice(), meta.GetOptions{})
 }
 
 // withdrawn waits until the slice offers no device, or does again.
@@ -138,13 +136,6 @@ func (p *pair) taints(limit time.Duration, want string) *resource.ResourceSlice 
 	})
 }
 
-// bounded is a context for cleaning up, when the test's own is over.
-func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // claimObjects makes the DeviceClass, a template of claims and a claim, once.
 func (p *pair) claimObjects() {
 	p.t.Helper()
@@ -156,7 +147,6 @@ func (p *pair) claimObjects() {
 	})
 }
 
-// makeClaim makes a claim of the DPU.
 func (p *pair) makeClaim(name string) (*resource.ResourceClaim, error) {
 	claims := p.admin.ResourceV1().ResourceClaims("default")
 	claim, err := claims.Create(p.t.Context(), &resource.ResourceClaim{
@@ -185,7 +175,6 @@ func (p *pair) claimTemplate(name string, tolerations ...resource.DeviceTolerati
 	p.t.Cleanup(func() { _ = templates.Delete(bounded(p.t), name, meta.DeleteOptions{}) })
 }
 
-// claimingPod creates a pod that claims the DPU.
 func (p *pair) claimingPod(name string) {
 	p.t.Helper()
 	p.claimingPodThat(name, func(*core.PodSpec) {})
@@ -261,16 +250,7 @@ func (p *pair) claimCondition(want meta.ConditionStatus, reason string) {
 
 // One story, in order: a DPU that is claimed, dies, returns, and whose watcher goes away.
 func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFollow(t *testing.T) {
-	host, function := t.TempDir(), "sys/devices/pci0000:00/0000:03:00.0"
-	must(t, os.MkdirAll(filepath.Join(host, function), 0o755))
-	must(t, os.MkdirAll(filepath.Join(host, "sys/bus/pci/devices"), 0o755))
-	must(t, os.Symlink("../../../devices/pci0000:00/0000:03:00.0", filepath.Join(host, "sys/bus/pci/devices/0000:03:00.0")))
-	must(t, os.WriteFile(filepath.Join(host, function, "numa_node"), []byte("1\n"), 0o644))
-	p, slice := claimedDPU(t, "--dra-attribute=model=bf3", "--host-root="+host, "--probe=pci:0000:03:00.0", "--dra-claim-conditions")
-	standard := slice.Spec.Devices[0].Attributes
-	if n, root := standard["resource.kubernetes.io/numaNode"].IntValue, standard["resource.kubernetes.io/pcieRoot"].StringValue; n == nil || *n != 1 || root == nil || *root != "pci0000:00" {
-		t.Errorf("the device's attributes are %v", standard)
-	}
+	p, slice := claimedDPU(t, "--dra-claim-conditions")
 	if len(slice.OwnerReferences) != 1 || slice.OwnerReferences[0].Name != realNode {
 		t.Errorf("the slice's owners are %v", slice.OwnerReferences)
 	}
@@ -301,24 +281,11 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	must(t, p.Host.Signal(syscall.SIGTERM))
 	must(t, p.Host.Wait(10*time.Second))
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusUnknown, "")
-	p.startDRAHost("--dra-attribute=model=bf3")
+	p.startDRAHost()
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
 
 	// When a pod goes, then nothing holds it: Unprepare succeeds without its claim.
-	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "shares", meta.DeleteOptions{}))
-	p.podGone(2*soon, "shares")
-}
-
-// podGone waits until the pod is deleted.
-func (p *pair) podGone(limit time.Duration, name string) {
-	p.t.Helper()
-	poll(p.t, limit, "pod "+name+" is gone", func() error {
-		_, err := p.admin.CoreV1().Pods("default").Get(p.t.Context(), name, meta.GetOptions{})
-		if err == nil {
-			return fmt.Errorf("it is still there")
-		}
-		return nil
-	})
+	p.deletePod("shares")
 }
 
 // beside starts another node with a kubelet, and returns its pair.
@@ -330,7 +297,7 @@ func (p *pair) beside(name string) *pair {
 	must(p.t, err)
 	p.t.Cleanup(func() {
 		other.node.Stop()
-		must(p.t, p.admin.CoreV1().Nodes().Delete(bounded(p.t), name, meta.DeleteOptions{}))
+		must(p.t, other.deleteNode(bounded(p.t)))
 	})
 	return other.onNode()
 }
@@ -404,10 +371,8 @@ func TestGivenTwoNodesAndNoExecuteWhenOneDPUDiesThenItsPodsMoveOrLeaveWhenTheirT
 // rollingHost runs the host agent as the DaemonSet that we ship, with the node's programs and libraries for an image.
 func (p *pair) rollingHost() {
 	p.t.Helper()
-	text, err := os.ReadFile(deployDir + "/kustomize/host/daemonset.yaml")
-	must(p.t, err)
 	var set apps.DaemonSet
-	must(p.t, yaml.Unmarshal(text, &set))
+	must(p.t, yaml.Unmarshal([]byte(readFile(p.t, deployDir+"/kustomize/host/daemonset.yaml")), &set))
 	program := ours(p.t, "dpu-host-agent")
 	spec := &set.Spec.Template.Spec
 	spec.NodeSelector = nil
@@ -421,7 +386,7 @@ func (p *pair) rollingHost() {
 			VolumeSource: core.VolumeSource{HostPath: &core.HostPathVolumeSource{Path: dir}}})
 		agent.VolumeMounts = append(agent.VolumeMounts, core.VolumeMount{Name: name, MountPath: dir, ReadOnly: true})
 	}
-	_, err = p.admin.AppsV1().DaemonSets(set.Namespace).Create(p.t.Context(), &set, meta.CreateOptions{})
+	_, err := p.admin.AppsV1().DaemonSets(set.Namespace).Create(p.t.Context(), &set, meta.CreateOptions{})
 	must(p.t, err)
 	p.t.Cleanup(func() {
 		_, _ = p.control.Kubectl(bounded(p.t), "delete", "--cascade=foreground", "-n", set.Namespace, "daemonset", set.Name)

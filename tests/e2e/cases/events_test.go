@@ -51,13 +51,14 @@ func kubectl(t *testing.T, control *harness.ControlPlane, words ...string) strin
 
 func TestGivenADPUThatDiesWhenAnAdminDescribesTheNodeThenEventsAndConditionSayWhy(t *testing.T) {
 	p := newSharedPair(t)
-	p.StartHost("--node-condition")
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.startBoth("--node-condition")
 	p.event(soon, "LeaseRenewed")
 	before := p.condition(soon, core.ConditionTrue, "LeaseRenewed")
 	p.DPU.Kill()
 	seen := p.Expect(duration+soon, "NotReady", "LeaseExpired")
+	if lease := p.Lease(); lease.Annotations["dpu.k8s.ovn.org/host-checked"] == "" {
+		t.Errorf("the lease carries no mark of the host's: %v", lease.Annotations)
+	}
 	e := p.event(soon, "LeaseExpired")
 	if e.Type != core.EventTypeWarning || !strings.HasPrefix(e.Note, seen.Message+". Next step: ") || e.Related == nil || e.Related.Name != p.LeaseName() {
 		t.Fatalf("the Event is %+v", e)
@@ -82,9 +83,7 @@ func TestGivenARealNodeWhenTheKubeletWritesItsStatusThenTheConditionStays(t *tes
 	p := realPair(t)
 	p.certificate("host", 0)
 	t.Cleanup(func() { p.removeCondition() })
-	p.StartHost("--node-condition")
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.startBoth("--node-condition")
 	p.nodeReady(soon, core.ConditionTrue, "")
 	p.condition(soon, core.ConditionTrue, "LeaseRenewed")
 	p.DPU.Kill()
@@ -150,10 +149,7 @@ func TestGivenAHostsRightsWhenItSpeaksOfAnotherNodeThenItIsRefused(t *testing.T)
 		{"writes_an_Event_about_the_DPU_of_a_pod", aboutPod(host, r.a.Node, "DPUUnhealthy"), ""},
 		{"writes_an_Event_about_a_pods_network_as_another_node", aboutPod(host, r.b.Node, "PodNetworkLost"), "in its name"},
 		{"writes_another_Event_about_a_pod", aboutPod(host, r.a.Node, "Killing"), "about the network of pods"},
-		{"reads_Events", func(ctx context.Context) error {
-			_, err := host.EventsV1().Events("default").List(ctx, meta.ListOptions{})
-			return err
-		}, "cannot list"},
+		{"reads_Events", lists(host.EventsV1().Events("default").List), "cannot list"},
 		{"sets_the_condition_of_its_node", nodeStatus(host, r.a.Node, ours), ""},
 		{"sets_the_condition_of_another_node", nodeStatus(host, r.b.Node, ours), "its own Node"},
 		{"sets_another_condition", nodeStatus(host, r.a.Node, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), "no condition but DPUReady"},

@@ -189,11 +189,9 @@ func (f *simulatedFleet) startDPU(n *simulatedNode) {
 
 // page returns the commands of the documentation that are marked as run here.
 func page(t *testing.T) []string {
-	text, err := os.ReadFile("../../../docs/install.md")
-	must(t, err)
 	block := regexp.MustCompile("(?ms)^<!-- run: tests/e2e/cases/fleet_test.go -->\n```sh\n(.*?)^```$")
 	var found []string
-	for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range block.FindAllStringSubmatch(readFile(t, "../../../docs/install.md"), -1) {
 		found = append(found, m[1])
 	}
 	return found
@@ -221,17 +219,16 @@ func (f *simulatedFleet) do(commands string) string {
 // everything is the names of all objects in the cluster, but for what others
 // write all the time.
 func (f *simulatedFleet) everything() map[string]bool {
-	kinds, err := f.control.Kubectl(f.t.Context(), "api-resources", "--verbs=list", "-o", "name")
-	must(f.t, err)
+	f.t.Helper()
+	kinds := kubectl(f.t, f.control, "api-resources", "--verbs=list", "-o", "name")
 	var wanted []string
 	for _, kind := range strings.Fields(kinds) {
 		if !strings.HasPrefix(kind, "events") && kind != "componentstatuses" {
 			wanted = append(wanted, kind)
 		}
 	}
-	out, err := f.control.Kubectl(f.t.Context(), "get", strings.Join(wanted, ","), "-A", "--ignore-not-found", "--no-headers",
+	out := kubectl(f.t, f.control, "get", strings.Join(wanted, ","), "-A", "--ignore-not-found", "--no-headers",
 		"-o", `custom-columns=K:.kind,NS:.metadata.namespace,N:.metadata.name`)
-	must(f.t, err)
 	found := map[string]bool{}
 	for _, line := range strings.Split(out, "\n") {
 		found[strings.Join(strings.Fields(line), " ")] = true
@@ -239,15 +236,22 @@ func (f *simulatedFleet) everything() map[string]bool {
 	return found
 }
 
-// table is what `kubectl dpu nodes` shows: node, state and reason, in its order.
-func (f *simulatedFleet) table(look string) (rows []string, whole string) {
-	whole, _ = f.say(strings.SplitAfter(look, "\n")[0]) // its status is that of the worst DPU
-	for _, line := range strings.Split(whole, "\n") {
-		if words := strings.Fields(line); len(words) > 3 && strings.HasPrefix(words[0], "fleet-") {
-			rows = append(rows, strings.Join(words[:3], " "))
+// shows waits until `kubectl dpu nodes` shows all nodes, first those with these states and reasons, and the counts.
+func (f *simulatedFleet) shows(limit time.Duration, look, counts string, first ...string) {
+	f.t.Helper()
+	waitFor(f.t, limit, counts, func() error {
+		whole, _ := f.say(strings.SplitAfter(look, "\n")[0]) // its status is that of the worst DPU
+		var rows []string
+		for _, line := range strings.Split(whole, "\n") {
+			if words := strings.Fields(line); len(words) > 3 && strings.HasPrefix(words[0], "fleet-") {
+				rows = append(rows, strings.Join(words[:3], " "))
+			}
 		}
-	}
-	return rows, whole
+		if len(rows) != fleetSize || !slices.Equal(rows[:len(first)], first) || !strings.Contains(whole, counts) {
+			return fmt.Errorf("%s", whole)
+		}
+		return nil
+	})
 }
 
 // waitFor is poll at the pace of a person: each look starts programs.
@@ -260,13 +264,10 @@ func waitFor(t *testing.T, limit time.Duration, what string, check func() error)
 // of their own, three of which are broken in different ways.
 func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThreeAreNamedAndMended(t *testing.T) {
 	t.Parallel()
-	_, err := helm(t, "version")
-	must(t, err)
+	helm(t, "version")
 	w, err := newWorld(shared.parts, "-fleet", false, harness.ControlPlaneOptions{})
 	must(t, err)
-	_, err = w.admin.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: fleetNamespace,
-		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}, meta.CreateOptions{})
-	must(t, err)
+	createNamespace(t, w.admin, fleetNamespace)
 	commands := page(t)
 	if len(commands) != 4 {
 		t.Fatalf("docs/install.md has %d blocks of this test", len(commands))
@@ -292,23 +293,11 @@ func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThree
 	for _, n := range f.nodes {
 		f.startDPU(n)
 	}
-	waitFor(t, 2*soon, "nine are Ready, the one that cannot start is named", func() error {
-		rows, whole := f.table(look)
-		if len(rows) != fleetSize || rows[0] != bare.name+" Unknown LeaseNotFound" || !strings.Contains(whole, "0 NotReady, 1 Unknown, 9 Ready") {
-			return fmt.Errorf("%s", whole)
-		}
-		return nil
-	})
+	f.shows(2*soon, look, "0 NotReady, 1 Unknown, 9 Ready", bare.name+" Unknown LeaseNotFound")
 	dead.dpu.Kill()
 	must(t, os.Remove(sick.healthy))
-	broken := []string{sick.name + " NotReady DPUReportedUnhealthy", dead.name + " NotReady LeaseExpired", bare.name + " Unknown LeaseNotFound"}
-	waitFor(t, fleetLease+2*soon, "all three come first", func() error {
-		rows, whole := f.table(look)
-		if len(rows) != fleetSize || !slices.Equal(rows[:3], broken) || !strings.Contains(whole, "2 NotReady, 1 Unknown, 7 Ready") {
-			return fmt.Errorf("%s", whole)
-		}
-		return nil
-	})
+	f.shows(fleetLease+2*soon, look, "2 NotReady, 1 Unknown, 7 Ready", sick.name+" NotReady DPUReportedUnhealthy",
+		dead.name+" NotReady LeaseExpired", bare.name+" Unknown LeaseNotFound")
 	doctor := strings.SplitAfter(look, "\n")[1]
 	for _, c := range []struct{ node, mend string }{
 		{sick.name, "-> repair the service that the probe names"},
@@ -323,12 +312,7 @@ func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThree
 	must(t, harness.WriteFile(sick.healthy, "", 0o644))
 	f.startDPU(dead)
 	bare.noImage = false
-	waitFor(t, 2*soon, "what is mended as the doctor says is Ready", func() error {
-		if rows, whole := f.table(look); len(rows) != fleetSize || !strings.Contains(whole, "0 NotReady, 0 Unknown, 10 Ready") {
-			return fmt.Errorf("%s", whole)
-		}
-		return nil
-	})
+	f.shows(2*soon, look, "0 NotReady, 0 Unknown, 10 Ready") // mended as the doctor says
 	f.do(gate)
 	wide := f.do("kubectl dpu nodes -n " + fleetNamespace + " -o wide")
 	for _, n := range f.nodes {

@@ -15,6 +15,7 @@ import (
 	"dpu-heartbeat.test/e2e/harness"
 	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 const (
@@ -25,7 +26,14 @@ const (
 )
 
 // helm runs as the admin and returns what it says on stdout.
-func helm(t *testing.T, args ...string) (string, error) {
+func helm(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := tryHelm(t, args...)
+	must(t, err)
+	return out
+}
+
+func tryHelm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	program := part(t, "helm")
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -46,7 +54,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 // rendered is what helm makes of a chart with these values.
 func rendered(t *testing.T, chart, values string) (string, error) {
 	t.Helper()
-	return helm(t, "template", release, chart, "--kube-version", "1.34.0", "--set", values)
+	return tryHelm(t, "template", release, chart, "--kube-version", "1.34.0", "--set", values)
 }
 
 // Each value that changes what is made, as a real server takes it: an unknown
@@ -97,11 +105,9 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lint := append([]string{"lint", "--strict", c.chart}, c.values...)
-			_, err := helm(t, lint...)
-			must(t, err)
+			helm(t, lint...)
 			render := append([]string{"template", release, c.chart, "-n", "default", "--kube-version", "1.34.0"}, c.values...)
-			out, err := helm(t, render...)
-			must(t, err)
+			out := helm(t, render...)
 			if !strings.Contains(out, c.has) || strings.Count(out, "kind: DaemonSet") != 1 {
 				t.Fatalf("no %q, or not one DaemonSet:\n%s", c.has, out)
 			}
@@ -152,15 +158,6 @@ func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t 
 	}
 }
 
-// The policy for DPUs goes by the names of their accounts.
-func TestGivenAReleaseThatIsNamedLikeADPUsAccountWhenTheHostsChartIsRenderedThenItIsRefused(t *testing.T) {
-	t.Parallel()
-	_, err := helm(t, "template", "dpu-agent-x", hostChart, "--kube-version", "1.34.0")
-	refusedWith(t, "choose another", "the name", err)
-	_, err = helm(t, "template", "dpu-agents", hostChart, "--kube-version", "1.34.0")
-	must(t, err)
-}
-
 func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ chart, value, says string }{
@@ -185,45 +182,49 @@ func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testin
 			refusedWith(t, c.says, c.value, err)
 		})
 	}
+	// The policy for DPUs goes by the names of their accounts.
+	_, err := tryHelm(t, "template", "dpu-agent-x", hostChart, "--kube-version", "1.34.0")
+	refusedWith(t, "choose another", "the release's name", err)
+	helm(t, "template", "dpu-agents", hostChart, "--kube-version", "1.34.0")
 }
 
 // In a namespace of its own, beside what the other cases have installed. Not in
 // parallel: its policies bind the certificates of all DPUs to its namespace.
 func TestGivenAnotherNamespaceWhenTheHostsChartIsInstalledThenAllOfItHoldsThereAndGoesAgain(t *testing.T) {
 	const ns = "elsewhere"
-	_, err := shared.admin.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: ns,
-		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}, meta.CreateOptions{})
-	must(t, err)
+	createNamespace(t, shared.admin, ns)
 	t.Cleanup(func() {
-		_ = shared.admin.CoreV1().Namespaces().Delete(context.Background(), ns, meta.DeleteOptions{})
+		_ = shared.admin.CoreV1().Namespaces().Delete(bounded(t), ns, meta.DeleteOptions{})
 	})
 	// No node has that label: this is about what is installed, not about its pods.
 	nowhere := `--set-json=serviceDaemonSet.nodeSelector={"nodeSelectorTerms":[{"matchExpressions":[{"key":"nowhere","operator":"Exists"}]}]}`
-	notes, err := helm(t, "install", release, hostChart, "-n", ns, "--wait", "--set=viewer=true", nowhere)
-	must(t, err)
+	notes := helm(t, "install", release, hostChart, "-n", ns, "--wait", "--set=viewer=true", nowhere)
 	if !strings.Contains(notes, "kubectl dpu nodes -n "+ns) {
 		t.Fatalf("the notes do not say what to look at: %s", notes)
 	}
-	t.Cleanup(func() { _, _ = helm(t, "uninstall", release, "-n", ns, "--ignore-not-found") })
+	t.Cleanup(func() { _, _ = tryHelm(t, "uninstall", release, "-n", ns, "--ignore-not-found") })
 	t.Run("agents_and_policies", func(t *testing.T) { worksIn(t, ns) })
 
-	manifest, err := helm(t, "get", "manifest", release, "-n", ns)
-	must(t, err)
+	manifest := helm(t, "get", "manifest", release, "-n", ns)
 	file := filepath.Join(t.TempDir(), "manifest.yaml")
 	must(t, harness.WriteFile(file, manifest, 0o600))
-	_, err = helm(t, "upgrade", release, hostChart, "-n", ns, "--wait", "--reuse-values", "--set=gate=off,viewer=false")
-	must(t, err)
+	helm(t, "upgrade", release, hostChart, "-n", ns, "--wait", "--reuse-values", "--set=gate=off,viewer=false")
 	if out, err := shared.control.Kubectl(t.Context(), "get", "-n", ns, "role", release+"-viewer"); err == nil {
 		t.Fatalf("the upgrade left the viewer: %s", out)
 	}
-	_, err = helm(t, "rollback", release, "1", "-n", ns, "--wait")
-	must(t, err)
+	helm(t, "rollback", release, "1", "-n", ns, "--wait")
 	kubectl(t, shared.control, "get", "-n", ns, "role", release+"-viewer")
-	_, err = helm(t, "uninstall", release, "-n", ns, "--wait")
-	must(t, err)
+	helm(t, "uninstall", release, "-n", ns, "--wait")
 	if left := kubectl(t, shared.control, "get", "--ignore-not-found", "-f", file); strings.TrimSpace(left) != "" {
 		t.Fatalf("left behind: %s", left)
 	}
+}
+
+func createNamespace(t *testing.T, admin *kubernetes.Clientset, name string) {
+	t.Helper()
+	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &core.Namespace{ObjectMeta: meta.ObjectMeta{Name: name,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}}, meta.CreateOptions{})
+	must(t, err)
 }
 
 // worksIn has both agents work in ns by credentials made for there, and shows
@@ -241,8 +242,7 @@ func worksIn(t *testing.T, ns string) {
 	_, err := leases.Create(t.Context(), leaseOf(other), meta.CreateOptions{})
 	must(t, err)
 	for _, side := range []string{dpu, host} {
-		c, err := harness.ClientFor(filepath.Join(side, "kubeconfig"))
-		must(t, err)
+		c := clientOf(t, filepath.Join(side, "kubeconfig"))
 		poll(t, soon, "the policy is in force", func() error {
 			lease, err := leases.Get(t.Context(), other.LeaseName(), meta.GetOptions{})
 			must(t, err)

@@ -22,10 +22,6 @@ func (p *pair) bareNode() {
 	t := p.t
 	t.Helper()
 	binDir, confDir := p.node.Path(harness.CNIBinDir), p.node.Path(harness.CNIConfDir)
-	aside := filepath.Join(t.TempDir(), "10-e2e.conflist")
-	standing, err := os.ReadFile(filepath.Join(confDir, "10-e2e.conflist"))
-	must(t, err)
-	must(t, os.WriteFile(aside, standing, 0o600))
 	must(t, harness.CNI{Parts: shared.parts}.InstallAsOVN(binDir, confDir))
 	must(t, os.Remove(filepath.Join(confDir, "10-e2e.conflist")))
 	must(t, os.Remove(filepath.Join(binDir, "dpu-gate")))
@@ -92,11 +88,10 @@ func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButT
 	// When ovn-kubernetes takes its file away, as it does when it stops, then the node is not ready
 	// until it is back.
 	source := filepath.Join(p.node.Path(harness.CNIConfDir), ovnConf)
-	text, err := os.ReadFile(source)
-	must(t, err)
+	text := readFile(t, source)
 	must(t, os.Remove(source))
 	p.nodeReady(2*kubeletSync+soon, core.ConditionFalse, "delegateConf")
-	must(t, harness.WriteFile(source, string(text), 0o600))
+	must(t, harness.WriteFile(source, text, 0o600))
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 
 	// When somebody deletes ours, then it is back before the kubelet asks twice.

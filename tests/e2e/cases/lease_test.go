@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"dpu-heartbeat.test/e2e/harness"
+	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -24,13 +26,10 @@ func newSharedPair(t *testing.T) *pair {
 	return newPair(t, shared.control, shared.admin)
 }
 
-// readyPair is a pair on the shared cluster whose DPU is Ready.
 func readyPair(t *testing.T) *pair {
 	t.Helper()
 	p := newSharedPair(t)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.startBoth()
 	return p
 }
 
@@ -40,13 +39,8 @@ func TestGivenARenewedLeaseWhenItsNodeIsDeletedThenItIsCollectedAndStaysAway(t *
 	p.StartDPU()
 	p.WaitRenewals(soon, 2)
 	p.Host.Kill()
-	must(t, p.admin.CoreV1().Nodes().Delete(t.Context(), p.Node, meta.DeleteOptions{}))
-	poll(t, 2*soon, "the lease is collected", func() error {
-		if _, err := p.lease(); !errors.IsNotFound(err) {
-			return fmt.Errorf("it is still there (%v)", err)
-		}
-		return nil
-	})
+	must(t, p.deleteNode(t.Context()))
+	gone(t, 2*soon, "the lease", p.lease)
 	// A PUT could create it: a DPU that has no right to create must not try to.
 	for end := time.Now().Add(3 * interval); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if _, err := p.lease(); !errors.IsNotFound(err) {
@@ -64,30 +58,21 @@ func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOthe
 	if note := p.Lease().Annotations["example.com/note"]; note != "kept" {
 		t.Errorf("the other writer's annotation is %q", note)
 	}
-	events, err := p.control.Audit(p.user("dpu"), start, time.Now())
-	must(t, err)
-	conflicts, reads := 0, 0
-	for _, e := range events {
-		if e.Verb == "update" && e.Response.Code == 409 {
-			conflicts++
-		}
-		if e.Verb == "get" {
-			reads++
-		}
-	}
+	conflicts := p.count("dpu", start, func(e harness.AuditEvent) bool { return e.Verb == "update" && e.Response.Code == 409 })
+	reads := p.count("dpu", start, func(e harness.AuditEvent) bool { return e.Verb == "get" })
 	if conflicts != 1 || reads != 1 {
 		t.Errorf("%d conflicts and %d reads, want one each", conflicts, reads)
 	}
 }
 
-// count says how many requests with that verb the side has made since then.
-func (p *pair) count(side, verb string, since time.Time) int {
+// count says how many such requests the side has made since then.
+func (p *pair) count(side string, since time.Time, is func(harness.AuditEvent) bool) int {
 	p.t.Helper()
 	events, err := p.control.Audit(p.user(side), since, time.Now())
 	must(p.t, err)
 	n := 0
 	for _, e := range events {
-		if e.Verb == verb {
+		if is(e) {
 			n++
 		}
 	}
@@ -98,8 +83,7 @@ func (p *pair) count(side, verb string, since time.Time) int {
 // beside the bookmark with which it may end the first events.
 func TestGivenALeaseThatNothingTouchesWhenItIsWatchedThenBookmarksCome(t *testing.T) {
 	p := newSharedPair(t)
-	_, err := in(p.admin).Create(t.Context(), leaseOf(p), meta.CreateOptions{})
-	must(t, err)
+	p.createLease()
 	client, err := harness.WatchClientFor(p.control.AdminKubeconfig())
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -117,6 +101,67 @@ func TestGivenALeaseThatNothingTouchesWhenItIsWatchedThenBookmarksCome(t *testin
 	t.Error("no bookmark in 90 s: the agents take a watch for dead after 90 s of silence")
 }
 
+// ---- evidence --------------------------------------------------------------
+
+// refuseLease is a policy that lets nobody write the pair's Lease, as a broken webhook does.
+func (p *pair) refuseLease() (undo func()) {
+	p.t.Helper()
+	p.WaitLease(soon, "a mark: the host knows that it may write", func(lease *coordination.Lease) bool {
+		return lease.Annotations["dpu.k8s.ovn.org/host-checked"] != ""
+	})
+	return p.apply("no-leases.yaml", fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-leases-%[1]s}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [coordination.k8s.io], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [leases]}
+  validations:
+  - expression: object.metadata.name != '%[2]s'
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-leases-%[1]s}
+spec: {policyName: no-leases-%[1]s, validationActions: [Deny]}
+`, p.Node, p.LeaseName()))
+}
+
+func TestGivenALeaseThatNobodyMayWriteWhenItRunsOutThenTheHostHoldsForOneMoreDuration(t *testing.T) {
+	p := readyPair(t)
+	p.neverNotReady(func() {
+		undo := p.refuseLease()
+		held := p.Expect(duration+soon, "Unknown", "ApiServerNotWriting")
+		if !held.Admit {
+			t.Error("the node is not admitted while nothing is known against it")
+		}
+		undo()
+		p.Expect(duration+soon, "Ready", "LeaseRenewed")
+	})
+	// A policy that stays may be about the host alone: then reads have to do.
+	undo := p.refuseLease()
+	defer undo()
+	p.Expect(duration+soon, "Unknown", "ApiServerNotWriting")
+	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+}
+
+// What acts on the condition takes Unknown for a failure.
+func TestGivenAFirmConditionWhenNobodyMayWriteTheLeaseThenItSaysThatPodsAreAdmitted(t *testing.T) {
+	p := newSharedPair(t)
+	p.lasts = nodeDuration
+	p.StartHost("--node-condition", "--node-condition-firm")
+	p.StartDPU()
+	before := p.condition(soon, core.ConditionTrue, "LeaseRenewed")
+	undo := p.refuseLease()
+	defer undo()
+	held := p.condition(nodeDuration+soon, core.ConditionTrue, "ApiServerNotWriting")
+	if !held.LastTransitionTime.Equal(&before.LastTransitionTime) {
+		t.Errorf("it has been True since %v, and not since %v", held.LastTransitionTime, before.LastTransitionTime)
+	}
+	p.condition(nodeDuration+soon, core.ConditionFalse, "LeaseExpired")
+}
+
 // ---- request budget ---------------------------------------------------------
 
 // The steady state costs one PUT per interval, one open watch and not one read.
@@ -126,9 +171,7 @@ func TestGivenASteadyPairWhenFiftyIntervalsPassThenTheAuditLogShowsOneUpdateEach
 	p := newPair(t, shared.control, shared.admin)
 	const count, every, tries = 50, 500 * time.Millisecond, 3
 	p.every = every
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.startBoth()
 	p.WaitRenewals(soon, 3)
 	p.event(soon, "LeaseRenewed") // the last thing that a start does
 	for try := 1; ; try++ {
@@ -144,7 +187,7 @@ func TestGivenASteadyPairWhenFiftyIntervalsPassThenTheAuditLogShowsOneUpdateEach
 		}
 		t.Logf("measured again, because of\n%s", strings.Join(faults, "\n"))
 	}
-	if n := p.count("host", "watch", time.Time{}); n != 1 {
+	if n := p.count("host", time.Time{}, func(e harness.AuditEvent) bool { return e.Verb == "watch" }); n != 1 {
 		t.Errorf("%d watches were opened, want one", n)
 	}
 }

@@ -134,7 +134,7 @@ func newWorld(parts, name string, hasNode bool, o harness.ControlPlaneOptions) (
 func startNode(ctx context.Context, control *harness.ControlPlane, name, dir string) (*harness.Node, error) {
 	parts := os.Getenv("DPU_E2E_PARTS")
 	return harness.StartNode(ctx, harness.NodeOptions{
-		Name: name, Dir: dir, Bin: parts, Self: filepath.Join(parts, "cluster"), ControlPlane: control,
+		Name: name, Dir: dir, Bin: parts, ControlPlane: control,
 		CNI: harness.CNI{Parts: parts, Gate: harness.FindOurs("dpu-gate")}.Install})
 }
 

@@ -4,7 +4,6 @@ package cases
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -95,8 +94,7 @@ func (m multusNode) follows(lists ...*libcni.NetworkConfigList) {
 		m.t.Errorf("the plugin's result came through as %v (%v)", made, err)
 	}
 
-	m.DPU.Kill()
-	m.Expect(duration+soon, "NotReady", "LeaseExpired")
+	m.killDPU()
 	must(m.t, inside.DelNetworkList(m.t.Context(), lists[0], pod))
 	if left, _ := filepath.Glob(m.file("addresses/*/10.88.*")); len(left) != 0 {
 		m.t.Errorf("DEL left %v", left)
@@ -113,15 +111,13 @@ func TestGivenMultusInFrontOfTheGateWhenTheDPULivesAndDiesThenStatusAndAddFollow
 	must(t, harness.WriteFile(m.file("net.d/"+ovnConf), "{"+m.plugin+"}", 0o600))
 	m.gate("install-cni")
 	const ourFile = "net.d/05-dpu-gate.conflist"
-	ours, err := os.ReadFile(m.file(ourFile))
-	must(t, err)
-	delegate := fmt.Sprintf(`"delegates":[%s]`, ours)
+	delegate := fmt.Sprintf(`"delegates":[%s]`, readFile(t, m.file(ourFile)))
 	clusterNetwork := func(path string) string {
 		return fmt.Sprintf(`"kubeconfig":%q,"clusterNetwork":%q`, shared.control.AdminKubeconfig(), path)
 	}
 	// Of a file that it is given by path, Multus 4.3.0 asks STATUS with no more than type and name:
 	// the gate looks for its record in the default place, and cannot ask the plugin behind it.
-	err = m.library(nil).GetStatusNetworkList(t.Context(), m.list("1.1.0", clusterNetwork(m.file(ourFile))))
+	err := m.library(nil).GetStatusNetworkList(t.Context(), m.list("1.1.0", clusterNetwork(m.file(ourFile))))
 	refusedWith(t, recordInNode, "STATUS of a file by path", err)
 
 	folder := clusterNetwork(m.file("net.d"))

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,15 +19,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const threadNetwork = "/proc/thread-self/ns/net"
-
 // newNetwork makes a network namespace and returns it as a descriptor.
 func newNetwork(t *testing.T) int {
 	t.Helper()
 	made := -1
-	must(t, inOwnThread(func() (err error) {
+	must(t, harness.InOwnThread(func() (err error) {
 		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
-			made, err = unix.Open(threadNetwork, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			made, err = unix.Open(harness.ThreadNetwork, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		}
 		return err
 	}))
@@ -38,24 +35,6 @@ func newNetwork(t *testing.T) int {
 
 // networkPath is what a runtime calls a network by.
 func networkPath(network int) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), network) }
-
-// inOwnThread runs do with a thread that comes back to its network from where do goes
-// (see harness.NewRelay for why it must).
-func inOwnThread(do func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	own, err := unix.Open(threadNetwork, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(own)
-	defer func() {
-		if err := unix.Setns(own, unix.CLONE_NEWNET); err != nil {
-			panic(err)
-		}
-	}()
-	return do()
-}
 
 // plugins runs plugins in a network of their own, whoever calls.
 type plugins struct {
@@ -71,7 +50,7 @@ func newPlugins(t *testing.T) *plugins {
 
 func (p *plugins) ExecPlugin(ctx context.Context, path string, stdin []byte, env []string) ([]byte, error) {
 	var out []byte
-	err := inOwnThread(func() (err error) {
+	err := harness.InOwnThread(func() (err error) {
 		if err = unix.Setns(p.network, unix.CLONE_NEWNET); err == nil {
 			out, err = p.Exec.ExecPlugin(ctx, path, stdin, env)
 		}

@@ -60,8 +60,7 @@ func (w *world) pairOfLocked(t *testing.T) *pair {
 	w.pairs++
 	p.starts = 10 * w.pairs // names the logs on the node, which all cases share
 	must(t, os.RemoveAll(p.node.Path(recordInNode)))
-	leases := p.admin.CoordinationV1().Leases(harness.Namespace)
-	if err := leases.Delete(t.Context(), p.LeaseName(), meta.DeleteOptions{}); !errors.IsNotFound(err) {
+	if err := in(p.admin).Delete(t.Context(), p.LeaseName(), meta.DeleteOptions{}); !errors.IsNotFound(err) {
 		must(t, err)
 	}
 	return p.onNode()
@@ -167,9 +166,7 @@ func (p *pair) podEvent(name, text string) {
 }
 
 func (p *pair) podReport() string {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	events, err := p.control.Kubectl(ctx, "get", "events")
+	events, err := p.control.Kubectl(bounded(p.t), "get", "events")
 	return fmt.Sprintf("--- events (%v)\n%s", err, events)
 }
 

@@ -31,9 +31,7 @@ func newBrokenPair(t *testing.T) (*harness.ControlPlane, *pair) {
 	admin, err := control.Admin()
 	must(t, err)
 	p := newPair(t, control, admin)
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.startBoth()
 	p.WaitRenewals(soon, 2)
 	return control, p
 }
@@ -77,8 +75,7 @@ func TestGivenAnAPIServerThatCrashesWhenItComesBackThenNothingFlipped(t *testing
 		time.Sleep(duration + 2*time.Second)     // longer than a lease
 		must(t, control.StartAPIServer(t.Context()))
 	})
-	p.DPU.Kill()
-	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+	p.killDPU()
 }
 
 // The server hangs with every connection open: to its peers it is silent.
@@ -105,7 +102,7 @@ func TestGivenAWatchWhoseVersionWasCompactedWhenTheHostResumesThenItListsAgain(t
 		p.WaitRenewals(soon, 2)
 		p.HostRelay.Mend()
 	})
-	p.sees(p.user("host"), "a list after the 410", start, func(e harness.AuditEvent) bool { return e.Verb == "list" })
+	p.sees("host", "a list after the 410", start, func(e harness.AuditEvent) bool { return e.Verb == "list" })
 }
 
 // After a restore the versions run again through numbers that the agents have
@@ -131,8 +128,7 @@ func TestGivenAnEtcdRestoredFromAnOlderSnapshotWhenVersionsGoBackThenNothingFlip
 		})
 	})
 	t.Logf("version %s before the restore, %s some renewals after it", before, p.Lease().ResourceVersion)
-	p.DPU.Kill()
-	p.Expect(duration+soon, "NotReady", "LeaseExpired")
+	p.killDPU()
 }
 
 func TestGivenAHostThatIsStoppedWhenItGoesOnThenItNeitherAccusesNorVouches(t *testing.T) {
@@ -154,20 +150,18 @@ func TestGivenAHostThatRestartsWhenTheDPULivesOrDiedThenItsFirstWordIsRight(t *t
 	const lasts = 2 * duration // a DPU's retry takes almost as long as one
 	p := newSharedPair(t)
 	p.lasts = lasts
-	p.StartHost()
-	p.StartDPU()
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	p.startBoth()
 	p.Host.Kill()
 	time.Sleep(lasts + duration)
 	p.StartHost()
-	p.ExpectNew(soon, "Ready", "LeaseRenewed")
+	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.StaysFor(lasts, "Ready")
 	p.Host.Kill()
 	p.DPU.Kill()
 	time.Sleep(lasts + duration)
 	start := time.Now()
 	p.StartHost()
-	p.ExpectNew(soon, "NotReady", "LeaseExpired")
+	p.Expect(soon, "NotReady", "LeaseExpired")
 	if took := time.Since(start); took > lasts {
 		t.Errorf("it took %s, as if the dead DPU had been given another lease", took)
 	}

@@ -17,7 +17,6 @@ import (
 
 	"dpu-heartbeat.test/e2e/harness"
 	core "k8s.io/api/core/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -159,24 +158,16 @@ func (p *pair) metric(name, value string) {
 func (p *pair) looked() {
 	p.t.Helper()
 	done := regexp.MustCompile(`pod_network_scans_total\{result="done"\} (\d+)`)
-	first := -1
-	poll(p.t, time.Minute, "two looks at the pods", func() error {
+	looks := func() (n int, err error) {
 		page, err := p.page()
-		if err != nil {
-			return err
-		}
-		looks := -1
 		if found := done.FindStringSubmatch(page); found != nil {
-			looks, _ = strconv.Atoi(found[1])
+			n, err = strconv.Atoi(found[1])
 		}
-		if first < 0 {
-			first = looks
-		}
-		if first < 0 || looks < first+2 {
-			return fmt.Errorf("%d looks, %d at first", looks, first)
-		}
-		return nil
-	})
+		return n, err
+	}
+	first, err := looks()
+	must(p.t, err)
+	await(p.t, time.Minute, "two looks at the pods", looks, func(n int) bool { return n >= first+2 })
 }
 
 // dpuctl waits until a command of it on the node says all that.
@@ -279,22 +270,19 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 			t.Errorf("pod %s has another sandbox: %s in place of %s", name, now, before[name])
 		}
 	}
-	pod, err := p.admin.CoreV1().Pods("default").Get(t.Context(), "job", meta.GetOptions{})
-	must(t, err)
-	if pod.Status.Phase != core.PodRunning {
-		t.Errorf("the pod that may never start again is %s", pod.Status.Phase)
+	if phase := p.thePod("job").Status.Phase; phase != core.PodRunning {
+		t.Errorf("the pod that may never start again is %s", phase)
 	}
 	for _, name := range lost {
 		if all := p.sandboxes(name); all[0].Metadata.Attempt != 1 {
 			t.Errorf("pod %s is at its sandbox number %d", name, all[0].Metadata.Attempt)
 		}
 	}
-	log, err := os.ReadFile(p.Host.Log)
-	must(t, err)
-	if n := strings.Count(string(log), "the kubelet creates a new one"); n != len(lost) {
+	log := readFile(t, p.Host.Log)
+	if n := strings.Count(log, "the kubelet creates a new one"); n != len(lost) {
 		t.Errorf("%d sandboxes were stopped, want %d", n, len(lost))
 	}
-	if !strings.Contains(string(log), "does not stop Pod default/job: its restartPolicy is Never") {
+	if !strings.Contains(log, "does not stop Pod default/job: its restartPolicy is Never") {
 		t.Error("the log does not say why the job is left alone")
 	}
 }

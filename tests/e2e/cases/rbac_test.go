@@ -32,21 +32,17 @@ func newRights(t *testing.T) *rights {
 	t.Parallel()
 	r := &rights{a: newPair(t, shared.control, shared.admin), b: newPair(t, shared.control, shared.admin)}
 	for _, p := range []*pair{r.a, r.b} {
-		_, err := shared.admin.CoordinationV1().Leases(harness.Namespace).Create(t.Context(), leaseOf(p), meta.CreateOptions{})
-		must(t, err)
+		p.createLease()
 	}
-	var err error
-	r.dpuA, err = harness.ClientFor(r.a.file("dpu.kubeconfig"))
-	must(t, err)
-	r.hostA, err = harness.ClientFor(r.a.file("host.kubeconfig"))
-	must(t, err)
+	r.dpuA = clientOf(t, r.a.file("dpu.kubeconfig"))
+	r.hostA = clientOf(t, r.a.file("host.kubeconfig"))
 	return r
 }
 
 // leaseOf is the lease as a host makes it.
 func leaseOf(p *pair) *coordination.Lease {
 	holder, seconds, no, yes := "ovnkube-dpu-node", int32(40), false, true
-	node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
+	node, err := p.getNode()
 	must(p.t, err)
 	return &coordination.Lease{
 		ObjectMeta: meta.ObjectMeta{Name: p.LeaseName(), OwnerReferences: []meta.OwnerReference{{
@@ -101,17 +97,17 @@ func edit(c *kubernetes.Clientset, p *pair, change func(*coordination.Lease)) fu
 	}
 }
 
-// get, list, create and remove are requests for leases of that namespace with the rights of c.
-func get(c *kubernetes.Clientset, ns, name string) func(context.Context) error {
+// reads and lists are such requests of any client.
+func reads[T any](get func(context.Context, string, meta.GetOptions) (T, error), name string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := c.CoordinationV1().Leases(ns).Get(ctx, name, meta.GetOptions{})
+		_, err := get(ctx, name, meta.GetOptions{})
 		return err
 	}
 }
 
-func list(c *kubernetes.Clientset) func(context.Context) error {
+func lists[T any](list func(context.Context, meta.ListOptions) (T, error)) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := in(c).List(ctx, meta.ListOptions{})
+		_, err := list(ctx, meta.ListOptions{})
 		return err
 	}
 }
@@ -126,20 +122,6 @@ func create(c *kubernetes.Clientset, p *pair, change func(*coordination.Lease)) 
 		lease := leaseOf(p)
 		change(lease)
 		_, err := in(c).Create(ctx, lease, meta.CreateOptions{})
-		return err
-	}
-}
-
-func readNode(c *kubernetes.Clientset, name string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := c.CoreV1().Nodes().Get(ctx, name, meta.GetOptions{})
-		return err
-	}
-}
-
-func readSecret(c *kubernetes.Clientset) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := c.CoreV1().Secrets(harness.Namespace).Get(ctx, "any", meta.GetOptions{})
 		return err
 	}
 }
@@ -192,7 +174,7 @@ func TestGivenADPUsRightsWhenItDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *te
 	}
 	mine := func(change func(*coordination.Lease)) func(context.Context) error { return edit(dpu, r.a, change) }
 	r.try(t, []attempt{
-		{"reads_its_lease", get(dpu, harness.Namespace, r.a.LeaseName()), ""},
+		{"reads_its_lease", reads(in(dpu).Get, r.a.LeaseName()), ""},
 		{"renews_its_lease", mine(both), ""},
 		{"reports_its_health", mine(annotated("dpu.k8s.ovn.org/health", "unhealthy")), ""},
 		{"renews_another_DPUs_lease", edit(dpu, r.b, renewed), "its own lease"},
@@ -215,10 +197,10 @@ func TestGivenADPUsRightsWhenItDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *te
 		{"annotates_beyond_its_prefix", mine(annotated("example.com/note", "x")), "annotations"},
 		{"deletes_its_lease", remove(dpu, r.a), "cannot delete"},
 		{"creates_a_lease", create(dpu, r.a, named("ovn-dpu-other")), "cannot create"},
-		{"lists_leases", list(dpu), "cannot list"},
-		{"reads_a_lease_elsewhere", get(dpu, "kube-system", realNode), "cannot get"},
-		{"reads_a_secret", readSecret(dpu), "cannot get"},
-		{"reads_its_node", readNode(dpu, r.a.Node), "cannot get"},
+		{"lists_leases", lists(in(dpu).List), "cannot list"},
+		{"reads_a_lease_elsewhere", reads(dpu.CoordinationV1().Leases("kube-system").Get, realNode), "cannot get"},
+		{"reads_a_secret", reads(dpu.CoreV1().Secrets(harness.Namespace).Get, "any"), "cannot get"},
+		{"reads_its_node", reads(dpu.CoreV1().Nodes().Get, r.a.Node), "cannot get"},
 	})
 }
 
@@ -235,8 +217,8 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 	r := newRights(t)
 	host := r.hostA
 	r.try(t, []attempt{
-		{"reads_its_node", readNode(host, r.a.Node), ""},
-		{"reads_a_lease_elsewhere", get(host, "kube-system", r.a.Node), "cannot get"},
+		{"reads_its_node", reads(host.CoreV1().Nodes().Get, r.a.Node), ""},
+		{"reads_a_lease_elsewhere", reads(host.CoordinationV1().Leases("kube-system").Get, r.a.Node), "cannot get"},
 		{"marks_its_lease", mark(host, r.a), ""},
 		{"marks_another_nodes_lease", mark(host, r.b), "its own lease"},
 		{"repairs_its_lease", edit(host, r.a, lasts(50)), ""},
@@ -269,11 +251,8 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 		}), "holder"},
 		{"gives_its_lease_to_another_node", edit(host, r.a, func(l *coordination.Lease) { l.OwnerReferences[0].Name = r.b.Node }), "its own Node"},
 		{"deletes_its_lease", remove(host, r.a), "cannot delete"},
-		{"lists_nodes", func(ctx context.Context) error {
-			_, err := host.CoreV1().Nodes().List(ctx, meta.ListOptions{})
-			return err
-		}, "cannot list"},
-		{"reads_a_secret", readSecret(host), "cannot get"},
+		{"lists_nodes", lists(host.CoreV1().Nodes().List), "cannot list"},
+		{"reads_a_secret", reads(host.CoreV1().Secrets(harness.Namespace).Get, "any"), "cannot get"},
 		{"publishes_a_slice_of_another_node", slice(host, r.b.Node, "dpu.k8s.ovn.org"), "of its own node"},
 		{"publishes_a_slice_of_another_driver", slice(host, r.a.Node, "gpu.example.com"), "of the driver"},
 		{"publishes_a_slice_of_a_driver_that_ends_alike", slice(host, r.a.Node, "xdpu.k8s.ovn.org"), "of the driver"},
@@ -372,19 +351,19 @@ func TestGivenAClaimOfSeveralDriversWhenAHostWritesMoreThanItsOwnConditionThenIt
 
 // further is a further DPU of the pair's Node, or a Node of such a name.
 func (p *pair) further(name string) *pair {
+	dir := p.Dir + "-" + name
+	must(p.t, os.MkdirAll(dir, 0o755))
 	return &pair{t: p.t, control: p.control, admin: p.admin, HostRelay: p.HostRelay, DPURelay: p.DPURelay,
-		Dir: p.Dir, Node: p.Node + "--" + name, every: p.every, lasts: p.lasts}
+		Dir: dir, Node: p.Node + "--" + name, every: p.every, lasts: p.lasts}
 }
 
 func TestGivenANodeThatIsNamedLikeAFurtherDPUWhenTheOtherHostWritesItsLeaseThenItIsRefused(t *testing.T) {
 	r := newRights(t)
 	p := r.a.further("b")
-	p.Dir += "-b"
-	must(t, os.MkdirAll(p.Dir, 0o755))
 	p.createNode()
 	t.Cleanup(func() {
 		p.Host.Kill()
-		_ = p.admin.CoreV1().Nodes().Delete(context.Background(), p.Node, meta.DeleteOptions{})
+		_ = p.deleteNode(bounded(t))
 	})
 	p.certificate("host", 0)
 	taken := leaseOf(r.a) // before that node's host has come
@@ -435,11 +414,9 @@ func TestGivenAHostsTokenBoundToItsNodeWhenItTouchesAnotherLeaseThenItIsRefused(
 		must(t, harness.WriteFile(r.a.file("token"), token, 0o600))
 		path := r.a.file("token.kubeconfig")
 		must(t, shared.control.PKI.Kubeconfig(path, shared.control.Server, harness.Credential{TokenFile: r.a.file("token")}))
-		c, err := harness.ClientFor(path)
-		must(t, err)
-		return c
+		return clientOf(t, path)
 	}
-	node, err := shared.admin.CoreV1().Nodes().Get(t.Context(), r.a.Node, meta.GetOptions{})
+	node, err := r.a.getNode()
 	must(t, err)
 	longer := func(l *coordination.Lease) { *l.Spec.LeaseDurationSeconds++ }
 	bound := client(node.Name, string(node.UID))
@@ -476,23 +453,21 @@ func TestGivenAnnotationsBeyondTheBoundsWhenADPURenewsThenTheyAreNoObstacle(t *t
 // rbac/dpu-ovn-node: ovn-kubernetes gives each node an identity, which the DPU has, too.
 func TestGivenTheIdentityOfItsNodeWhenADPUDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *testing.T) {
 	r := newRights(t)
-	text, err := os.ReadFile(filepath.Join(rbacDir(), "dpu-ovn-node", "role.yaml"))
-	must(t, err)
-	must(t, harness.WriteFile(r.a.file("role.yaml"), strings.ReplaceAll(string(text), "NODE", r.a.Node), 0o600))
+	role := readFile(t, filepath.Join(rbacDir(), "dpu-ovn-node", "role.yaml"))
+	must(t, harness.WriteFile(r.a.file("role.yaml"), strings.ReplaceAll(role, "NODE", r.a.Node), 0o600))
 	must(t, r.a.control.Apply(t.Context(), r.a.file("role.yaml")))
 	must(t, r.a.control.PKI.Client(r.a.file("ovn-dpu"), harness.Identity{
 		User: "system:ovn-node:" + r.a.Node, Groups: []string{"system:ovn-nodes"}}))
 	r.a.kubeconfig("ovn-dpu", harness.Credential{CertBase: r.a.file("ovn-dpu")})
-	dpu, err := harness.ClientFor(r.a.file("ovn-dpu.kubeconfig"))
-	must(t, err)
+	dpu := clientOf(t, r.a.file("ovn-dpu.kubeconfig"))
 	poll(t, soon, "the server knows of the right", func() error {
-		return get(dpu, harness.Namespace, r.a.LeaseName())(t.Context())
+		return reads(in(dpu).Get, r.a.LeaseName())(t.Context())
 	})
 	r.try(t, []attempt{
 		{"renews_its_lease", edit(dpu, r.a, renewed), ""},
 		{"renews_another_DPUs_lease", edit(dpu, r.b, renewed), "cannot update"},
-		{"reads_another_DPUs_lease", get(dpu, harness.Namespace, r.b.LeaseName()), "cannot get"},
-		{"lists_leases", list(dpu), "cannot list"},
+		{"reads_another_DPUs_lease", reads(in(dpu).Get, r.b.LeaseName()), "cannot get"},
+		{"lists_leases", lists(in(dpu).List), "cannot list"},
 		{"creates_a_lease", create(dpu, r.a, furtherLease("dpu1")), "cannot create"},
 		{"deletes_its_lease", remove(dpu, r.a), "cannot delete"},
 	})
@@ -515,7 +490,7 @@ func TestGivenTheRightToMakeItsLeaseWhenADPUMakesAnythingElseThenItIsRefused(t *
 	number, text, yes := int32(1), "x", true
 	strategy := coordination.CoordinatedLeaseStrategy("OldestEmulationVersion")
 	poll(t, soon, "the server knows of the right to read its node", func() error {
-		return readNode(r.dpuA, r.a.Node)(t.Context())
+		return reads(r.dpuA.CoreV1().Nodes().Get, r.a.Node)(t.Context())
 	})
 	r.try(t, []attempt{
 		{"another_name", create(named("ovn-dpu-other")), "its own lease"},
@@ -542,8 +517,6 @@ func TestGivenTheRightToMakeItsLeaseWhenADPUMakesAnythingElseThenItIsRefused(t *
 func TestGivenAFurtherDPUThatMayMakeItsLeaseWhenThereIsNoneThenItMakesIt(t *testing.T) {
 	r := newRights(t)
 	p := r.a.further("dpu1")
-	p.Dir += "-dpu1"
-	must(t, os.MkdirAll(p.Dir, 0o755))
 	p.certificate("dpu", 0)
 	p.mayCreate()
 	t.Cleanup(func() { p.DPU.Kill() })

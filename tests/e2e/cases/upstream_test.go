@@ -76,7 +76,7 @@ func (p *pair) newTheirs(side string) *theirs {
 	}
 	client, err := upstream.Client(config, machine)
 	must(p.t, err)
-	node, err := p.admin.CoreV1().Nodes().Get(p.t.Context(), p.Node, meta.GetOptions{})
+	node, err := p.getNode()
 	must(p.t, err)
 	s := &theirs{t: p.t, isHost: side == "host", Side: &upstream.Side{Client: client, Namespace: harness.Namespace,
 		Node: p.Node, UID: node.UID, Interval: p.every, Duration: p.lasts}}
@@ -108,7 +108,6 @@ func (s *theirs) run() *theirs {
 	return s
 }
 
-// startTheirs makes a side and starts it.
 func (p *pair) startTheirs(side string) *theirs {
 	p.t.Helper()
 	return p.newTheirs(side).run()

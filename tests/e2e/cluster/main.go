@@ -2,7 +2,7 @@
 
 // Command cluster is the tests' Kubernetes for people, as ./dev cluster starts it: it holds the cluster in DIR until
 // a signal asks it to end. When it ends, in order or not, the whole cluster ends. DIR/node.pid is there once the
-// cluster is up. It is also the pid 1 of every test's node.
+// cluster is up.
 package main
 
 import (
@@ -29,7 +29,6 @@ type settings struct {
 func (s settings) file(name string) string { return filepath.Join(s.dir, name) }
 
 func main() {
-	harness.RunNodeInit(os.Args)
 	s := settings{images: map[string]string{}}
 	flag.StringVar(&s.dir, "dir", "", "where the state and the logs are")
 	flag.StringVar(&s.parts, "parts", "", "folder with the programs")
@@ -65,7 +64,7 @@ func serve(s settings) error {
 		return err
 	}
 	node, err := harness.StartNode(ctx, harness.NodeOptions{
-		Name: "worker-1", Dir: s.file("node"), Bin: s.parts, Self: "/proc/self/exe",
+		Name: "worker-1", Dir: s.file("node"), Bin: s.parts,
 		ControlPlane: control, CNI: install, Images: s.images})
 	if err != nil {
 		return err

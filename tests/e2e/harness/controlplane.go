@@ -4,10 +4,8 @@ package harness
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -45,7 +43,7 @@ type ControlPlane struct {
 	opts ControlPlaneOptions
 
 	apiPort, etcdPort, etcdPeerPort int
-	peerPort                        int // of the second API server, if there was one
+	peerPort                        int // of the second API server
 	etcd, api, peer, kcm, sch       *Process
 }
 
@@ -99,11 +97,11 @@ func (c *ControlPlane) prepareFiles() error {
 	if c.PKI, err = NewPKI(c.file("pki")); err != nil {
 		return err
 	}
-	ports, err := freePorts(3)
+	ports, err := freePorts(4)
 	if err != nil {
 		return err
 	}
-	c.apiPort, c.etcdPort, c.etcdPeerPort = ports[0], ports[1], ports[2]
+	c.apiPort, c.peerPort, c.etcdPort, c.etcdPeerPort = ports[0], ports[1], ports[2], ports[3]
 	c.Server = fmt.Sprintf("https://127.0.0.1:%d", c.apiPort)
 	for _, name := range []string{"etcd", "apiserver"} {
 		if err := c.PKI.Server(name); err != nil {
@@ -129,7 +127,6 @@ func (c *ControlPlane) prepareFiles() error {
 	return nil
 }
 
-// AdminKubeconfig is the path of a kubeconfig that may do everything.
 func (c *ControlPlane) AdminKubeconfig() string { return c.file("admin.kubeconfig") }
 
 // AdminKubeconfigAt writes one like it to path, for whoever reaches the API
@@ -149,6 +146,52 @@ func (c *ControlPlane) part(name string, args ...string) (*Process, error) {
 	return StartProcess(name, c.logDir(), nil, argv...)
 }
 
+// StartEtcd starts it on its data directory, which outlives StopEtcd.
+func (c *ControlPlane) StartEtcd() error {
+	peer := fmt.Sprintf("http://127.0.0.1:%d", c.etcdPeerPort)
+	var err error
+	c.etcd, err = c.part("etcd", "--name=etcd", "--data-dir="+c.EtcdData(),
+		"--listen-client-urls="+c.EtcdURL(), "--advertise-client-urls="+c.EtcdURL(),
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
+		"--initial-cluster=etcd="+peer, "--unsafe-no-fsync", "--log-level=warn",
+		"--cert-file="+c.file("pki/etcd.crt"), "--key-file="+c.file("pki/etcd.key"),
+		"--trusted-ca-file="+c.PKI.CAFile(), "--client-cert-auth")
+	return err
+}
+
+// CompactEtcd forgets every version of every object but the present ones, so
+// that nobody can resume a watch from an earlier one.
+func (c *ControlPlane) CompactEtcd(ctx context.Context) error {
+	answer, err := c.request(ctx, http.MethodPost, c.EtcdURL(), "/v3/kv/range", "etcd", `{"key":"AA=="}`)
+	if err != nil {
+		return err
+	}
+	var head struct {
+		Header struct{ Revision string }
+	}
+	if err := json.Unmarshal(answer, &head); err != nil {
+		return err
+	}
+	_, err = c.request(ctx, http.MethodPost, c.EtcdURL(), "/v3/kv/compaction", "etcd",
+		fmt.Sprintf(`{"revision":%q,"physical":true}`, head.Header.Revision))
+	return err
+}
+
+// StopEtcd ends etcd in order, so that its data directory may be copied.
+func (c *ControlPlane) StopEtcd() { c.etcd.Stop() }
+
+func (c *ControlPlane) EtcdData() string { return c.file("etcd") }
+
+func (c *ControlPlane) EtcdURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.etcdPort) }
+
+// Etcd is the process, to be measured, or stopped and continued.
+func (c *ControlPlane) Etcd() *Process { return c.etcd }
+
+func (c *ControlPlane) EtcdMetrics(ctx context.Context) (string, error) {
+	text, err := c.request(ctx, http.MethodGet, c.EtcdURL(), "/metrics", "etcd", "")
+	return string(text), err
+}
+
 // StartAPIServer returns when /readyz says ok. The further flags hold until it is started again.
 func (c *ControlPlane) StartAPIServer(ctx context.Context, more ...string) error {
 	api, err := c.startAPI(ctx, "kube-apiserver", c.apiPort, more...)
@@ -161,12 +204,6 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context, more ...string) error
 // StartPeer starts a second API server on the same etcd, and returns its URL; again, with the URL
 // of before.
 func (c *ControlPlane) StartPeer(ctx context.Context) (string, error) {
-	var err error
-	if c.peerPort == 0 {
-		if c.peerPort, err = FreePort(); err != nil {
-			return "", err
-		}
-	}
 	peer, err := c.startAPI(ctx, "kube-apiserver-peer", c.peerPort)
 	if peer != nil {
 		c.peer = peer
@@ -174,7 +211,6 @@ func (c *ControlPlane) StartPeer(ctx context.Context) (string, error) {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.peerPort), err
 }
 
-// Peer is the second API server, nil if there is none.
 func (c *ControlPlane) Peer() *Process { return c.peer }
 
 func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more ...string) (*Process, error) {
@@ -208,7 +244,7 @@ func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more
 		if !api.Alive() {
 			return Final(fmt.Errorf("%s ended with status %d", name, api.ExitCode()))
 		}
-		_, err := c.request(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d/readyz", port), "admin", "")
+		_, err := c.request(ctx, http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d", port), "/readyz", "admin", "")
 		return err
 	})
 }
@@ -219,7 +255,6 @@ func (c *ControlPlane) KillAPIServer() { c.api.Kill() }
 // APIServer is the process, for tests that stop and continue it.
 func (c *ControlPlane) APIServer() *Process { return c.api }
 
-// AuditLog is the path of the API server's audit log.
 func (c *ControlPlane) AuditLog() string { return c.file("logs/audit.log") }
 
 func (c *ControlPlane) startControllers(ctx context.Context) error {
@@ -244,7 +279,8 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		return err
 	}
 	return Poll(ctx, 60*time.Second, 100*time.Millisecond, "the first service account", func() error {
-		return c.get(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
+		_, err := c.request(ctx, http.MethodGet, c.Server, "/api/v1/namespaces/default/serviceaccounts/default", "admin", "")
+		return err
 	})
 }
 
@@ -254,16 +290,8 @@ const Namespace = "ovn-kubernetes"
 // PrepareNamespace makes the namespace of the leases and applies the manifests
 // in folder rbac ("" for none).
 func (c *ControlPlane) PrepareNamespace(ctx context.Context, rbac string) error {
-	manifest := c.file("namespace.yaml")
-	err := WriteFile(manifest, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+Namespace+"}\n", 0o644)
-	if err != nil {
+	if _, err := c.Kubectl(ctx, "create", "namespace", Namespace); err != nil || rbac == "" {
 		return err
-	}
-	if err := c.Apply(ctx, manifest); err != nil {
-		return err
-	}
-	if rbac == "" {
-		return nil
 	}
 	return c.Apply(ctx, rbac)
 }
@@ -308,39 +336,15 @@ func clientFor(kubeconfig string, limit time.Duration) (*kubernetes.Clientset, e
 	return kubernetes.NewForConfig(config)
 }
 
-func (c *ControlPlane) get(ctx context.Context, path string) error {
-	_, err := c.request(ctx, http.MethodGet, c.Server+path, "admin", "")
-	return err
-}
-
 // request makes one request with the client certificate of that name.
-func (c *ControlPlane) request(ctx context.Context, method, url, name, body string) (string, error) {
-	pair, err := tls.LoadX509KeyPair(c.file("pki/"+name+".crt"), c.file("pki/"+name+".key"))
+func (c *ControlPlane) request(ctx context.Context, method, server, path, name, body string) ([]byte, error) {
+	base := c.file("pki/" + name)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server, Timeout: 10 * time.Second,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: c.PKI.CAFile(), CertFile: base + ".crt", KeyFile: base + ".key"}})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	roots := x509.NewCertPool()
-	roots.AddCert(c.PKI.ca)
-	transport := &http.Transport{
-		TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}},
-		DisableKeepAlives: true,
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	answer, err := transport.RoundTrip(request)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s: %s: %s", method, url, answer.Status, text)
-	}
-	return string(text), err
+	return client.RESTClient().Verb(method).AbsPath(path).Body([]byte(body)).DoRaw(ctx)
 }
 
 // Stop ends everything, last started first.
@@ -352,13 +356,6 @@ func (c *ControlPlane) Stop() {
 	c.etcd.Kill()
 }
 
-// Diagnostics returns the last lines of every part's log.
 func (c *ControlPlane) Diagnostics(lines int) string {
-	var b strings.Builder
-	for _, p := range []*Process{c.etcd, c.api, c.peer, c.kcm, c.sch} {
-		if p != nil {
-			fmt.Fprintf(&b, "--- %s (alive: %v)\n%s\n", p.Name, p.Alive(), p.Tail(lines))
-		}
-	}
-	return b.String()
+	return Tails(lines, c.etcd, c.api, c.peer, c.kcm, c.sch)
 }

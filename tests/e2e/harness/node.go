@@ -5,20 +5,22 @@ package harness
 import (
 	"cmp"
 	"context"
+	_ "embed" // of the script
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
+
+// NodeAddress is the node's own address, on a bridge in its namespace: the
+// kubelet refuses to call a node by a loopback address.
+const NodeAddress = "10.87.0.1"
 
 // Paths inside the node. What it writes to them is its own, in memory.
 const (
@@ -48,9 +50,7 @@ type NodeOptions struct {
 	Name string
 	Dir  string
 	// Bin is the folder with kubelet, pod.tar and what the runtime's script starts.
-	Bin string
-	// Self is a program whose main calls RunNodeInit: the node's pid 1.
-	Self         string
+	Bin          string
 	ControlPlane *ControlPlane
 	// Runtime is its container runtime's script; "" is $DPU_E2E_RUNTIME. RuntimeEnv is what it is told beside
 	// the common.
@@ -89,7 +89,7 @@ func (n *Node) start(ctx context.Context) error {
 	if err := os.MkdirAll(n.file("logs"), 0o755); err != nil {
 		return err
 	}
-	if err := n.startInit(); err != nil {
+	if err := n.startInit(ctx); err != nil {
 		return err
 	}
 	for _, dir := range []string{CNIConfDir, CNIBinDir, "/var/lib/kubelet"} {
@@ -124,46 +124,36 @@ func (n *Node) Path(inside string) string {
 // Pid is the node's pid 1, as the machine numbers it.
 func (n *Node) Pid() int { return n.init.Pid }
 
-// APIServer is the API server's address inside the node.
 func (n *Node) APIServer() string { return "https://" + nodeAPIAddress }
 
-func (n *Node) startInit() error {
+// nodeInit is the script of a node's pid 1.
+//
+//go:embed node-init.sh
+var nodeInit string
+
+// enterCgroups runs it in cgroups that it has entered before their namespace is made.
+const enterCgroups = `for dir in "${@:4}"; do echo 0 >"$dir/cgroup.procs"; done; exec unshare --cgroup bash "$1" "$2" "$3"`
+
+func (n *Node) startInit(ctx context.Context) error {
 	var err error
 	if n.cgroups, err = newCgroupSet(fmt.Sprintf("dpu-e2e-%d-%s-%s", os.Getpid(), filepath.Base(n.Dir), n.Name)); err != nil {
 		return fmt.Errorf("cgroups: %w", err)
 	}
-	goRead, goWrite, err := os.Pipe()
-	if err != nil {
+	if err := WriteFile(n.file("node-init.sh"), nodeInit, 0o644); err != nil {
 		return err
 	}
-	defer goWrite.Close()
-	readyRead, readyWrite, err := os.Pipe()
-	if err != nil {
+	argv := []string{"unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--ipc", "--uts",
+		"bash", "-ec", enterCgroups, "enter", n.file("node-init.sh"), n.Name, NodeAddress}
+	if n.init, err = n.startBehind(ctx, "node-init", append(argv, n.cgroups.dirs...)); err != nil {
 		return err
 	}
-	defer readyRead.Close()
-	cmd := exec.Command(n.opts.Self, NodeInitArg)
-	cmd.ExtraFiles = []*os.File{goRead, readyWrite}
-	cmd.Env = append(os.Environ(), nodeNameVariable+"="+n.Name)
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS}
-	n.init, err = startCommand("node-init", n.file("logs"), cmd)
-	goRead.Close()
-	readyWrite.Close()
-	if err != nil {
+	return Poll(ctx, time.Minute, 10*time.Millisecond, "node-init", func() error {
+		if !n.init.Alive() {
+			return Final(fmt.Errorf("it ended with status %d", n.init.ExitCode()))
+		}
+		_, err := os.Stat(n.Path("/run/node-ready"))
 		return err
-	}
-	if err := n.cgroups.Enter(n.init.Pid); err != nil {
-		return err
-	}
-	if _, err := goWrite.Write([]byte{1}); err != nil {
-		return err
-	}
-	_ = readyRead.SetReadDeadline(time.Now().Add(20 * time.Second))
-	if _, err := io.ReadFull(readyRead, make([]byte, 1)); err != nil {
-		return fmt.Errorf("node-init did not get ready: %w", err)
-	}
-	return nil
+	})
 }
 
 // nsenter is the argv prefix that runs a program inside the node.
@@ -173,7 +163,12 @@ func (n *Node) nsenter() []string {
 
 // Run starts a program inside the node, its log on the machine.
 func (n *Node) Run(ctx context.Context, name string, argv ...string) (*Process, error) {
-	p, err := StartProcess(name, n.file("logs"), nil, append(n.nsenter(), argv...)...)
+	return n.startBehind(ctx, name, append(n.nsenter(), argv...))
+}
+
+// startBehind starts what is the one child of the program that is started.
+func (n *Node) startBehind(ctx context.Context, name string, argv []string) (*Process, error) {
+	p, err := StartProcess(name, n.file("logs"), nil, argv...)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +188,6 @@ func (n *Node) Output(ctx context.Context, argv ...string) (string, error) {
 	return string(out), err
 }
 
-// runtimeScript is the runtime's script.
 func (n *Node) runtimeScript() string { return cmp.Or(n.opts.Runtime, os.Getenv("DPU_E2E_RUNTIME")) }
 
 // RuntimeSocket is where the node's runtime serves CRI, in the node: where it does by default.
@@ -202,12 +196,10 @@ func (n *Node) RuntimeSocket() string {
 	return fmt.Sprintf("/run/%s/%s.sock", name, name)
 }
 
-// CRI connects to the node's runtime.
 func (n *Node) CRI() (*grpc.ClientConn, error) {
 	return grpc.NewClient("unix://"+n.Path(n.RuntimeSocket()), grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// runtimeArgv runs the runtime's script with what it is told.
 func (n *Node) runtimeArgv(verb ...string) []string {
 	argv := append([]string{"env", "PATH=" + n.opts.Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"RUNTIME_SOCKET=" + n.RuntimeSocket(), "RUNTIME_DIR=" + n.Dir, "CNI_CONF_DIR=" + CNIConfDir,
@@ -324,13 +316,4 @@ func (n *Node) Stop() {
 	}
 }
 
-// Diagnostics returns the last lines of the node's logs.
-func (n *Node) Diagnostics(lines int) string {
-	var b strings.Builder
-	for _, p := range []*Process{n.init, n.runtime, n.kubelet} {
-		if p != nil {
-			fmt.Fprintf(&b, "--- %s (alive: %v)\n%s\n", p.Name, p.Alive(), p.Tail(lines))
-		}
-	}
-	return b.String()
-}
+func (n *Node) Diagnostics(lines int) string { return Tails(lines, n.init, n.runtime, n.kubelet) }

@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -46,7 +47,7 @@ func NewPKI(dir string) (*PKI, error) {
 	}
 	p := &PKI{dir: dir}
 	var err error
-	if p.caKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+	if p.caKey, err = newKey(p.CAKeyFile()); err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
@@ -64,36 +65,28 @@ func NewPKI(dir string) (*PKI, error) {
 	if err := writePEM(p.CAFile(), "CERTIFICATE", der); err != nil {
 		return nil, err
 	}
-	private, err := x509.MarshalECPrivateKey(p.caKey)
-	if err != nil {
+	if p.saKey, err = newKey(p.file("sa.key")); err != nil {
 		return nil, err
-	}
-	if err := writePEM(p.CAKeyFile(), "EC PRIVATE KEY", private); err != nil {
-		return nil, err
-	}
-	return p, p.makeServiceAccountKeys()
-}
-
-func (p *PKI) makeServiceAccountKeys() error {
-	var err error
-	if p.saKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		return err
-	}
-	private, err := x509.MarshalECPrivateKey(p.saKey)
-	if err != nil {
-		return err
-	}
-	if err := writePEM(p.file("sa.key"), "EC PRIVATE KEY", private); err != nil {
-		return err
 	}
 	public, err := x509.MarshalPKIXPublicKey(&p.saKey.PublicKey)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return writePEM(p.file("sa.pub"), "PUBLIC KEY", public)
+	return p, writePEM(p.file("sa.pub"), "PUBLIC KEY", public)
 }
 
-// CAFile is the path of the authority's certificate.
+func newKey(path string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, writePEM(path, "EC PRIVATE KEY", der)
+}
+
 func (p *PKI) CAFile() string { return p.file("ca.crt") }
 
 // CAKeyFile is the path of its key: the controller manager signs with it.
@@ -117,13 +110,9 @@ func (p *PKI) Server(name string) error {
 // Client writes base.crt and base.key, each by rename, so that a reader that
 // follows the files meets an old or a new pair, never half a file.
 func (p *PKI) Client(base string, id Identity) error {
-	lifetime := id.Lifetime
-	if lifetime == 0 {
-		lifetime = 24 * time.Hour
-	}
 	return p.issue(base, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: id.User, Organization: id.Groups},
-		NotAfter:    time.Now().Add(lifetime),
+		NotAfter:    time.Now().Add(cmp.Or(id.Lifetime, 24*time.Hour)),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 }
@@ -136,19 +125,12 @@ func (p *PKI) issue(base string, template *x509.Certificate) error {
 	template.SerialNumber = serial
 	template.NotBefore = time.Now().Add(-time.Minute)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := newKey(base + ".key")
 	if err != nil {
 		return err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, p.ca, &key.PublicKey, p.caKey)
 	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return err
-	}
-	if err := writePEM(base+".key", "EC PRIVATE KEY", private); err != nil {
 		return err
 	}
 	return writePEM(base+".crt", "CERTIFICATE", der)

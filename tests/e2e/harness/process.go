@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,11 +35,6 @@ type Process struct {
 func StartProcess(name, logDir string, env []string, argv ...string) (*Process, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	return startCommand(name, logDir, cmd)
-}
-
-func startCommand(name, logDir string, cmd *exec.Cmd) (*Process, error) {
 	path := filepath.Join(logDir, name+".log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -48,7 +42,7 @@ func startCommand(name, logDir string, cmd *exec.Cmd) (*Process, error) {
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	fmt.Fprintf(log, "=== %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), strings.Join(cmd.Args, " "))
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
@@ -61,7 +55,6 @@ func startCommand(name, logDir string, cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// Alive says whether the program still runs.
 func (p *Process) Alive() bool {
 	select {
 	case <-p.done:
@@ -121,24 +114,24 @@ func (p *Process) Stop() {
 // Tail returns the end of the program's log, for a failure's report.
 func (p *Process) Tail(lines int) string { return TailFile(p.Log, lines) }
 
-// TailFile returns the last lines of a file, reading at most 64 KiB of it.
+// Tails is the same of several; nil: it was not started.
+func Tails(lines int, processes ...*Process) string {
+	var b strings.Builder
+	for _, p := range processes {
+		if p != nil {
+			fmt.Fprintf(&b, "--- %s (alive: %v), %s\n%s\n", p.Name, p.Alive(), p.Log, p.Tail(lines))
+		}
+	}
+	return b.String()
+}
+
 func TailFile(path string, lines int) string {
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
-	defer f.Close()
-	const window = 64 << 10
-	if info, err := f.Stat(); err == nil && info.Size() > window {
-		_, _ = f.Seek(-window, 2)
-	}
-	data := make([]byte, window)
-	n, _ := f.Read(data)
-	all := strings.Split(strings.TrimRight(string(data[:n]), "\n"), "\n")
-	if len(all) > lines {
-		all = all[len(all)-lines:]
-	}
-	return strings.Join(all, "\n")
+	all := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
 // ErrTimeout is what Poll wraps when its time is up.
@@ -173,41 +166,31 @@ func Poll(ctx context.Context, limit, step time.Duration, what string, check fun
 	}
 }
 
-// FreePort returns a port of the loopback that nothing listens on. It is taken
-// from below the range that the kernel gives to outgoing connections, so that
-// none of those can take it before the caller's server does.
-func FreePort() (int, error) {
-	const first, count, tries = 20000, 12000, 50
-	for i := 0; i < tries; i++ {
-		port := first + rand.IntN(count)
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, fmt.Errorf("no free port among %d tries", tries)
-}
-
-// freePorts returns as many different ones.
+// freePorts returns so many ports of the loopback that nothing listens on. They are
+// taken from below the range that the kernel gives to outgoing connections, so that
+// none of those can take one before the caller's server does.
 func freePorts(count int) ([]int, error) {
+	const first, room, tries = 20000, 12000, 50
 	var ports []int
-	for len(ports) < count {
-		port, err := FreePort()
+	for range tries {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(room)))
 		if err != nil {
-			return nil, err
+			continue
 		}
-		if !slices.Contains(ports, port) {
-			ports = append(ports, port)
+		defer l.Close() // until all are found: each is another one
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		if len(ports) == count {
+			return ports, nil
 		}
 	}
-	return ports, nil
+	return nil, fmt.Errorf("no %d free ports in %d tries", count, tries)
 }
 
 // onlyChild returns the pid of the one child that parent has, once it has one.
 func onlyChild(ctx context.Context, parent int) (int, error) {
 	var child int
 	path := fmt.Sprintf("/proc/%d/task/%d/children", parent, parent)
-	err := Poll(ctx, 5*time.Second, 2*time.Millisecond, "child of nsenter", func() error {
+	err := Poll(ctx, 5*time.Second, 2*time.Millisecond, "its child", func() error {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err

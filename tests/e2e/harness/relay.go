@@ -42,37 +42,49 @@ func NewRelay(pid int, address string, targets ...string) (*Relay, error) {
 	return r, nil
 }
 
-// Address is where the relay listens.
 func (r *Relay) Address() string { return r.listener.Addr().String() }
 
 // listenIn opens the socket with its thread gone into the namespace for that
-// moment: a socket stays in the namespace in which it was made. The thread must
-// come back and live on, because the kernel kills the processes that a thread
-// started with a parent-death signal when that thread ends.
-func listenIn(pid int, address string) (net.Listener, error) {
+// moment: a socket stays in the namespace in which it was made.
+func listenIn(pid int, address string) (listener net.Listener, err error) {
 	if pid == 0 {
 		return net.Listen("tcp", address)
 	}
+	err = InOwnThread(func() error {
+		other, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(other)
+		if err := unix.Setns(other, unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		listener, err = net.Listen("tcp", address)
+		return err
+	})
+	return listener, err
+}
+
+// ThreadNetwork is the network namespace of the calling thread.
+const ThreadNetwork = "/proc/thread-self/ns/net"
+
+// InOwnThread runs do with a thread that comes back to its network from where do goes. It
+// must come back and live on, because the kernel kills the processes that a thread
+// started with a parent-death signal when that thread ends.
+func InOwnThread(do func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	own, err := unix.Open(ThreadNetwork, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(own)
-	other, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(other)
-	if err := unix.Setns(other, unix.CLONE_NEWNET); err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", address)
-	if back := unix.Setns(own, unix.CLONE_NEWNET); back != nil {
-		panic(fmt.Sprintf("cannot return from the node's network namespace: %v", back))
-	}
-	return listener, err
+	defer func() {
+		if err := unix.Setns(own, unix.CLONE_NEWNET); err != nil {
+			panic(fmt.Sprintf("cannot return from another network namespace: %v", err))
+		}
+	}()
+	return do()
 }
 
 // Cut breaks every connection and refuses new ones until Mend.
@@ -93,14 +105,12 @@ func (r *Relay) Forget() {
 	r.lost = maps.Clone(r.conns)
 }
 
-// Mend ends Cut.
 func (r *Relay) Mend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cut = false
 }
 
-// Close ends the relay and all its connections.
 func (r *Relay) Close() {
 	r.Cut()
 	r.listener.Close()

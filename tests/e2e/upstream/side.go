@@ -8,11 +8,14 @@ package upstream
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
+	cni "github.com/containernetworking/cni/pkg/types"
 	coordination "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +28,6 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// Holder is whom the lease names.
 const Holder = "ovnkube-dpu-node"
 
 // Rules are what its Role ovnkube-node-dpu-leases allows.
@@ -63,7 +65,6 @@ type Side struct {
 	reason   string
 }
 
-// LeaseName is that of the node's lease.
 func (s *Side) LeaseName() string { return "ovn-dpu-" + s.Node }
 
 // Ready is what the CNI server goes by: ready until something speaks against it.
@@ -215,4 +216,38 @@ func (s *Side) judge(lease *coordination.Lease) {
 		return
 	}
 	s.set(true, "")
+}
+
+// Handler is ovnkube's CNI server in mode dpu-host, as far as the check goes: what passes it is answered with
+// nothing, and the plugin goes on.
+func (s *Side) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var asked struct{ Env map[string]string }
+		err := json.NewDecoder(r.Body).Decode(&asked)
+		if err == nil {
+			err = s.gate(asked.Env["CNI_COMMAND"])
+		}
+		if refusal, is := err.(*cni.Error); is {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_ = json.NewEncoder(w).Encode(refusal)
+		} else if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		}
+	})
+}
+
+func (s *Side) gate(verb string) error {
+	ready, reason := s.Ready()
+	if ready || verb != "ADD" && verb != "STATUS" {
+		return nil
+	}
+	text := "DPU Not Ready"
+	if reason != "" {
+		text += ": " + reason
+	}
+	if verb == "STATUS" {
+		return &cni.Error{Code: cni.ErrPluginNotAvailable, Msg: text}
+	}
+	return fmt.Errorf("%s", text)
 }
