@@ -274,8 +274,8 @@ cluster_up() { # [--bare]
 
 run_cluster() {
   local state=$own/cluster parts=$own/parts-$version verb=${1:-} pid ours path
-  ours=$(realpath -m "${DPU_BIN_DIR:-$own/ours}") # an installation's prefix, or a build tree
-  path=$parts:$ours/sbin:$ours/bin:$ours/dpu-agent:$ours/host-agent:$ours/dpuctl
+  ours=$(realpath -m "${DPU_BIN_DIR:-$own/ours}") # an installation's prefix, a build tree, or one folder
+  path=$parts:$ours/sbin:$ours/bin:$ours/dpu-agent:$ours/host-agent:$ours/dpuctl:$ours
   (($# == 0)) || shift
   case $verb in
     up) cluster_up "$@"; return ;;
