@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -36,10 +37,7 @@ func (c *ControlPlane) Audit(user string, since, until time.Time) ([]AuditEvent,
 	}
 	defer f.Close()
 	var events []AuditEvent
-	name, err := json.Marshal(user)
-	if err != nil {
-		return nil, err
-	}
+	name := fmt.Appendf(nil, "%q", user)
 	lines := bufio.NewReaderSize(f, 1<<20)
 	for {
 		line, err := lines.ReadBytes('\n')

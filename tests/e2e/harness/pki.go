@@ -149,19 +149,14 @@ type TokenRequest struct {
 // tokenLeeway is how long the API server still takes an expired token for good.
 const tokenLeeway = time.Minute
 
-type objectRef struct {
-	Name string `json:"name"`
-	UID  string `json:"uid"`
-}
-
 // Token signs a bound service-account token.
 func (p *PKI) Token(r TokenRequest) (string, error) {
 	bound := map[string]any{
 		"namespace":      r.Namespace,
-		"serviceaccount": objectRef{r.Name, r.UID},
+		"serviceaccount": map[string]string{"name": r.Name, "uid": r.UID},
 	}
 	if r.NodeName != "" {
-		bound["node"] = objectRef{r.NodeName, r.NodeUID}
+		bound["node"] = map[string]string{"name": r.NodeName, "uid": r.NodeUID}
 	}
 	now := time.Now()
 	claims, err := json.Marshal(map[string]any{

@@ -134,9 +134,6 @@ func TailFile(path string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// ErrTimeout is what Poll wraps when its time is up.
-var ErrTimeout = errors.New("not within the time limit")
-
 type finalError struct{ error }
 
 // Final marks an error that waiting longer cannot cure; Poll returns it at once.
@@ -156,7 +153,7 @@ func Poll(ctx context.Context, limit, step time.Duration, what string, check fun
 			return fmt.Errorf("%s: %w", what, final.error)
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: %w (%s): %v", what, ErrTimeout, limit, err)
+			return fmt.Errorf("%s: not within %s: %v", what, limit, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -104,6 +104,13 @@ func (p *plugin) awaitStreams(t *testing.T) {
 	})
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(soon); ; time.Sleep(50 * time.Millisecond) {
@@ -121,15 +128,11 @@ func eventually(t *testing.T, what string, holds func() error) {
 func serve(t *testing.T, p *plugin) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hc") // not t.TempDir(): the paths of sockets are short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "dra.sock")
 	listener, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := grpc.NewServer()
 	before := health.DRAResourceHealth_ServiceDesc
 	before.ServiceName = "v1alpha1.DRAResourceHealth"
@@ -168,20 +171,12 @@ func startKubelet(t *testing.T, socket string) *kubelet {
 			resource.DeviceRequestAllocationResult{Request: "dpu", Driver: driver, Pool: "node", Device: device})
 	}
 	m, err := dra.NewManager(logger, fake.NewSimpleClientset(claim), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	node := func(context.Context) (*core.Node, error) { return &core.Node{}, nil }
-	if err := m.Start(ctx, func() []*core.Pod { return []*core.Pod{pod} }, node, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Start(ctx, func() []*core.Pod { return []*core.Pod{pod} }, node, nil))
 	services := []string{"v1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"}
-	if err := m.GetWatcherHandler().RegisterPlugin(ctx, driver, socket, services, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.PrepareResources(ctx, pod); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.GetWatcherHandler().RegisterPlugin(ctx, driver, socket, services, nil))
+	must(t, m.PrepareResources(ctx, pod))
 	return &kubelet{logger, m, pod}
 }
 
@@ -215,12 +210,8 @@ func startDpuctl(t *testing.T, socket string) *dpuctl {
 		os.Getenv("DPUCTL")+" dra watch --driver "+driver+" --socket "+socket, "/dev/null")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGTERM); _ = cmd.Wait() })
 	d := &dpuctl{}
 	go d.read(out)
