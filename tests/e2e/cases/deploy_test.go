@@ -45,21 +45,6 @@ func TestGivenTheOverlaysWhenTheyAreAppliedThenTheServerTakesAllOfThemWithoutAWa
 	}
 }
 
-func TestGivenAnotherNamespaceWhenTheOverlayIsPutThereThenNothingIsLeftBehind(t *testing.T) {
-	t.Parallel()
-	rendered := kubectl(t, shared.control, "kustomize", filepath.Join(deployDir, "kustomize", "overlays", "host-cluster"))
-	cmd := exec.CommandContext(t.Context(), filepath.Join(deployDir, "in-namespace"), "default")
-	cmd.Stdin = strings.NewReader(rendered)
-	moved, err := cmd.Output()
-	must(t, err)
-	if strings.Contains(string(moved), "ovn-kubernetes") || !strings.Contains(string(moved), "system:serviceaccount:default:dpu-agent-") {
-		t.Fatalf("%s", moved)
-	}
-	file := filepath.Join(t.TempDir(), "moved.yaml")
-	must(t, harness.WriteFile(file, string(moved), 0o600))
-	serverTakes(t, "-f", file)
-}
-
 // flowOf asks the API server, as the one in kubeconfig, for path, and returns
 // which FlowSchema and priority level it was queued by.
 func flowOf(t *testing.T, kubeconfig, path string) (schema, level string) {
@@ -137,16 +122,23 @@ func (p *pair) runBy(dir, agent string, more ...string) *harness.Process {
 		"--dpu-node-lease-duration", duration.String()}, more...))
 }
 
+// bothBy runs both agents by credentials that are made so, waits until the DPU is Ready, and returns their folders.
+func (p *pair) bothBy(how ...string) (host, dpu string) {
+	p.t.Helper()
+	host, dpu = credential(p.t, p.Node, append(how, "--host")...), credential(p.t, p.Node, how...)
+	p.Host = p.runBy(host, "dpu-host-agent", "--readiness-file", p.RecordFile())
+	p.DPU = p.runBy(dpu, "dpu-agent")
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	return host, dpu
+}
+
 func TestGivenCredentialsForOneNodeWhenItsAgentsUseThemThenTheyWriteThatLeaseAndNoOther(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"--token", "--certificate"} {
 		t.Run(strings.TrimPrefix(kind, "--"), func(t *testing.T) {
 			p := newSharedPair(t)
 			other := newPair(t, shared.control, shared.admin)
-			host, dpu := credential(t, p.Node, kind, "--host", "--duration", "1"), credential(t, p.Node, kind, "--duration", "1")
-			p.Host = p.runBy(host, "dpu-host-agent", "--readiness-file", p.RecordFile())
-			p.DPU = p.runBy(dpu, "dpu-agent")
-			p.Expect(soon, "Ready", "LeaseRenewed")
+			host, dpu := p.bothBy(kind, "--duration", "1")
 
 			_, err := in(clientOf(t, filepath.Join(host, "kubeconfig"))).Create(t.Context(), leaseOf(other), meta.CreateOptions{})
 			refusedWith(t, "its own lease", "another host's lease", err)

@@ -231,12 +231,7 @@ func createNamespace(t *testing.T, admin *kubernetes.Clientset, name string) {
 // that the policies bite there.
 func worksIn(t *testing.T, ns string) {
 	p, other := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
-	there := []string{"--namespace", ns, "--release", release, "--duration", "1"}
-	host := credential(t, p.Node, append(there, "--host")...)
-	dpu := credential(t, p.Node, there...)
-	p.Host = p.runBy(host, "dpu-host-agent", "--readiness-file", p.RecordFile())
-	p.DPU = p.runBy(dpu, "dpu-agent")
-	p.Expect(soon, "Ready", "LeaseRenewed")
+	host, dpu := p.bothBy("--namespace", ns, "--release", release, "--duration", "1")
 
 	leases := shared.admin.CoordinationV1().Leases(ns)
 	_, err := leases.Create(t.Context(), leaseOf(other), meta.CreateOptions{})

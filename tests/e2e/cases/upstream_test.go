@@ -122,15 +122,15 @@ func (s *theirs) stop() {
 	}
 }
 
-// since returns the first word of that kind after a time.
-func (s *theirs) since(start time.Time, ready bool) (word, bool) {
+// since returns the first word of that kind after a time, an empty one if there is none.
+func (s *theirs) since(start time.Time, ready bool) word {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.words, func(w word) bool { return w.ready == ready && w.at.After(start) })
 	if i < 0 {
-		return word{}, false
+		return word{}
 	}
-	return s.words[i], true
+	return s.words[i]
 }
 
 // answer is what a host side, of either kind, answers CNI at the moment.
