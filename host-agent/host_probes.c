@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For what a probe's own settings do not say: as dpu-agent has it by default. */
-static const struct probe_spec defaults = {.interval_ns = 5 * NS_PER_SEC,
-                                           .timeout_ns = 2 * NS_PER_SEC,
-                                           .thresholds = {.failures = 3, .successes = 1}};
-
 struct host_probes {
     struct host_probes_config config;
     struct probe_set *probes;
@@ -66,9 +61,12 @@ int host_probes_new(const struct host_probes_config *config, struct host_probes 
                     struct err *e)
 {
     CLEANUP(free) struct host_probes *w = MEM_NEW(struct host_probes);
-    struct probe_spec spec = defaults;
+    /* For what a probe's own settings do not say: as dpu-agent has it by default. */
+    const struct probe_spec defaults = {.interval_ns = 5 * NS_PER_SEC,
+                                        .timeout_ns = 2 * NS_PER_SEC,
+                                        .thresholds = {.failures = 3, .successes = 1},
+                                        .root = config->root};
     w->config = *config;
-    spec.root = config->root ? config->root : "";
     for (size_t i = 0; i < config->count; i++) {
         int rc = name_host_probe(&w->said, config->probes[i], e);
         if (rc != 0) {
@@ -77,7 +75,7 @@ int host_probes_new(const struct host_probes_config *config, struct host_probes 
     }
     const struct probe_set_config set = {.probes = config->probes,
                                          .count = config->count,
-                                         .defaults = &spec,
+                                         .defaults = &defaults,
                                          .is_of_host = true,
                                          .change = on_change,
                                          .user = w};

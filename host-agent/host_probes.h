@@ -23,7 +23,7 @@ struct host_probes_config {
     struct ev_loop *loop;
     char *const *probes; /* as written by the admin; borrowed, and outlives the host probes */
     size_t count;
-    const char *root; /* of the host's /sys; NULL or "": none; borrowed for as long */
+    const char *root; /* of the host's /sys; "": none; borrowed for as long */
     host_probes_change_fn *on_change;
     void *user;
 };

@@ -150,7 +150,6 @@ static void start_pods(struct host_agent *host)
         .socket = c->cri_socket,
         .root = c->host_root,
         .mode = (enum podnet_mode)c->on_lost_network,
-        .scan_ns = interval_ns / 2,
         .plan = {.debounce_ns = interval_ns,
                  .gap_ns = interval_ns / 10,
                  .settle_ns = c->agent.lease_duration_ns},

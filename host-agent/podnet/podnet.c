@@ -481,7 +481,7 @@ static void on_list(void *user, const uint8_t *message, size_t len, const struct
 static void on_scan_timer(void *user)
 {
     struct podnet *p = user;
-    boot_timer_arm(p->scan_timer, mono_add(clock_mono_now(), p->config.scan_ns));
+    boot_timer_arm(p->scan_timer, mono_add(clock_mono_now(), p->config.plan.debounce_ns / 2));
     if (!p->call) {
         p->call = runtime_call(p, CRI_LIST, NULL, on_list);
     }

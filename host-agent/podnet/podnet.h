@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pods that lost their network with their DPU. Twice per renewal interval it lists all Pod
- * sandboxes of this node over CRI and checks the network of each (probe/pod_net.h), but for those
- * in the host's network. It reports the losses and stops the sandboxes that podnet_plan.h names, so
- * that the kubelet creates new ones. One call at a time, each with a deadline. Loop thread only.
+ * Pods that lost their network with their DPU. Twice in the time that a loss takes to count it
+ * lists all Pod sandboxes of this node over CRI and checks the network of each (probe/pod_net.h),
+ * but for those in the host's network. It reports the losses and stops the sandboxes that
+ * podnet_plan.h names, so that the kubelet creates new ones. One call at a time, each with a
+ * deadline. Loop thread only.
  *
  * For sandboxes older than the agent, CNI's cached result counts as proof that they had their
  * interface. For younger ones, the agent must have seen the interface itself: otherwise a Pod whose
@@ -45,7 +46,6 @@ struct podnet_config {
     const char *socket; /* of the runtime */
     const char *root;   /* as pod_net_open has it */
     enum podnet_mode mode;
-    int64_t scan_ns;
     struct podnet_plan_config plan; /* `stops` and `seed` are ours */
     podnet_fn *on_change;
     void *user;
