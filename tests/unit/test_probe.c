@@ -3,7 +3,6 @@
  * made-up trees, and as the kernel of a network namespace of our own has them. */
 #include "probe/probe_set.h"
 
-#include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -21,7 +20,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 
 /* ---- exec ----------------------------------------------------------------------------------- */
 
@@ -64,46 +62,28 @@ TEST_IN(command_starts_without_our_signals_and_descriptors)
 
 /* Gone or a zombie (nobody here may have reaped it) before ten seconds are over: a signal takes
  * its time on a busy machine. */
-static bool dies(int pid)
+static bool first_child_dies(const struct world *w)
 {
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    for (int i = 0; i < 1000; i++) {
-        const struct timespec pause = {.tv_nsec = 10 * NS_PER_MS};
-        CLEANUP(buf) struct buf line = {.max_bytes = 1024};
-        if (file_read(path, &line, NULL) != 0 || strstr(buf_text(&line), ") Z")) {
-            return true;
-        }
-        (void)nanosleep(&pause, NULL);
-    }
-    return false;
-}
-
-static int pid_in(const char *path)
-{
-    int64_t pid = 0;
-    CLEANUP(buf) struct buf line = {.max_bytes = 32};
-    assert_int_equal(file_read(path, &line, NULL), 0);
-    assert_int_equal(text_to_i64(buf_text(&line), strcspn(buf_text(&line), "\n"), &pid, NULL), 0);
-    return (int)pid;
+    return scratch_run("p=$(cat %s/first) && [ $p -gt 1 ] && for i in $(seq 1000); do "
+                       "grep -qs '^State:[^Z]*$' /proc/$p/status || exit 0; sleep 0.01; "
+                       "done; exit 1",
+                       w->dir);
 }
 
 TEST_IN(command_that_ends_or_hangs_takes_its_children_with_it)
 {
     static const char *const ends[] = {"exit 0", "exit 1", "kill -9 $$", "wait"};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
-        char path[COMMAND_BYTES];
-        char text[2 * COMMAND_BYTES];
-        (void)snprintf(path, sizeof(path), "%s/pid", w->dir);
-        (void)snprintf(text, sizeof(text), "exec:sleep 1000 & echo $! > %s; %s", path, ends[i]);
+        char text[COMMAND_BYTES];
+        (void)snprintf(text, sizeof(text), "exec:sleep 1000 & echo $! > %s/pid; %s", w->dir,
+                       ends[i]);
         const char *failure = probe_world_try(w, text, i == 3 ? 1000 : 10000);
         assert_int_equal(failure == NULL, i == 0);
         assert_true(i < 3 || text_equal(failure, "no result within 1s"));
-        int pid = pid_in(path);
-        assert_true(pid > 1);
+        assert_true(scratch_run("cp %s/pid %s/first", w->dir, w->dir));
         probe_world_await(w, 2, PROBE_UNKNOWN);
         probe_free(TAKE(w->probe));
-        assert_true(dies(pid));
+        assert_true(first_child_dies(w));
     }
 }
 
