@@ -18,7 +18,6 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 /* ---- exec ----------------------------------------------------------------------------------- */
@@ -268,72 +267,55 @@ TEST_IN(targets_that_make_no_sense_are_refused_at_the_start)
 
 /* ---- all together --------------------------------------------------------------------------- */
 
-struct changes {
-    int count;
-    enum probe_health state;
-    char message[NAMES_MESSAGE_BYTES];
-};
+static const struct probe_spec defaults = {.interval_ns = 10 * NS_PER_MS,
+                                           .timeout_ns = 10 * NS_PER_SEC,
+                                           .thresholds = {.failures = 2, .successes = 1}};
 
+/* As a run of its own. */
 static void on_change(void *user, enum probe_health state, const char *message)
 {
-    struct changes *c = user;
-    c->count++;
-    c->state = state;
-    (void)text_copy(c->message, sizeof(c->message), message);
+    const struct probe_result result = {.probe = PROBE_INDEX,
+                                        .outcome = state == PROBE_HEALTHY     ? PROBE_PASSED
+                                                   : state == PROBE_UNHEALTHY ? PROBE_WRONG
+                                                                              : PROBE_UNKNOWN,
+                                        .reason = message};
+    probe_world_result(user, &result);
 }
 
-static void run_until_change(struct ev_loop *loop, const struct changes *c, int wanted)
+static int make_set(struct world *w, char **probes, size_t count, struct probe_set **out)
 {
-    ev_timer guard;
-    ev_timer_init(&guard, probe_world_on_guard, GUARD_S, 0);
-    ev_timer_start(loop, &guard);
-    while (c->count < wanted && ev_is_active(&guard)) {
-        ev_run(loop, EVRUN_ONCE);
-    }
-    ev_timer_stop(loop, &guard);
-    assert_int_equal(c->count, wanted);
+    const struct probe_set_config config = {
+        .probes = probes, .count = count, .defaults = &defaults, .change = on_change, .user = w};
+    return probe_set_new(w->loop, &config, out, NULL);
 }
 
 TEST_IN(health_changes_with_the_probes)
 {
-    char flag[64];
+    static const char *const steps[] = {"true", "mkdir", "rmdir"};
     char first[128];
     char *probes[] = {first, "exec:true"};
-    const struct probe_spec defaults = {.interval_ns = 10 * NS_PER_MS,
-                                        .timeout_ns = 10 * NS_PER_SEC,
-                                        .thresholds = {.failures = 2, .successes = 1}};
-    struct changes c = {.count = 0};
-    const struct probe_set_config config = {
-        .probes = probes, .count = 2, .defaults = &defaults, .change = on_change, .user = &c};
     struct probe_set *set = NULL;
-    (void)snprintf(flag, sizeof(flag), "%s/flag", w->dir);
-    (void)snprintf(first, sizeof(first), "exec:test -e %s", flag);
-    assert_int_equal(probe_set_new(w->loop, &config, &set, NULL), 0);
+    (void)snprintf(first, sizeof(first), "exec:test -e %s/flag", w->dir);
+    assert_int_equal(make_set(w, probes, 2, &set), 0);
     probe_set_start(set);
-    run_until_change(w->loop, &c, 1);
-    assert_int_equal(c.state, PROBE_UNHEALTHY);
-    assert_non_null(strstr(c.message, "exit status 1"));
-    assert_non_null(strstr(c.message, flag));
-    assert_int_equal(mkdir(flag, 0700), 0);
-    run_until_change(w->loop, &c, 2);
-    assert_int_equal(c.state, PROBE_HEALTHY);
-    assert_int_equal(rmdir(flag), 0);
-    run_until_change(w->loop, &c, 3);
-    assert_int_equal(c.state, PROBE_UNHEALTHY);
+    for (int i = 0; i < (int)ARRAY_LEN(steps); i++) {
+        assert_true(scratch_run("%s %s/flag", steps[i], w->dir));
+        probe_world_await(w, i + 1, PROBE_UNKNOWN);
+        assert_int_equal(w->runs, i + 1);
+        assert_int_equal(w->outcome, i == 1 ? PROBE_PASSED : PROBE_WRONG);
+        assert_true(i == 1 || (strstr(w->words, "exit status 1") && strstr(w->words, first)));
+    }
     probe_set_free(set);
 }
 
 TEST_IN(health_without_probes_is_healthy_at_once)
 {
-    struct changes c = {.count = 0};
-    const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
-    const struct probe_set_config config = {.defaults = &defaults, .change = on_change, .user = &c};
     struct probe_set *set = NULL;
-    assert_int_equal(probe_set_new(w->loop, &config, &set, NULL), 0);
+    assert_int_equal(make_set(w, NULL, 0, &set), 0);
     probe_set_start(set);
-    assert_int_equal(c.count, 1);
-    assert_int_equal(c.state, PROBE_HEALTHY);
-    assert_string_equal(c.message, "");
+    assert_int_equal(w->runs, 1);
+    assert_int_equal(w->outcome, PROBE_PASSED);
+    assert_string_equal(w->words, "");
     probe_set_free(set);
     probe_set_free(NULL);
 }
@@ -341,14 +323,11 @@ TEST_IN(health_without_probes_is_healthy_at_once)
 TEST_IN(too_many_probes_are_refused)
 {
     char *probes[PROBES_MAX + 1];
-    const struct probe_spec defaults = {.interval_ns = NS_PER_SEC, .timeout_ns = NS_PER_SEC};
     struct probe_set *set = NULL;
     for (size_t i = 0; i < ARRAY_LEN(probes); i++) {
         probes[i] = "exec:true";
     }
-    const struct probe_set_config config = {
-        .probes = probes, .count = ARRAY_LEN(probes), .defaults = &defaults, .change = on_change};
-    assert_int_equal(probe_set_new(w->loop, &config, &set, NULL), ERR_LIMIT);
+    assert_int_equal(make_set(w, probes, ARRAY_LEN(probes), &set), ERR_LIMIT);
 }
 
 /* ---- what sysfs has -------------------------------------------------------------------------- */
@@ -461,16 +440,14 @@ TEST_IN(a_flood_of_changes_leads_to_few_looks)
 
 TEST_IN(a_device_that_is_removed_is_looked_at)
 {
-    char function[COMMAND_BYTES];
     if (!enter_namespace(w)) {
         skip(); /* the same */
     }
     assert_true(
         scratch_run("umount %s/sys && mkdir -p %s/sys/bus/pci/devices/" PF, w->dir, w->dir));
-    (void)snprintf(function, sizeof(function), "%s/sys/bus/pci/devices/" PF, w->dir);
     probe_world_start(w, "pci:" PF, 3600 * NS_PER_SEC, GUARD_S * NS_PER_SEC);
     probe_world_expect(w, PROBE_PASSED, "");
-    assert_int_equal(rmdir(function), 0);
+    assert_true(scratch_run("rmdir %s/sys/bus/pci/devices/" PF, w->dir));
     assert_true(scratch_run("ip link del p0")); /* a uevent, of whatever */
     probe_world_expect(w, PROBE_MISSING, "there is no PCI function '" PF "'");
 }
