@@ -159,22 +159,12 @@ TEST(a_configuration_is_read_as_the_skeleton_and_go_read_it)
         {VERSIONED("1.1.0"), CNI_GC, 0, ""},
         /* Keys fold, and the last one counts. */
         {"{\"NAME\":\"n\"}", CNI_ADD, 0, ""},
-        {"{\"name\":\"a b\",\"Name\":\"n\"}", CNI_ADD, 0, ""},
-        {"{\"Name\":\"n\",\"name\":\"a b\"}", CNI_ADD, CNI_INVALID_CONFIG, ""},
-        {"{\"name\":\"n\",\"name\":null}", CNI_ADD, 0, ""},
         {"{\"name\":7,\"name\":\"n\"}", CNI_ADD, CNI_DECODING_FAILURE, ""},
-        {"{\"name\":\"n\\u0000\"}", CNI_ADD, CNI_INVALID_CONFIG, ""},
-        {"{\"n\\u0061me\":\"\\u006e\"}", CNI_ADD, 0, ""},
         {"{\"name\":\"n\",\"cniVersion\":\"9.9.9\",\"cniversion\":\"1.0.0\"}", CNI_ADD, 0, ""},
-        {"{\"name\":\"n\",\"cniVer\xc5\xbfion\":\"9.9.9\"}", CNI_ADD, CNI_INCOMPATIBLE_VERSION, ""},
-        {"{\"name\":\"n\",\"cniVersion\":\"1.0.0\\u0000\"}", CNI_ADD, CNI_INCOMPATIBLE_VERSION, ""},
         {"{\"name\":\"n\",\"cniVersion\":\"1.0.0\",\"CNIVERSION\":7}", CNI_ADD,
          CNI_DECODING_FAILURE, ""},
         /* Each of these blocked the removal of a pod, and Go's reader takes it. */
         {NAMED("\"x\":\"a\\u0000b\""), CNI_DEL, 0, ""},
-        {NAMED("\"x\":\"\\ud800\""), CNI_DEL, 0, ""},
-        {NAMED("\"x\":\"\xff\""), CNI_DEL, 0, ""},
-        {NAMED("\"x\":1e999"), CNI_DEL, 0, ""},
         {NAMED("\"cniVersion\":\"0.4.0\",\"CNIVersion\":null"), CNI_DEL, 0, ""},
         /* Not ours to judge where nothing is gated. */
         {NAMED("\"statusCode\":7"), CNI_DEL, 0, ""},
