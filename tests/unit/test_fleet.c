@@ -83,25 +83,6 @@ TEST(a_row_is_judged_by_the_host_then_the_lease_then_its_age)
     }
 }
 
-TEST(what_is_broken_comes_first)
-{
-    static const char *const rows[][3] = {{"a", "Ready", "LeaseRenewed"},
-                                          {"d", "Unknown", "LeaseNotFound"},
-                                          {"c", "NotReady", "LeaseExpired"},
-                                          {"b", "NotReady", "LeaseExpired"},
-                                          {"z", "NotReady", "DPUShutdown"}};
-    json_t *order[ARRAY_LEN(rows)];
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        order[i] = json_pack("{s:s, s:s, s:s}", "node", rows[i][0], "state", rows[i][1], "reason",
-                             rows[i][2]);
-    }
-    qsort(order, ARRAY_LEN(rows), sizeof(order[0]), fleet_compare);
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_int_equal(json_string_value(json_object_get(order[i], "node"))[0], "zbcda"[i]);
-        json_decref(order[i]);
-    }
-}
-
 /* ---- what objects tell ----------------------------------------------------------------------- */
 
 TEST(only_a_lease_of_ours_has_a_node_and_an_unknown_reason_a_page)
