@@ -45,23 +45,6 @@ TEST_READY(report_first_seen_under_a_foreign_holder_counts_once_it_is_ours)
     SICK(w);
 }
 
-/* ovn-kubernetes' own health check renews while our agent says that a probe fails. */
-TEST_READY(report_that_is_renewed_outlives_renewals_by_others)
-{
-    world_report(w, LEASE_HEALTH_UNHEALTHY, "ovs");
-    for (int at = 11; at <= 201; at += 10) {
-        (void)snprintf(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report %d", at);
-        world_seen(w, SEC(at));
-        world_renew(w, at + 5);
-        SICK(w);
-    }
-    world_renew(w, 216);
-    world_renew(w, 236);
-    SICK(w);
-    world_renew(w, 242); /* the agent is gone for a duration, ovnkube goes on */
-    READY(w);
-}
-
 TEST_READY(report_that_stands_still_without_renewals_ends_as_expiry)
 {
     world_sick(w, 11);
