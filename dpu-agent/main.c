@@ -382,7 +382,7 @@ static int make_page(struct agent *a, struct err *e)
 
 static int set_up(struct agent *a, struct err *e)
 {
-    a->daemon = daemon_new(GRACE_MS, on_stop, a);
+    a->daemon = daemon_new(GRACE_MS, on_stop, is_renewing, a);
     int rc = make_health(a, e);
     if (rc == 0 && !a->config.agent.disabled_by) {
         rc = make_client(a, e);
@@ -407,7 +407,6 @@ static void begin(struct agent *a)
     if (a->config.probes.count == 0) {
         log_warn(MOD, "%s; see --probe", no_probe(a));
     }
-    daemon_feed_while(a->daemon, is_renewing);
     if (a->node_name) {
         probe_start(a->node_name);
     } else {

@@ -292,8 +292,7 @@ static int make_host_probes(struct host_agent *host, struct err *e)
 static int start(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
-    host->daemon = daemon_new(STOP_GRACE_MS, on_stop_asked, host);
-    daemon_feed_while(host->daemon, is_working);
+    host->daemon = daemon_new(STOP_GRACE_MS, on_stop_asked, is_working, host);
     int rc = c->probes.count > 0 && !c->agent.disabled_by ? make_host_probes(host, e) : 0;
     if (rc == 0 &&
         (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition ||

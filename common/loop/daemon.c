@@ -177,7 +177,8 @@ static void start_watchers(struct daemon *d)
     }
 }
 
-struct daemon *daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user)
+struct daemon *daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, daemon_works_fn *works,
+                          void *user)
 {
     struct daemon *d = MEM_NEW(struct daemon);
     d->loop = ev_loop_new(EVFLAG_NOENV);
@@ -186,6 +187,7 @@ struct daemon *daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user
         exit(EXIT_FAILURE);
     }
     d->on_stop = on_stop;
+    d->works = works;
     d->user = user;
     d->grace_s = (double)grace_ms / 1000;
     d->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -229,11 +231,6 @@ void daemon_quit(struct daemon *d, int exit_status)
         d->exit_status = exit_status;
     }
     ev_break(d->loop, EVBREAK_ALL);
-}
-
-void daemon_feed_while(struct daemon *d, daemon_works_fn *works)
-{
-    d->works = works;
 }
 
 void daemon_notify_ready(struct daemon *d, const char *fmt, ...)

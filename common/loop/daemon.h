@@ -25,9 +25,14 @@ void daemon_use_memory(void);
  * with status 0. NULL: at once, with status 0. */
 typedef void daemon_stop_fn(void *user);
 
+/* Whether the work is done that this daemon is for. Asked when the watchdog is due, after whatever
+ * else is due then: while it says no, WATCHDOG=1 is not sent. NULL: always. */
+typedef bool daemon_works_fn(void *user, struct mono now);
+
 /* Call it before there is a second thread: it sets the signal mask. Without a usable event loop it
  * ends the process with a sentence. */
-struct daemon *daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, void *user);
+struct daemon *daemon_new(uint32_t grace_ms, daemon_stop_fn *on_stop, daemon_works_fn *works,
+                          void *user);
 void daemon_free(struct daemon *d); /* accepts NULL */
 
 /* Borrowed. Not libev's default loop: ev_child does not work on it (children are waited for by
@@ -36,11 +41,6 @@ struct ev_loop *daemon_loop(struct daemon *d);
 /* Returns the status of the first daemon_quit. */
 int daemon_run(struct daemon *d);
 void daemon_quit(struct daemon *d, int exit_status);
-
-/* Whether the work is done that this daemon is for; `user` is that of daemon_new. Asked when the
- * watchdog is due, after whatever else is due then: while it says no, WATCHDOG=1 is not sent. */
-typedef bool daemon_works_fn(void *user, struct mono now);
-void daemon_feed_while(struct daemon *d, daemon_works_fn *works);
 
 /* Sends READY=1 once, and STATUS=, to $NOTIFY_SOCKET (sd_notify(3)), if there is one. */
 void daemon_notify_ready(struct daemon *d, const char *fmt, ...) PRINTF_LIKE(2, 3);

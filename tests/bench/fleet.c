@@ -100,7 +100,7 @@ static int read_arguments(char **argv, struct fleet_config *c, struct err *e)
 static int start(struct run *run, char **argv, struct err *e)
 {
     struct fleet_config config = {0};
-    run->daemon = daemon_new(GRACE_MS, NULL, NULL);
+    run->daemon = daemon_new(GRACE_MS, NULL, NULL, NULL);
     int rc = read_arguments(argv, &config, e);
     if (rc != 0) {
         return rc;

@@ -330,7 +330,7 @@ int main(int argc, char **argv)
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a test waits for the lines */
     s.text = (struct buf){.max_bytes = INPUT_MAX_BYTES};
     s.socket = argv[1];
-    s.daemon = daemon_new(1000, NULL, &s);
+    s.daemon = daemon_new(1000, NULL, NULL, &s);
     ev_io_init(&s.input, on_input, STDIN_FILENO, EV_READ);
     s.input.data = &s;
     ev_io_start(daemon_loop(s.daemon), &s.input);

@@ -78,7 +78,7 @@ TEST(a_signal_asks_once_and_a_second_one_or_the_grace_period_ends)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct fixture f = {.quit_on_stop = rows[i].quit_on_stop};
-        f.daemon = daemon_new(rows[i].grace_ms, rows[i].on_stop, &f);
+        f.daemon = daemon_new(rows[i].grace_ms, rows[i].on_stop, NULL, &f);
         assert_int_equal(run_with_signal(&f, rows[i].signo, rows[i].times), rows[i].status);
         assert_int_equal(f.stops, rows[i].on_stop != NULL);
         daemon_free(f.daemon);
@@ -88,7 +88,7 @@ TEST(a_signal_asks_once_and_a_second_one_or_the_grace_period_ends)
 TEST(quitting_before_the_loop_runs_is_remembered)
 {
     struct fixture f = {0};
-    f.daemon = daemon_new(10000, NULL, NULL);
+    f.daemon = daemon_new(10000, NULL, NULL, NULL);
     daemon_quit(f.daemon, 3);
     daemon_quit(f.daemon, 4);
     assert_int_equal(daemon_run(f.daemon), 3);
@@ -100,7 +100,7 @@ TEST(a_closed_pipe_does_not_kill)
 {
     int fds[2];
     struct fixture f = {0};
-    f.daemon = daemon_new(10000, NULL, NULL);
+    f.daemon = daemon_new(10000, NULL, NULL, NULL);
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     (void)close(fds[0]);
     assert_int_equal(write(fds[1], "x", 1), -1);
@@ -118,7 +118,7 @@ TEST(what_a_parent_ignored_or_blocked_counts_no_more)
     assert_ptr_not_equal(signal(SIGTERM, SIG_IGN), SIG_ERR);
     assert_int_equal(sigfillset(&mask), 0);
     assert_int_equal(sigprocmask(SIG_BLOCK, &mask, NULL), 0);
-    f.daemon = daemon_new(10000, on_stop, &f);
+    f.daemon = daemon_new(10000, on_stop, NULL, &f);
     assert_int_equal(sigprocmask(SIG_BLOCK, NULL, &mask), 0);
     for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
         assert_int_equal(sigismember(&mask, signals[i]), 0);
@@ -172,7 +172,7 @@ TEST(ready_is_said_once_and_later_only_the_status)
         struct fixture f = {.quit_on_stop = true};
         int fd = listen_for_notes(names[i]);
         assert_int_equal(setenv("NOTIFY_SOCKET", names[i], 1), 0);
-        f.daemon = daemon_new(1000, on_stop, &f);
+        f.daemon = daemon_new(1000, on_stop, NULL, &f);
         daemon_notify_ready(f.daemon, "Ready: DPU\nrenewed");
         assert_string_equal(next_note(fd), "READY=1\nSTATUS=Ready: DPU renewed");
         daemon_notify_ready(f.daemon, "NotReady");
@@ -196,7 +196,7 @@ TEST(nobody_listening_is_no_error)
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         struct daemon *d = NULL;
         assert_int_equal(setenv("NOTIFY_SOCKET", names[i], 1), 0);
-        d = daemon_new(1000, NULL, NULL);
+        d = daemon_new(1000, NULL, NULL, NULL);
         daemon_notify_ready(d, "here");
         daemon_free(d);
     }
@@ -234,8 +234,7 @@ TEST(the_watchdog_goes_hungry_while_the_work_is_not_done)
     int fd = listen_for_notes(name);
     assert_int_equal(setenv("NOTIFY_SOCKET", name, 1), 0);
     assert_int_equal(setenv("WATCHDOG_USEC", "4000", 1), 0);
-    f.daemon = daemon_new(1000, on_stop, &f);
-    daemon_feed_while(f.daemon, works_at_times);
+    f.daemon = daemon_new(1000, on_stop, works_at_times, &f);
     assert_int_equal(daemon_run(f.daemon), 0);
     for (int i = 0; i < 3; i++) {
         assert_string_equal(next_note(fd), "WATCHDOG=1");
@@ -261,7 +260,7 @@ static void on_fire(void *user)
 
 static void new_timer(struct fixture *f)
 {
-    f->daemon = daemon_new(1000, NULL, NULL);
+    f->daemon = daemon_new(1000, NULL, NULL, NULL);
     f->timer = boot_timer_new(daemon_loop(f->daemon), on_fire, f);
 }
 
@@ -337,7 +336,7 @@ static void fire_named(void *user)
 TEST(timers_of_one_loop_fire_in_the_order_of_their_deadlines)
 {
     static const int64_t after_ms[] = {30, 10, 20};
-    struct order o = {.daemon = daemon_new(1000, NULL, NULL)};
+    struct order o = {.daemon = daemon_new(1000, NULL, NULL, NULL)};
     struct mono now = clock_mono_now();
     for (size_t i = 0; i < ARRAY_LEN(o.timers); i++) {
         struct named_timer *t = &o.timers[i];
