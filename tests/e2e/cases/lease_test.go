@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"dpu-heartbeat.test/e2e/harness"
+	"dpu-heartbeat.test/e2e/upstream"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // newSharedPair is a pair on the shared cluster, beside other cases.
@@ -84,7 +86,9 @@ func (p *pair) count(side string, since time.Time, is func(harness.AuditEvent) b
 func TestGivenALeaseThatNothingTouchesWhenItIsWatchedThenBookmarksCome(t *testing.T) {
 	p := newSharedPair(t)
 	p.createLease()
-	client, err := harness.WatchClientFor(p.control.AdminKubeconfig())
+	config, err := clientcmd.BuildConfigFromFlags("", p.control.AdminKubeconfig())
+	must(t, err)
+	client, err := upstream.Client(config, "watcher") // without a time limit, which would end a watch
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()

@@ -318,20 +318,11 @@ func (c *ControlPlane) Admin() (*kubernetes.Clientset, error) { return ClientFor
 
 // ClientFor returns a client for a kubeconfig, each request bounded.
 func ClientFor(kubeconfig string) (*kubernetes.Clientset, error) {
-	return clientFor(kubeconfig, 30*time.Second)
-}
-
-// WatchClientFor returns one without that bound, which would end a watch too.
-func WatchClientFor(kubeconfig string) (*kubernetes.Clientset, error) {
-	return clientFor(kubeconfig, 0)
-}
-
-func clientFor(kubeconfig string, limit time.Duration) (*kubernetes.Clientset, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst, config.Timeout = -1, -1, limit
+	config.QPS, config.Burst, config.Timeout = -1, -1, 30*time.Second
 	config.WarningHandler = rest.NoWarnings{}
 	return kubernetes.NewForConfig(config)
 }
