@@ -24,13 +24,11 @@ import (
 const (
 	interval = time.Second
 	duration = 5 * time.Second
-	// soon bounds what takes milliseconds on an idle machine; a busy one with
-	// two cores gets far more, so that only what is broken fails.
+	// soon bounds what takes milliseconds on an idle machine: on a busy one, too, only what is broken fails.
 	soon = 30 * time.Second
 )
 
-// pair is one node's lease with the two agents around it. Each agent has its
-// own identity, by client certificate, under the rules of rbac/.
+// pair is one node's lease with the two agents around it, each with a client certificate under the rules of rbac/.
 type pair struct {
 	t       *testing.T
 	control *harness.ControlPlane
@@ -98,8 +96,7 @@ func (p *pair) relay() *harness.Relay {
 	return r
 }
 
-// certificate gives side ("host" or "dpu") a client certificate that lasts so
-// long (0: a day), and a kubeconfig that names it.
+// certificate gives side ("host" or "dpu") a client certificate for so long (0: a day), and its kubeconfig.
 func (p *pair) certificate(side string, lifetime time.Duration) {
 	p.t.Helper()
 	must(p.t, p.control.PKI.Client(p.file(side), harness.Identity{

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// short is how long a credential lasts in these cases; the API server
-	// remembers a token that was good for ten seconds.
+	// short is how long a credential lasts; the API server remembers a good token for ten seconds.
 	short = 15 * time.Second
 	// rotation is how often a new one takes its place.
 	rotation = 7 * time.Second

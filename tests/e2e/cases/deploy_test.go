@@ -31,8 +31,7 @@ func serverTakes(t *testing.T, manifests ...string) string {
 	return out
 }
 
-// The whole of each overlay, as the admission chain of a real server takes it,
-// with its warnings: an unknown field is one.
+// The whole of each overlay, as the admission chain of a real server takes it.
 func TestGivenTheOverlaysWhenTheyAreAppliedThenTheServerTakesAllOfThemWithoutAWarning(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"host-cluster", "host-cluster-dra", "dpu-cluster"} {
@@ -45,8 +44,7 @@ func TestGivenTheOverlaysWhenTheyAreAppliedThenTheServerTakesAllOfThemWithoutAWa
 	}
 }
 
-// flowOf asks the API server, as the one in kubeconfig, for path, and returns
-// which FlowSchema and priority level it was queued by.
+// flowOf asks for path, and returns by which FlowSchema and priority level that was queued.
 func flowOf(t *testing.T, kubeconfig, path string) (schema, level string) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

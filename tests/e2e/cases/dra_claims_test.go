@@ -160,8 +160,7 @@ func (p *pair) labelDefaultNamespace(patch string) error {
 	return err
 }
 
-// anyNode lets a pod be scheduled while its node is NotReady, as it is with a dead DPU: here only the
-// claim counts.
+// anyNode lets a pod be scheduled while its node is NotReady: only the claim counts.
 func anyNode(spec *core.PodSpec) {
 	spec.Tolerations = []core.Toleration{{Operator: core.TolerationOpExists}}
 }
@@ -213,8 +212,7 @@ func TestGivenPodsThatKnowNoDRAWhenTheDPUDiesThenTheyAreShownItAndKeptAway(t *te
 	p.podNotScheduled("counts-late")
 }
 
-// claimedByPolicy makes plain pods of that name until one gets a claim: a policy, and a label, take a
-// moment to be seen.
+// claimedByPolicy makes plain pods until one gets a claim: policy and label take a moment to be seen.
 func (p *pair) claimedByPolicy(name string) {
 	p.t.Helper()
 	poll(p.t, soon, "the policy adds a claim", func() error {

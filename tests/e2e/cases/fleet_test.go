@@ -28,8 +28,7 @@ const (
 	fleetLease = 40 * time.Second
 )
 
-// simulatedNode is a Node without a machine: what its kubelet would do with our
-// pods is done here. The agents are real.
+// simulatedNode is a Node without a machine: its kubelet is played here. The agents are real.
 type simulatedNode struct {
 	name     string
 	dir      string
@@ -145,8 +144,7 @@ func (f *simulatedFleet) sync(ctx context.Context, n *simulatedNode) {
 	}
 }
 
-// start says whether the pod's container runs. What only looks on, as in an
-// uninstallation, needs no process.
+// start says whether the pod's container runs. One that only looks on needs no process.
 func (f *simulatedFleet) start(n *simulatedNode, pod *core.Pod) bool {
 	c := pod.Spec.Containers[0]
 	if len(c.Command) > 0 {
@@ -216,8 +214,7 @@ func (f *simulatedFleet) do(commands string) string {
 	return out
 }
 
-// everything is the names of all objects in the cluster, but for what others
-// write all the time.
+// everything is the names of all objects in the cluster, but for what is written all the time.
 func (f *simulatedFleet) everything() map[string]bool {
 	f.t.Helper()
 	kinds := kubectl(f.t, f.control, "api-resources", "--verbs=list", "-o", "name")
@@ -260,8 +257,7 @@ func waitFor(t *testing.T, limit time.Duration, what string, check func() error)
 	must(t, harness.Poll(t.Context(), limit, time.Second, what, check))
 }
 
-// As a new admin, by the documentation's own commands: ten nodes in a namespace
-// of their own, three of which are broken in different ways.
+// As a new admin, by the documentation's own commands.
 func TestGivenTenNodesOfWhichThreeAreBrokenWhenAnAdminFollowsTheDocsThenTheThreeAreNamedAndMended(t *testing.T) {
 	t.Parallel()
 	helm(t, "version")

@@ -57,8 +57,7 @@ func rendered(t *testing.T, chart, values string) (string, error) {
 	return tryHelm(t, "template", release, chart, "--kube-version", "1.34.0", "--set", values)
 }
 
-// Each value that changes what is made, as a real server takes it: an unknown
-// field is a warning.
+// Each value that changes what is made.
 func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWithoutAWarning(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -227,8 +226,7 @@ func createNamespace(t *testing.T, admin *kubernetes.Clientset, name string) {
 	must(t, err)
 }
 
-// worksIn has both agents work in ns by credentials made for there, and shows
-// that the policies bite there.
+// worksIn has both agents work in ns, and shows that the policies bite there.
 func worksIn(t *testing.T, ns string) {
 	p, other := newPair(t, shared.control, shared.admin), newPair(t, shared.control, shared.admin)
 	host, dpu := p.bothBy("--namespace", ns, "--release", release, "--duration", "1")

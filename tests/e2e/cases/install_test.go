@@ -16,8 +16,7 @@ import (
 
 const ovnConf = "10-ovn-kubernetes.conf"
 
-// bareNode turns the node into one of ovn-kubernetes without a gate, until the
-// end of the case.
+// bareNode turns the node into one of ovn-kubernetes without a gate, for this case.
 func (p *pair) bareNode() {
 	t := p.t
 	t.Helper()

@@ -196,8 +196,7 @@ func TestGivenASteadyPairWhenFiftyIntervalsPassThenTheAuditLogShowsOneUpdateEach
 	}
 }
 
-// overBudget lists what the audit log shows between two times that the steady
-// state does not need; each PUT must build on the version of an answer.
+// overBudget lists what the steady state does not need; each PUT must build on the version of an answer.
 func (p *pair) overBudget(start, end time.Time, intervals int) []string {
 	p.t.Helper()
 	var faults []string

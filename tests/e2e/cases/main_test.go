@@ -147,8 +147,7 @@ func logDir(name string) string {
 	return filepath.Join(base, name)
 }
 
-// rbacDir is the project's own manifests: the cases run under them. They are
-// started in this folder.
+// rbacDir is the project's own manifests, under which the cases run.
 func rbacDir() string { return "../../../rbac" }
 
 // missing ends a case that lacks what it needs: where the tier is required, that is a failure, not a reason to skip.

@@ -90,8 +90,7 @@ func (n cniNode) gate(verb string, more ...string) {
 	}
 }
 
-// network loads the first configuration of the node that can be loaded, as a runtime does: one may be gone since
-// the folder was read.
+// network loads the first configuration that can be loaded, as a runtime does: one may just have gone.
 func (n cniNode) network() (*libcni.NetworkConfigList, error) {
 	files, err := libcni.ConfFiles(n.file("net.d"), []string{".conf", ".conflist", ".json"})
 	slices.Sort(files)
@@ -117,8 +116,7 @@ func (n cniNode) library(how invoke.Exec) *libcni.CNIConfig {
 	return libcni.NewCNIConfigWithCacheDir([]string{n.file("bin")}, n.file("cache"), how)
 }
 
-// ovnNode is a node of ovn-kubernetes as far as files go. Its plugin asks ovnkube's CNI server, in which no check
-// runs yet.
+// ovnNode is a node of ovn-kubernetes as far as files go. In its CNI server no check runs yet.
 type ovnNode struct {
 	cniNode
 	ovnkube *ovnkube

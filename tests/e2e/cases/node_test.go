@@ -87,8 +87,7 @@ func (p *pair) onNode() *pair {
 
 const recordInNode = "/run/dpu-heartbeat/readiness.json"
 
-// nodeReady waits for the Node's Ready condition to have that status, and text
-// in its message.
+// nodeReady waits for the Node's condition Ready to have that status, and text in its message.
 func (p *pair) nodeReady(limit time.Duration, status core.ConditionStatus, text string) {
 	p.t.Helper()
 	await(p.t, limit, fmt.Sprintf("the Node is Ready=%s with %q", status, text), p.getNode, func(node *core.Node) bool {
@@ -188,8 +187,7 @@ func removeSandbox(ctx context.Context, client cri.RuntimeServiceClient, id stri
 	return err
 }
 
-// straight asks containerd for a pod's network, straight, as nobody would who
-// had looked at the Node's condition.
+// straight asks containerd for a pod's network, whatever the Node's condition says.
 func (p *pair) straight() (took time.Duration, refusal error) {
 	p.t.Helper()
 	p.runtime(func(ctx context.Context, client cri.RuntimeServiceClient) error {

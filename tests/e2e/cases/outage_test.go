@@ -12,8 +12,7 @@ import (
 	"dpu-heartbeat.test/e2e/harness"
 )
 
-// newBrokenPair is a pair, Ready, on a control plane of its own, which the case
-// may then stop, restore and restart as it likes.
+// newBrokenPair is a pair, Ready, on a control plane that the case may break as it likes.
 func newBrokenPair(t *testing.T) (*harness.ControlPlane, *pair) {
 	t.Helper()
 	t.Parallel()
@@ -36,8 +35,7 @@ func newBrokenPair(t *testing.T) (*harness.ControlPlane, *pair) {
 	return control, p
 }
 
-// neverNotReady runs broken, and the time until the record is Ready again,
-// under watch: whatever is broken in the control plane, it is not the DPU.
+// neverNotReady watches from broken until the record is Ready again: it is not the DPU that is broken.
 func (p *pair) neverNotReady(broken func()) {
 	p.t.Helper()
 	seen, done := make(chan string, 1), make(chan struct{})

@@ -91,8 +91,7 @@ func (p *pair) podWithPolicy(name string, policy core.RestartPolicy) {
 	p.podSpec(name, func(spec *core.PodSpec) { spec.NodeName, spec.RestartPolicy = realNode, policy })
 }
 
-// startDPUOfBoot starts the DPU's agent where the kernel says that this is its
-// boot, and returns that: on this machine all boots are one.
+// startDPUOfBoot starts the DPU's agent as in another boot, and returns its id.
 func (p *pair) startDPUOfBoot() string {
 	p.t.Helper()
 	boot := string(uuid.NewUUID())

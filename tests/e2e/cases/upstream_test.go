@@ -267,8 +267,7 @@ func TestGivenADeadDPUWhenUpstreamsHostStartsAgainAndAgainThenItStaysNotReady(t 
 	}
 }
 
-// ovnkube is a host's CNI server, and the check that it asks: that of the process that runs at the moment; nil
-// is none.
+// ovnkube is a host's CNI server, and the check of the process that runs at the moment, nil for none.
 type ovnkube struct {
 	atomic.Pointer[theirs]
 	wedged atomic.Bool // it takes calls and answers none

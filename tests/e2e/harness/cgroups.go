@@ -77,8 +77,7 @@ func (s *cgroupSet) add(c cgroup, name string) error {
 	return nil
 }
 
-// Remove takes the cgroups away, children first; they must be empty of
-// processes, which they are soon after the node's pid 1 has died.
+// Remove takes the cgroups away, children first. They are empty soon after the node's pid 1 has died.
 func (s *cgroupSet) Remove() error {
 	var failed error
 	for _, dir := range s.dirs {

@@ -22,8 +22,7 @@ type CNI struct {
 	Gate  string // path of the gate, "" for none
 }
 
-// InstallAsOVN makes the node one of ovn-kubernetes, as far as files go: its
-// plugin's name and its configuration, without a gate.
+// InstallAsOVN makes the node one of ovn-kubernetes as far as files go, without a gate.
 func (c CNI) InstallAsOVN(binDir, confDir string) error {
 	const name = "ovn-k8s-cni-overlay"
 	if err := c.programs(binDir, name); err != nil {
@@ -33,8 +32,7 @@ func (c CNI) InstallAsOVN(binDir, confDir string) error {
 	return WriteFile(filepath.Join(confDir, "10-ovn-kubernetes.conf"), conf, 0o600)
 }
 
-// Install is what NodeOptions.CNI wants: programs first, configuration last,
-// because a runtime that finds the configuration runs them at once.
+// Install writes the configuration last: a runtime that finds it runs the programs at once.
 func (c CNI) Install(binDir, confDir string) error {
 	if err := c.programs(binDir, "ptp"); err != nil {
 		return err
@@ -66,9 +64,7 @@ func copyFile(from, to string) error {
 	return WriteFile(to, string(data), 0o755)
 }
 
-// FindOurs returns the path of one of our programs below $DPU_BIN_DIR, which
-// may be an installation's prefix, a build tree or one flat folder; "" if it is
-// not there.
+// FindOurs finds one of our programs below $DPU_BIN_DIR, a prefix, a build tree or one folder; "" if it is not there.
 func FindOurs(name string) string {
 	dir := os.Getenv("DPU_BIN_DIR")
 	if dir == "" {

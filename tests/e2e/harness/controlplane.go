@@ -20,8 +20,7 @@ import (
 
 const serviceAccountIssuer = "https://kubernetes.default.svc"
 
-// auditPolicy records who asked for what and what was answered, once per
-// request, for everything: it is the tests' witness.
+// auditPolicy records all requests and their answers: it is the tests' witness.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitManagedFields: true
@@ -33,8 +32,7 @@ rules:
 - level: Metadata
 `
 
-// ControlPlane is etcd, kube-apiserver, kube-controller-manager and
-// kube-scheduler, each a process of its own, on the loopback.
+// ControlPlane is etcd, kube-apiserver, kube-controller-manager and kube-scheduler on the loopback.
 type ControlPlane struct {
 	PKI    *PKI
 	Dir    string // state, certificates and logs, ours alone
@@ -61,8 +59,7 @@ type ControlPlaneOptions struct {
 	Gates string
 }
 
-// StartControlPlane returns once the API server says that it is ready and the
-// admin may use it. On failure nothing is left running.
+// StartControlPlane returns once the admin may use it. On failure nothing is left running.
 func StartControlPlane(ctx context.Context, o ControlPlaneOptions) (*ControlPlane, error) {
 	c := &ControlPlane{Dir: o.Dir, opts: o}
 	err := c.start(ctx)
@@ -129,8 +126,7 @@ func (c *ControlPlane) prepareFiles() error {
 
 func (c *ControlPlane) AdminKubeconfig() string { return c.file("admin.kubeconfig") }
 
-// AdminKubeconfigAt writes one like it to path, for whoever reaches the API
-// server at another address.
+// AdminKubeconfigAt writes one to path, for whoever reaches the API server at another address.
 func (c *ControlPlane) AdminKubeconfigAt(path, server string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -159,8 +155,7 @@ func (c *ControlPlane) StartEtcd() error {
 	return err
 }
 
-// CompactEtcd forgets every version of every object but the present ones, so
-// that nobody can resume a watch from an earlier one.
+// CompactEtcd forgets all versions but the present ones: nobody can resume a watch from an earlier one.
 func (c *ControlPlane) CompactEtcd(ctx context.Context) error {
 	answer, err := c.request(ctx, http.MethodPost, c.EtcdURL(), "/v3/kv/range", "etcd", `{"key":"AA=="}`)
 	if err != nil {
@@ -201,8 +196,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context, more ...string) error
 	return err
 }
 
-// StartPeer starts a second API server on the same etcd, and returns its URL; again, with the URL
-// of before.
+// StartPeer starts a second API server on the same etcd, and returns its URL, which stays.
 func (c *ControlPlane) StartPeer(ctx context.Context) (string, error) {
 	peer, err := c.startAPI(ctx, "kube-apiserver-peer", c.peerPort)
 	if peer != nil {
@@ -229,8 +223,7 @@ func (c *ControlPlane) startAPI(ctx context.Context, name string, port int, more
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--audit-policy-file=" + c.file("audit-policy.yaml"), "--audit-log-path=" + c.AuditLog(),
 		"--audit-log-mode=blocking", "--audit-log-maxsize=4096", // one file: Audit reads no other
-		// Keeps the lease's newest fields, which without it the server drops: the
-		// cases show that our agents leave them alone.
+		// Keeps the lease's newest fields: the cases show that our agents leave them alone.
 		"--feature-gates=CoordinatedLeaderElection=true", "--runtime-config=coordination.k8s.io/v1beta1=true",
 		// A test that stops the server must not wait for its long watches.
 		"--shutdown-delay-duration=0s",
@@ -287,8 +280,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 // Namespace is where the leases are.
 const Namespace = "ovn-kubernetes"
 
-// PrepareNamespace makes the namespace of the leases and applies the manifests
-// in folder rbac ("" for none).
+// PrepareNamespace makes the namespace, and applies the manifests in folder rbac ("" for none).
 func (c *ControlPlane) PrepareNamespace(ctx context.Context, rbac string) error {
 	if _, err := c.Kubectl(ctx, "create", "namespace", Namespace); err != nil || rbac == "" {
 		return err

@@ -18,8 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// NodeAddress is the node's own address, on a bridge in its namespace: the
-// kubelet refuses to call a node by a loopback address.
+// NodeAddress is on a bridge in the node: the kubelet calls no node by a loopback address.
 const NodeAddress = "10.87.0.1"
 
 // Paths inside the node. What it writes to them is its own, in memory.
@@ -30,8 +29,7 @@ const (
 	nodeAPIAddress = "127.0.0.1:6443"
 )
 
-// Node is a kubelet and a container runtime in namespaces of their own. What is not a
-// namespace is shared with the machine: kernel, users, most of the files.
+// Node is a kubelet and a container runtime in namespaces of their own. Kernel, users and most files are the machine's.
 type Node struct {
 	Name string
 	Dir  string // on the machine: configuration, credentials, logs
@@ -52,22 +50,18 @@ type NodeOptions struct {
 	// Bin is the folder with kubelet, pod.tar and what the runtime's script starts.
 	Bin          string
 	ControlPlane *ControlPlane
-	// Runtime is its container runtime's script; "" is $DPU_E2E_RUNTIME. RuntimeEnv is what it is told beside
-	// the common.
+	// Runtime is its container runtime's script, "" is $DPU_E2E_RUNTIME; RuntimeEnv is what it alone is told.
 	Runtime    string
 	RuntimeEnv []string
 	// RuntimeOnly leaves out the kubelet, and the way to the API server with it.
 	RuntimeOnly bool
-	// CNI prepares the node's CNIBinDir and CNIConfDir, given as seen from the
-	// machine, before the runtime starts.
+	// CNI prepares the node's folders, given as seen from the machine, before the runtime starts.
 	CNI func(binDir, confDir string) error
-	// Images are OCI archives with further images, by the name each gets in
-	// front of the tag that is in the archive.
+	// Images are archives of further images, by the name each gets in front of its tag.
 	Images map[string]string
 }
 
-// StartNode returns once the runtime serves and the kubelet runs; the Node
-// object appears a moment later. On failure nothing is left running.
+// StartNode returns a moment before the Node object appears. On failure nothing is left running.
 func StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
 	n := &Node{Name: o.Name, Dir: o.Dir, opts: o}
 	if err := n.start(ctx); err != nil {
@@ -301,8 +295,7 @@ func (n *Node) RestartKubelet(ctx context.Context, more ...string) error {
 	return n.startKubelet(ctx, more...)
 }
 
-// Stop ends everything on the node: the kernel kills all its processes when
-// its pid 1 dies, and takes its mounts and network with it.
+// Stop ends everything on the node: processes, mounts and network go with its pid 1.
 func (n *Node) Stop() {
 	n.init.Kill()
 	for _, p := range []*Process{n.kubelet, n.runtime} {

@@ -94,8 +94,7 @@ func (p *PKI) CAKeyFile() string { return p.file("ca.key") }
 
 func (p *PKI) file(name string) string { return filepath.Join(p.dir, name) }
 
-// Server writes name.crt and name.key, good for the loopback addresses and the
-// names that the API server is known by inside a cluster.
+// Server writes name.crt and name.key, for the loopback and the API server's names in a cluster.
 func (p *PKI) Server(name string) error {
 	return p.issue(p.file(name), &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -107,8 +106,7 @@ func (p *PKI) Server(name string) error {
 	})
 }
 
-// Client writes base.crt and base.key, each by rename, so that a reader that
-// follows the files meets an old or a new pair, never half a file.
+// Client writes base.crt and base.key, each by rename: a reader never meets half a file.
 func (p *PKI) Client(base string, id Identity) error {
 	return p.issue(base, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: id.User, Organization: id.Groups},
@@ -141,8 +139,7 @@ type TokenRequest struct {
 	Namespace, Name, UID string
 	// NodeName and NodeUID bind the token to a Node; both empty: not bound.
 	NodeName, NodeUID string
-	// Lifetime counts until the API server refuses it, which is a minute after
-	// the expiry that the token states.
+	// Lifetime counts until the API server refuses it, a minute after the token's own expiry.
 	Lifetime time.Duration
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package harness brings up a real Kubernetes on one machine, control plane
-// and node, and takes it down without leaving anything behind.
+// Package harness brings up a real Kubernetes on one machine, and takes it down without a trace.
 package harness
 
 import (
@@ -19,13 +18,11 @@ import (
 	"time"
 )
 
-// Process is a program that runs until it is stopped, its output in a log
-// file. It dies with us: the kernel kills it when we are killed.
+// Process is a program with its output in a log file. The kernel kills it when we are killed.
 type Process struct {
 	Name string
 	Log  string
-	// Pid is that of the program itself, as seen from the host, also where
-	// nsenter stands between it and us.
+	// Pid is that of the program itself, seen from here, also behind nsenter.
 	Pid  int
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -139,8 +136,7 @@ type finalError struct{ error }
 // Final marks an error that waiting longer cannot cure; Poll returns it at once.
 func Final(err error) error { return finalError{err} }
 
-// Poll calls check every step until it returns nil; after limit it returns the
-// last error of check.
+// Poll calls check every step until it returns nil; after limit it returns the last error.
 func Poll(ctx context.Context, limit, step time.Duration, what string, check func() error) error {
 	deadline := time.Now().Add(limit)
 	for {

@@ -44,8 +44,7 @@ func NewRelay(pid int, address string, targets ...string) (*Relay, error) {
 
 func (r *Relay) Address() string { return r.listener.Addr().String() }
 
-// listenIn opens the socket with its thread gone into the namespace for that
-// moment: a socket stays in the namespace in which it was made.
+// listenIn opens the socket in that network: it stays where it was made.
 func listenIn(pid int, address string) (listener net.Listener, err error) {
 	if pid == 0 {
 		return net.Listen("tcp", address)
@@ -173,8 +172,7 @@ func (r *Relay) remove(c net.Conn) {
 	delete(r.conns, c)
 }
 
-// copy ends both connections when either side does: the API's clients never
-// use half-closed connections.
+// copy ends both connections when either does: the API's clients never use half-closed ones.
 func (r *Relay) copy(to, from net.Conn, bytes *atomic.Int64) {
 	defer to.Close()
 	defer from.Close()
