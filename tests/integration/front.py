@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands between an agent and its API server: a balancer, or one address of a name."""
 
+import os
 import select
 import socket
 import threading
 import time
 from urllib.parse import urlsplit
+
+from dpu_testing import kubeconfig
 
 BACKLOG = 64
 
@@ -90,6 +93,13 @@ class Front:
         """Refuses connections, and ends those that there are."""
         self.ends.append(self.listener)
         self.cut()
+
+    def kubeconfig(self, directory, user, **how):
+        """Of the server behind it, by the user's token."""
+        path = os.path.join(str(directory), f"{user}-front.kubeconfig")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(kubeconfig.dump(self.url, f"{user}-token", **how))
+        return path
 
     def is_asked(self, words):
         return any(words in line for asked in self.asked for line in asked)

@@ -39,9 +39,6 @@ class Target:
             NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node}}
         )
 
-    def delete_node(self):
-        self.admin.delete(f"{NODES}/{self.node}")
-
     def put_lease(self, change, tries=20):
         """Reads the lease, lets `change` edit it, writes it; again after a conflict."""
         for _ in range(tries):

@@ -128,8 +128,7 @@ def test_a_renewal_does_not_wait_for_a_handshake_that_hangs(tls, tmp_path):
     tls.interval_ms, tls.duration_s = 1000, 10
     tls.target.new_lease(leaseDurationSeconds=tls.duration_s)
     front = Front(tls.target.standin.url)
-    text = kubeconfig.dump(front.url, "dpu-token", tls.authority.file)
-    dpu = tls.dpu(kubeconfig=write(tmp_path, "front.kubeconfig", text))
+    dpu = tls.dpu(kubeconfig=front.kubeconfig(tmp_path, "dpu", ca_file=tls.authority.file))
     dpu.wait_log(SOON_S, msg="renewed, resourceVersion")  # its answer is not what is cut
 
     def renewals():

@@ -9,7 +9,6 @@ import threading
 import time
 
 import pytest
-from dpu_testing import kubeconfig
 from dpu_testing.wait import never, until
 from front import Front
 from world import SOON_S
@@ -32,9 +31,7 @@ def test_a_link_that_loses_delays_and_reorders_costs_no_readiness(world, target,
     try:
         for side, link in zip(("dpu", "host"), links):
             link.spoil = spoil
-            path = tmp_path / f"{side}.kubeconfig"
-            path.write_text(kubeconfig.dump(link.url, token=f"{side}-token"))
-            getattr(world, side)(kubeconfig=path)
+            getattr(world, side)(kubeconfig=link.kubeconfig(tmp_path, side))
         world.wait_state("Ready", 30)
         never(lambda: world.state() == "NotReady" and world.record(), 6, "NotReady")
         world.wait_renewals(2)

@@ -85,7 +85,7 @@ def test_what_the_keeper_does_not_know_survives_its_repairs(world, target):
 def test_a_node_created_anew_gets_a_lease_with_its_new_uid(world, target):
     world.both()
     before = target.node_uid()
-    target.delete_node()
+    target.admin.delete(f"/api/v1/nodes/{target.node}")
     target.create_node()
     assert target.node_uid() != before
     lease = wait_lease(

@@ -96,36 +96,24 @@ def test_the_api_server_moves_to_another_address(named):
     named.stays_ready(4)
 
 
-@pytest.fixture
-def balanced(binaries, target, tmp_path):
-    """Both agents, ready, behind a balancer. From then on every second new connection comes to an
-    API server that hangs, beginning with the next."""
-    world = World(binaries, target, tmp_path)
+def test_a_dead_dpu_is_found_beside_an_api_server_that_hangs(world, target, tmp_path):
+    """To which a balancer sends every second new connection, beginning with the next: the reads that
+    prove it do not wait for that one."""
     front = Front(target.standin.url)
     world.duration_s = 4
-    paths = {}
-    for user in ("host", "dpu"):
-        paths[user] = tmp_path / f"{user}-balanced.kubeconfig"
-        paths[user].write_text(kubeconfig.dump(front.url, f"{user}-token"))
-    world.host(kubeconfig=paths["host"])
-    world.dpu_agent = world.dpu(kubeconfig=paths["dpu"])
+    world.host(kubeconfig=front.kubeconfig(tmp_path, "host"))
+    dpu = world.dpu(kubeconfig=front.kubeconfig(tmp_path, "dpu"))
     world.wait_state("Ready")
     until(lambda: front.is_asked("/events"), SOON_S, lambda: str(front.asked))
     first = len(front.asked) + 1
     front.hangs = lambda number: number >= first and (number - first) % 2 == 0
-    yield world
-    world.cleanup()
-    front.close()
-
-
-def test_a_dead_dpu_is_found_beside_an_api_server_that_hangs(balanced):
-    """The reads that prove it do not wait for the one that hangs."""
-    balanced.wait_renewals(1)
-    renewed_ns = balanced.record().observed_ns
-    balanced.dpu_agent.kill()
-    seen = balanced.wait_state("NotReady")
-    late_s = (balanced.boottime_ns() - renewed_ns) / 1e9 - balanced.duration_s
+    world.wait_renewals(1)
+    renewed_ns = world.record().observed_ns
+    dpu.kill()
+    seen = world.wait_state("NotReady")
+    late_s = (world.boottime_ns() - renewed_ns) / 1e9 - world.duration_s
     assert late_s < 1.2, seen.verdict()
+    front.close()
 
 
 def test_an_address_that_accepts_and_hangs_keeps_nobody_out(named, target):

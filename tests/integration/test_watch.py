@@ -4,7 +4,6 @@
 import time
 
 import pytest
-from dpu_testing import kubeconfig
 from dpu_testing.wait import until
 from front import Front
 from world import SOON_S
@@ -41,11 +40,9 @@ def test_a_lease_that_is_gone_is_made_anew_at_once_where_the_watch_is_denied(wor
 def test_a_watch_has_a_connection_just_left_or_a_new_one(world, target, tmp_path):
     """An old one may be half open. The host is at rest, with nothing but its watch for a while."""
     front = Front(target.standin.url)
-    path = tmp_path / "front.kubeconfig"
-    path.write_text(kubeconfig.dump(front.url, token="host-token"))
     world.interval_ms, world.duration_s = 1000, 10  # a renewal that is late makes the host look
     world.dpu()
-    world.host(kubeconfig=path)
+    world.host(kubeconfig=front.kubeconfig(tmp_path, "host"))
     world.wait_state("Ready")
     until(lambda: front.is_asked("/events"), SOON_S, lambda: str(front.asked))
     for action, first in (("expire", "fieldSelector"), ("end", "/leases")):

@@ -21,16 +21,6 @@ const (
 	rotation = 7 * time.Second
 )
 
-// dpuAccount makes the service account of the pair's DPU, with its binding.
-func (p *pair) dpuAccount() *core.ServiceAccount {
-	p.t.Helper()
-	account, err := p.admin.CoreV1().ServiceAccounts(harness.Namespace).Create(p.t.Context(),
-		&core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: "dpu-agent-" + p.Node}}, meta.CreateOptions{})
-	must(p.t, err)
-	p.bind("dpu-agent", "--serviceaccount="+harness.Namespace+":"+account.Name)
-	return account
-}
-
 // bind binds the role to the subject, as kubectl has that, and to nobody else.
 func (p *pair) bind(role, subject string) {
 	p.t.Helper()
@@ -58,11 +48,6 @@ func (p *pair) ungrouped() (subject string) {
 	return "--user=" + p.user("host")
 }
 
-func (p *pair) unbind(role string) {
-	p.t.Helper()
-	must(p.t, p.admin.RbacV1().RoleBindings(harness.Namespace).Delete(p.t.Context(), p.bindingName(role), meta.DeleteOptions{}))
-}
-
 func (p *pair) bindingName(role string) string { return role + "-" + p.Node }
 
 // mayCreate gives the pair's DPU the rights of rbac/dpu-create, and no other.
@@ -83,11 +68,6 @@ func (p *pair) token(r harness.TokenRequest) {
 	must(p.t, harness.WriteFile(p.file("dpu.token"), token, 0o600))
 }
 
-func (p *pair) useTokenFile() {
-	p.t.Helper()
-	p.kubeconfig("dpu", harness.Credential{TokenFile: p.file("dpu.token")})
-}
-
 // sees waits until the audit log shows such an answer to the side.
 func (p *pair) sees(side, what string, since time.Time, match func(harness.AuditEvent) bool) {
 	p.t.Helper()
@@ -101,10 +81,13 @@ func (p *pair) sees(side, what string, since time.Time, match func(harness.Audit
 
 func TestGivenTokensThatExpireWhenTheyRotateThenNothingIsNoticedAndWhenTheyDoNotThenItIs(t *testing.T) {
 	p := newSharedPair(t)
-	account := p.dpuAccount()
+	account, err := p.admin.CoreV1().ServiceAccounts(harness.Namespace).Create(t.Context(),
+		&core.ServiceAccount{ObjectMeta: meta.ObjectMeta{Name: "dpu-agent-" + p.Node}}, meta.CreateOptions{})
+	must(t, err)
+	p.bind("dpu-agent", "--serviceaccount="+harness.Namespace+":"+account.Name)
 	request := harness.TokenRequest{Namespace: harness.Namespace, Name: account.Name, UID: string(account.UID), Lifetime: short}
 	p.token(request)
-	p.useTokenFile()
+	p.kubeconfig("dpu", harness.Credential{TokenFile: p.file("dpu.token")})
 	p.startBoth()
 	for range 5 { // more than twice a token's life
 		p.token(request)
@@ -138,7 +121,7 @@ func TestGivenAHostWhoseRightsAreTakenWhenTheDPUDiesThenItDoesNotKnowUntilTheyCo
 	p.bindCluster("dpu-host-agent", subject)
 	p.startBoth()
 	start := time.Now()
-	p.unbind("dpu-host-agent")
+	must(t, p.admin.RbacV1().RoleBindings(harness.Namespace).Delete(t.Context(), p.bindingName("dpu-host-agent"), meta.DeleteOptions{}))
 	p.StaysFor(2*interval, "Ready")
 	p.DPU.Kill()
 	p.Expect(duration+soon, "Unknown", "ApiServerUnreachable")

@@ -38,16 +38,6 @@ func (p *pair) allocatedByHand(name string) {
 	must(p.t, err)
 }
 
-// crashLoops waits until the kubelet has restarted the pod's container more than once.
-func (p *pair) crashLoops(name string) {
-	p.t.Helper()
-	p.awaitPod(2*soon, name, "is in a crash loop", func(pod *core.Pod) bool {
-		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c core.ContainerStatus) bool {
-			return c.RestartCount > 0 && c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
-		})
-	})
-}
-
 func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEventsOnPodsSaySo(t *testing.T) {
 	p := draPair(t)
 	p.claimObjects()
@@ -59,7 +49,11 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 		oneClaim(spec)
 		spec.Containers[0].Args = []string{"fail"}
 	})
-	p.crashLoops("crashes")
+	p.awaitPod(2*soon, "crashes", "is in a crash loop", func(pod *core.Pod) bool {
+		return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c core.ContainerStatus) bool {
+			return c.RestartCount > 0 && c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
+		})
+	})
 	p.podHealth(2*soon, "crashes", core.ResourceHealthStatusHealthy, "")
 	if n := strings.Count(p.Host.Tail(10000), "DRAPlugin/NodePrepareResources"); n != 1 {
 		t.Errorf("the kubelet asked %d times to prepare it, want 1", n)

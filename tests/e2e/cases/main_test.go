@@ -76,7 +76,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	fmt.Printf("the cluster is up after %.1f s\n", time.Since(start).Seconds())
-	defer stopWorlds()
+	defer func() {
+		for _, w := range worlds.all {
+			w.stop()
+		}
+	}()
 	status := m.Run()
 	if status != 0 {
 		fmt.Println(shared.control.Diagnostics(4), shared.node.Diagnostics(4))
@@ -88,12 +92,6 @@ func run(m *testing.M) int {
 var worlds struct {
 	sync.Mutex
 	all []*world
-}
-
-func stopWorlds() {
-	for _, w := range worlds.all {
-		w.stop()
-	}
 }
 
 func (w *world) stop() {

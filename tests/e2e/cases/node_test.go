@@ -77,7 +77,8 @@ func (p *pair) onNode() *pair {
 	p.certificate("dpu", 0)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(p.report(), p.podReport(), p.node.Diagnostics(25))
+			events, err := p.control.Kubectl(bounded(t), "get", "events")
+			t.Logf("%s--- events (%v)\n%s%s", p.report(), err, events, p.node.Diagnostics(25))
 		}
 		p.Host.Kill()
 		p.DPU.Kill()
@@ -94,16 +95,6 @@ func (p *pair) nodeReady(limit time.Duration, status core.ConditionStatus, text 
 		return slices.ContainsFunc(node.Status.Conditions, func(c core.NodeCondition) bool {
 			return c.Type == core.NodeReady && c.Status == status && strings.Contains(c.Message, text) &&
 				(status == core.ConditionTrue || c.Reason == "KubeletNotReady")
-		})
-	})
-}
-
-// nodeTainted waits until the scheduler keeps new pods away from the Node.
-func (p *pair) nodeTainted(key string) {
-	p.t.Helper()
-	await(p.t, soon, "the Node has the taint "+key, p.getNode, func(node *core.Node) bool {
-		return slices.ContainsFunc(node.Spec.Taints, func(taint core.Taint) bool {
-			return taint.Key == key && taint.Effect == core.TaintEffectNoSchedule
 		})
 	})
 }
@@ -162,11 +153,6 @@ func (p *pair) podEvent(name, text string) {
 	}, func(events *core.EventList) bool {
 		return slices.ContainsFunc(events.Items, func(e core.Event) bool { return strings.Contains(e.Message, text) })
 	})
-}
-
-func (p *pair) podReport() string {
-	events, err := p.control.Kubectl(bounded(p.t), "get", "events")
-	return fmt.Sprintf("--- events (%v)\n%s", err, events)
 }
 
 // askSandbox asks a runtime for a pod's sandbox, as the kubelet does, and returns its id.
@@ -248,7 +234,11 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 	if allowed := nodeDuration + kubeletSync + kubeletWrite + 5*time.Second; took > allowed {
 		t.Errorf("it took %s, more than %s", took, allowed)
 	}
-	p.nodeTainted("node.kubernetes.io/not-ready") // by a controller, a moment later
+	await(t, soon, "a controller taints the Node", p.getNode, func(node *core.Node) bool {
+		return slices.ContainsFunc(node.Spec.Taints, func(taint core.Taint) bool {
+			return taint.Key == core.TaintNodeNotReady && taint.Effect == core.TaintEffectNoSchedule
+		})
+	})
 	p.pod("unplaced", "")
 	p.podNotScheduled("unplaced")
 	p.pod("pinned", realNode)

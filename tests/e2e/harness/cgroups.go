@@ -12,11 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func isUnifiedCgroup() bool {
-	var fs unix.Statfs_t
-	return unix.Statfs("/sys/fs/cgroup", &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
-}
-
 // cgroup is where a process is in one hierarchy. The kernel names the hierarchies of v1 by their controllers: "cpu",
 // "net_cls,net_prio", "name=systemd", which the kubelet wants too. That of v2 has no name.
 type cgroup struct{ controllers, path string }
@@ -27,10 +22,12 @@ func ownCgroups() ([]cgroup, error) {
 	if err != nil {
 		return nil, err
 	}
+	var fs unix.Statfs_t
+	isUnified := unix.Statfs("/sys/fs/cgroup", &fs) == nil && fs.Type == unix.CGROUP2_SUPER_MAGIC
 	var all []cgroup
 	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		fields := strings.SplitN(line, ":", 3)
-		if len(fields) == 3 && (fields[1] == "") == isUnifiedCgroup() {
+		if len(fields) == 3 && (fields[1] == "") == isUnified {
 			all = append(all, cgroup{fields[1], fields[2]})
 		}
 	}
