@@ -113,8 +113,8 @@ def main():
     keep = args.keep
     try:
         behaved = run(args, directory)
-        keep = keep or not behaved
-        return 0 if behaved else 1
+        keep |= not behaved
+        return int(not behaved)
     except KeyboardInterrupt:
         print("demo: ended by a signal", file=sys.stderr)
         return 130

@@ -86,11 +86,6 @@ func (p *pair) hasNetwork(pod string) error {
 	return err
 }
 
-func (p *pair) podWithPolicy(name string, policy core.RestartPolicy) {
-	p.t.Helper()
-	p.podSpec(name, func(spec *core.PodSpec) { spec.NodeName, spec.RestartPolicy = realNode, policy })
-}
-
 // startDPUOfBoot starts the DPU's agent as in another boot, and returns its id.
 func (p *pair) startDPUOfBoot() string {
 	p.t.Helper()
@@ -197,9 +192,9 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 	lost := []string{"web-0", "web-1", "web-2"}
 	for _, name := range append([]string{"whole", "moved"}, lost...) {
-		p.podWithPolicy(name, core.RestartPolicyAlways)
+		p.pod(name, realNode)
 	}
-	p.podWithPolicy("job", core.RestartPolicyNever)
+	p.podSpec("job", func(spec *core.PodSpec) { spec.NodeName, spec.RestartPolicy = realNode, core.RestartPolicyNever })
 	before := map[string]string{}
 	for _, name := range append([]string{"whole", "moved", "job"}, lost...) {
 		p.podRuns(name)
