@@ -2,19 +2,16 @@
 """Finds the programs under test by name below a build directory."""
 
 import os
+import pathlib
 
-ROOT = os.path.dirname(
-    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-)
+ROOT = str(pathlib.Path(__file__).resolve().parents[3])
 
 
 class Binaries:
     """binaries.path("dpu-agent") is an executable below `directory`."""
 
     def __init__(self, directory=None):
-        self.directory = directory or os.environ.get("DPU_BIN_DIR") or os.path.join(
-            ROOT, "build", "dev"
-        )
+        self.directory = directory or os.environ.get("DPU_BIN_DIR") or f"{ROOT}/build/dev"
         self._found = {}
 
     def path(self, name):
@@ -29,12 +26,7 @@ class Binaries:
             return False
 
     def _search(self, name):
-        for folder, folders, files in os.walk(self.directory):
-            folders[:] = [f for f in folders if f not in ("CMakeFiles", ".git")]
-            candidate = os.path.join(folder, name)
-            if name in files and os.access(candidate, os.X_OK):
-                return candidate
-        raise FileNotFoundError(
-            f"no program '{name}' below '{self.directory}': build it "
-            "(cmake --preset dev && cmake --build --preset dev) or set DPU_BIN_DIR"
-        )
+        for path in pathlib.Path(self.directory).rglob(name):
+            if path.is_file() and os.access(path, os.X_OK):
+                return str(path)
+        raise FileNotFoundError(f"no program '{name}' below '{self.directory}': build it, or set DPU_BIN_DIR")
