@@ -476,21 +476,6 @@ TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_u
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-TEST_WITH(changes_and_renewals_are_counted_apart, stage_up, stage_down)
-{
-    assert_false(stats().has_skew);
-    renew(0); /* the first sight of a lease renews nothing */
-    assert_int_equal(stats().renewals, 0);
-    be_ready();
-    world_pass(NS_PER_SEC);
-    renew(0);
-    const struct monitor_stats s = stats();
-    assert_int_equal(s.renewals, 2);
-    assert_int_equal(s.changes[REASON_AWAITING_FIRST_RENEWAL], 1);
-    assert_int_equal(s.changes[REASON_LEASE_RENEWED], 1);
-    assert_int_equal(s.changes[REASON_LEASE_EXPIRED], 0);
-}
-
 /* That pods are held from now on is a change, in the same state and for the same reason. */
 TEST_WITH(the_end_of_the_hold_is_a_change, stage_up, stage_down)
 {

@@ -98,31 +98,6 @@ TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
     }
 }
 
-TEST_READY(a_death_costs_a_read_and_two_marks)
-{
-    world_silence_until(w, 41);
-    READY(w);
-    assert_int_equal(w->out.wake_at.ns, SEC(41).ns);
-    world_tick(w, SEC(41));
-    READY(w); /* proof is one round trip away */
-    world_mark(w, CHAIN_TAKEN, SEC(41), SEC(41.001));
-    EXPIRED(w);
-    assert_true(w->out.verdict_changed);
-    assert_int_equal(w->marks, 1);
-    assert_int_equal(w->reads, 1);
-}
-
-TEST_READY(a_living_dpu_costs_nothing)
-{
-    for (int i = 1; i <= 50; i++) {
-        world_silence_until(w, 1 + 10.3 * i);
-        world_renew(w, 1 + 10.3 * i);
-        READY(w);
-    }
-    assert_int_equal(w->marks, 0);
-    assert_int_equal(w->reads, 0);
-}
-
 TEST_READY(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
 {
     const struct mono early = {SEC(41).ns - 1};
@@ -353,15 +328,6 @@ TEST_READY(without_any_outcome_the_state_is_held_when_evidence_is_over)
     HELD(w);
 }
 
-TEST_READY(after_an_answered_read_a_mark_is_tried_soon)
-{
-    world_until(w, 56, CHAIN_LOST);
-    assert_false(w->x.is_reading ||
-                 w->x.is_marking); /* each was answered, or is known to be lost */
-    world_read(w, SEC(56), SEC(56));
-    assert_true(w->out.mark || mono_reached(SEC(57), w->out.wake_at));
-}
-
 /* ---- what is held, and how it is shown ------------------------------------------------------- */
 
 TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)
@@ -407,29 +373,6 @@ TEST_READY(a_denial_after_an_outage_begins_anew)
     EXPIRED(w);
     world_renew(w, 270);
     READY(w);
-}
-
-TEST_READY(a_pause_of_our_own_is_held_and_marked_at_once)
-{
-    world_silence_until(w, 41);
-    world_tick(w, SEC(41.9));
-    READY(w);
-    world_ready(w);
-    world_renew(w, 11);
-    world_tick(w, SEC(3600));
-    HELD(w);
-    assert_true(w->out.mark);
-    struct world living = *w;
-    world_renew_unseen(&living, 3595);
-    world_mark(&living, CHAIN_CONFLICT, SEC(3600), SEC(3600.01));
-    READY(&living);
-    world_mark(w, CHAIN_TAKEN, SEC(3600), SEC(3600.01));
-    HELD(w);
-    world_condemns_at(w, 3620);
-    world_ready(w);
-    world_renew(w, 100); /* 99 s later, before any tick */
-    READY(w);
-    assert_false(w->out.verdict_changed);
 }
 
 TEST_READY(outage_hold_option_bounds_the_hold)
