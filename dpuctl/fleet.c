@@ -18,9 +18,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- a row ----------------------------------------------------------------------------------- */
+enum { FLEET_ROWS_MAX = 50000 }; /* ten times what a cluster is made for */
 
-json_t *fleet_row_new(const char *ns, const char *node)
+/* ---- a row; all texts that it takes are sanitized -------------------------------------------- */
+
+/* Lays what an object tells into its row; what cannot be read tells nothing. `now` is the API
+ * server's clock when it answered; 0: it gave no Date. */
+typedef void take_fn(json_t *row, const json_t *object, struct wall now);
+
+/* Of a DPU of whom nothing is known yet. Returns owned. */
+static json_t *row_new(const char *ns, const char *node)
 {
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:b, s:i, s:b, s:b, s:n, s:n, s:n, s:n, "
@@ -61,7 +68,8 @@ const json_t *fleet_find_type(const json_t *list, const char *type)
     return NULL;
 }
 
-const char *fleet_node_of_lease(const json_t *lease)
+/* The node whose row it belongs to, or NULL; of "ovn-dpu-NODE". */
+static const char *node_of_lease(const json_t *lease)
 {
     const char *name = json_text_get(meta_of(lease), "name");
     size_t len = strlen(NAMES_LEASE_PREFIX);
@@ -73,12 +81,12 @@ static const char *node_of_node(const json_t *node)
     return json_text_get(meta_of(node), "name");
 }
 
-const char *fleet_node_of_bound(const json_t *slice_or_pod)
+static const char *node_of_bound(const json_t *slice_or_pod)
 {
     return json_text_get(json_object_get(slice_or_pod, "spec"), "nodeName");
 }
 
-void fleet_take_lease(json_t *row, const json_t *lease, struct wall now)
+static void take_lease(json_t *row, const json_t *lease, struct wall now)
 {
     const json_t *notes = json_object_get(meta_of(lease), "annotations");
     struct lease_view seen;
@@ -176,7 +184,7 @@ bool fleet_node_is_marked(const json_t *node)
            json_object_get(labels, "network.operator.openshift.io/dpu-host");
 }
 
-void fleet_take_node(json_t *row, const json_t *node, struct wall now)
+static void take_node(json_t *row, const json_t *node, struct wall now)
 {
     const json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
     print_json_put(row, "hasNode", json_true());
@@ -185,7 +193,7 @@ void fleet_take_node(json_t *row, const json_t *node, struct wall now)
     hear_condition(row, fleet_find_type(conditions, "DPUReady"));
 }
 
-void fleet_take_slice(json_t *row, const json_t *slice, struct wall now)
+static void take_slice(json_t *row, const json_t *slice, struct wall now)
 {
     const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
     size_t i;
@@ -214,7 +222,7 @@ static json_t *tag_of(const char *image)
     return print_json_text(tag);
 }
 
-void fleet_take_pod(json_t *row, const json_t *pod, struct wall now)
+static void take_pod(json_t *row, const json_t *pod, struct wall now)
 {
     const json_t *spec = json_object_get(pod, "spec");
     const json_t *ready =
@@ -298,7 +306,8 @@ static void judge_lease(json_t *row, const char *holder, bool host_says_ready)
     print_json_put(row, "since", json_null());
 }
 
-void fleet_judge(json_t *row, const char *holder, struct wall now)
+/* Completes the judgement. `holder`: whose renewals count. */
+static void judge_row(json_t *row, const char *holder, struct wall now)
 {
     bool is_told = !text_equal(json_text_get(row, "toldBy"), "lease");
     bool is_ready = text_equal(json_text_get(row, "state"), "Ready");
@@ -322,7 +331,8 @@ void fleet_judge(json_t *row, const char *holder, struct wall now)
     }
 }
 
-int fleet_compare(const void *a, const void *b)
+/* NotReady, Unknown, Ready; of the same state by reason, then by name. For qsort of json_t *. */
+static int compare_rows(const void *a, const void *b)
 {
     static const char *const keys[] = {"state", "reason", "node"};
     int order = 0;
@@ -349,16 +359,15 @@ static const struct list_kind {
     const char *field;  /* that names the only node to look at */
     int page;           /* objects: a Lease has 1 KB, a Node with its images up to 40 */
     const char *(*node_of)(const json_t *object);
-    fleet_take_fn *take;
+    take_fn *take;
 } kinds[LIST_COUNT] = {
     [LEASES] = {"leases", "/apis/coordination.k8s.io/v1/namespaces/", "/leases", "",
-                "metadata.name=" NAMES_LEASE_PREFIX, 500, fleet_node_of_lease, fleet_take_lease},
-    [NODES] = {"nodes", "/api/v1/nodes", NULL, "", "metadata.name=", 250, node_of_node,
-               fleet_take_node},
+                "metadata.name=" NAMES_LEASE_PREFIX, 500, node_of_lease, take_lease},
+    [NODES] = {"nodes", "/api/v1/nodes", NULL, "", "metadata.name=", 250, node_of_node, take_node},
     [SLICES] = {"resourceslices", "/apis/resource.k8s.io/v1/resourceslices", NULL, "",
-                "spec.nodeName=", 500, fleet_node_of_bound, fleet_take_slice},
+                "spec.nodeName=", 500, node_of_bound, take_slice},
     [PODS] = {"pods", "/api/v1/namespaces/", "/pods", "app.kubernetes.io/name=dpu-host-agent",
-              "spec.nodeName=", 250, fleet_node_of_bound, fleet_take_pod},
+              "spec.nodeName=", 250, node_of_bound, take_pod},
 };
 
 struct list {
@@ -382,7 +391,7 @@ static json_t *row_of(const struct reader *r, const char *node)
 {
     json_t *row = json_object_get(r->rows, node);
     if (!row && json_object_size(r->rows) < FLEET_ROWS_MAX) {
-        row = fleet_row_new(r->config->agent.lease_namespace, node);
+        row = row_new(r->config->agent.lease_namespace, node);
         print_json_put(r->rows, node, row);
     }
     return row;
@@ -513,11 +522,11 @@ static json_t *judged_rows(const struct reader *r)
         find_node(r, row);
         if ((print_holds(row, "hasLease") || print_holds(row, "hasLabel")) &&
             (print_holds(row, "hasNode") || text_is_empty(r->config->selector))) {
-            fleet_judge(row, r->config->agent.holder_identity, r->now);
+            judge_row(row, r->config->agent.holder_identity, r->now);
             order[count++] = row;
         }
     }
-    qsort(order, count, sizeof(json_t *), fleet_compare);
+    qsort(order, count, sizeof(json_t *), compare_rows);
     for (size_t i = 0; i < count; i++) {
         (void)json_array_append(wanted, order[i]);
     }

@@ -3,7 +3,7 @@
  * and the row can be judged and shown. */
 #include "base/json_text.h"
 #include "base/mem.h"
-#include "dpuctl/fleet.h"
+#include "dpuctl/fleet.c" /* what makes a row is its own */
 #include "dpuctl/print.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     CLEANUP(json)
     json_t *object = json_text_parse((const char *)data, size, 1 << 20, NULL);
-    CLEANUP(json) json_t *row = fleet_row_new("ns", "n");
+    CLEANUP(json) json_t *row = row_new("ns", "n");
     const struct wall now = {1};
     const char *key;
     json_t *member;
@@ -23,13 +23,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     fuzz_tell(true);
-    (void)fleet_node_of_lease(object);
-    (void)fleet_node_of_bound(object);
-    fleet_take_pod(row, object, now);
-    fleet_take_slice(row, object, now);
-    fleet_take_node(row, object, now);
-    fleet_take_lease(row, object, now);
-    fleet_judge(row, "holder", now);
+    (void)node_of_lease(object);
+    (void)node_of_bound(object);
+    take_pod(row, object, now);
+    take_slice(row, object, now);
+    take_node(row, object, now);
+    take_lease(row, object, now);
+    judge_row(row, "holder", now);
     json_object_foreach(row, key, member)
     {
         const char *text = json_string_value(member);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dpuctl/fleet.h"
+#include "dpuctl/fleet.c" /* what makes a row is its own */
 
 #include "base/json_text.h"
 #include "base/mem.h"
@@ -18,10 +18,10 @@ static json_t *parse(const char *text)
     return json;
 }
 
-static json_t *take(fleet_take_fn *take_it, const char *text)
+static json_t *take(take_fn *take_it, const char *text)
 {
     CLEANUP(json) json_t *json = parse(text);
-    json_t *row = fleet_row_new("ns", "n");
+    json_t *row = row_new("ns", "n");
     take_it(row, json, now);
     return row;
 }
@@ -74,9 +74,9 @@ TEST(a_row_is_judged_by_the_host_then_the_lease_then_its_age)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(free) char *text = mem_format("{%s}", rows[i].known);
         CLEANUP(json) json_t *known = parse(text);
-        CLEANUP(json) json_t *row = fleet_row_new("ns", "n");
+        CLEANUP(json) json_t *row = row_new("ns", "n");
         assert_int_equal(json_object_update(row, known), 0);
-        fleet_judge(row, HOLDER, now);
+        judge_row(row, HOLDER, now);
         if (!print_holds(row, rows[i].judged)) {
             fail_msg("row %zu: %s", i, json_text_dump(row));
         }
@@ -90,8 +90,8 @@ TEST(only_a_lease_of_ours_has_a_node_and_an_unknown_reason_a_page)
     CLEANUP(json) json_t *ours = parse("{\"metadata\": {\"name\": \"ovn-dpu-a.b\"}}");
     CLEANUP(json) json_t *other = parse("{\"metadata\": {\"name\": \"leader\"}}");
     assert_non_null(strstr(readiness_reason_fix("of a newer agent"), "docs/reasons.md"));
-    assert_string_equal(fleet_node_of_lease(ours), "a.b");
-    assert_null(fleet_node_of_lease(other));
+    assert_string_equal(node_of_lease(ours), "a.b");
+    assert_null(node_of_lease(other));
 }
 
 #define NODE(conditions)                                                                           \
@@ -115,38 +115,38 @@ TEST(only_a_lease_of_ours_has_a_node_and_an_unknown_reason_a_page)
 TEST(objects_tell_of_a_dpu)
 {
     static const struct {
-        fleet_take_fn *take;
+        take_fn *take;
         const char *object;
         const char *told;
     } rows[] = {
-        {fleet_take_lease,
+        {take_lease,
          "{\"metadata\": {\"name\": \"ovn-dpu-n\", \"namespace\": \"o\", \"uid\": \"u\", "
          "\"resourceVersion\": \"1\", \"annotations\": {\"dpu.k8s.ovn.org/boot-id\": "
          "\"b1\\u0007\"}}, \"spec\": {\"renewTime\": \"2026-11-22T09:59:00.000000Z\"}}",
          "hasLease dpuBootId renewalAgeSeconds>59 renewalAgeSeconds<61"},
-        {fleet_take_lease, "{\"metadata\": {\"name\": \"ovn-dpu-n\"}}", "!hasLease"},
+        {take_lease, "{\"metadata\": {\"name\": \"ovn-dpu-n\"}}", "!hasLease"},
         /* A refusal of the gate is heard through the Node. */
-        {fleet_take_node, NODE(REFUSED("LeaseExpired")),
+        {take_node, NODE(REFUSED("LeaseExpired")),
          "toldBy=gate reason=LeaseExpired state=NotReady since hasLabel hasNode gateIn"},
-        {fleet_take_node, NODE(REFUSED("RecordStale")), "reason=RecordStale state=Unknown"},
-        {fleet_take_node, NODE(REFUSED("OfANewerAgent")), "reason=Refused state=NotReady"},
+        {take_node, NODE(REFUSED("RecordStale")), "reason=RecordStale state=Unknown"},
+        {take_node, NODE(REFUSED("OfANewerAgent")), "reason=Refused state=NotReady"},
         /* So is a condition of ours, and no other. */
-        {fleet_take_node,
+        {take_node,
          NODE("{\"type\": \"Ready\", \"status\": \"True\"}, {\"type\": \"DPUReady\", \"status\": "
               "\"Unknown\", \"reason\": \"R\", \"message\": \"m\"}"),
          "toldBy=condition state=Unknown reason=R message=m !gateIn"},
-        {fleet_take_node,
+        {take_node,
          NODE("{\"type\": \"Ready\", \"status\": \"False\", \"message\": \"PLEG is not healthy\"}"),
          "toldBy=lease !gateIn"},
-        {fleet_take_slice, "{\"spec\": {\"devices\": [{" TAINTS "}]}}",
+        {take_slice, "{\"spec\": {\"devices\": [{" TAINTS "}]}}",
          "toldBy=taint reason=DPUShutdown state=NotReady since"},
         /* The version is the tag of the image. */
-        {fleet_take_pod, POD("dpu-heartbeat-host:0.1.0", "True"),
+        {take_pod, POD("dpu-heartbeat-host:0.1.0", "True"),
          "hostAgentVersion=0.1.0 hostAgentReady gateIn hostAgentPod=p-True"},
-        {fleet_take_pod, POD("r.example:5000/x/dpu-heartbeat-host:1.2@sha256:ab", "True"),
+        {take_pod, POD("r.example:5000/x/dpu-heartbeat-host:1.2@sha256:ab", "True"),
          "hostAgentVersion=1.2"},
-        {fleet_take_pod, POD("r.example:5000/x/dpu-heartbeat-host", "True"), "!hostAgentVersion"},
-        {fleet_take_pod, POD("x@sha256:ab", "False"), "!hostAgentVersion !hostAgentReady"},
+        {take_pod, POD("r.example:5000/x/dpu-heartbeat-host", "True"), "!hostAgentVersion"},
+        {take_pod, POD("x@sha256:ab", "False"), "!hostAgentVersion !hostAgentReady"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *row = take(rows[i].take, rows[i].object);
@@ -159,16 +159,16 @@ TEST(objects_tell_of_a_dpu)
 TEST(the_more_telling_word_and_the_ready_pod_count)
 {
     static const char slice[] = "{\"spec\": {\"devices\": [{" TAINTS "}]}}";
-    CLEANUP(json) json_t *row = take(fleet_take_slice, slice);
+    CLEANUP(json) json_t *row = take(take_slice, slice);
     CLEANUP(json) json_t *node = parse(NODE(REFUSED("RecordStale")));
     CLEANUP(json) json_t *taint = parse(slice);
-    fleet_take_node(row, node, now);
-    fleet_take_slice(row, taint, now);
+    take_node(row, node, now);
+    take_slice(row, taint, now);
     assert_true(print_holds(row, "toldBy=gate reason=RecordStale"));
     CLEANUP(json) json_t *ready = parse(POD("x:2", "True"));
     CLEANUP(json) json_t *sick = parse(POD("x:1", "False"));
-    fleet_take_pod(row, sick, now);
-    fleet_take_pod(row, ready, now);
-    fleet_take_pod(row, sick, now);
+    take_pod(row, sick, now);
+    take_pod(row, ready, now);
+    take_pod(row, sick, now);
     assert_true(print_holds(row, "hostAgentPod=p-True hostAgentVersion=2"));
 }
