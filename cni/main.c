@@ -59,8 +59,10 @@ static void open_standard_fds(void)
 
 static int gate(struct cni_call *c)
 {
+    struct record record;
     struct gate_decision decision;
-    record_file_judge(c->readiness_file, &decision);
+    struct err e = ERR_INIT;
+    (void)record_file_judge(c->readiness_file, &record, &decision, &e); /* it is in the decision */
     if (!decision.admit) {
         int status = gate_status_code(&decision);
         int most = status > c->status_code ? status : c->status_code;

@@ -72,22 +72,11 @@ static struct mono holds_since(const struct node_snapshot *seen)
 
 void node_snapshot_take(const struct admin_config *config, struct node_snapshot *out)
 {
-    char boot_id[CLOCK_BOOT_ID_BYTES];
-    struct err e = ERR_INIT;
     *out = (struct node_snapshot){.wall = clock_wall_now()};
     admin_path(config, config->readiness_file, out->path, sizeof(out->path));
-    int rc = record_file_read(out->path, &out->record, &e);
-    out->has_record = rc == 0;
-    if (rc == 0) {
-        rc = clock_boot_id(boot_id, &e);
-    }
+    out->has_record = record_file_judge(out->path, &out->record, &out->gate, &out->problem) == 0;
     out->now = clock_mono_now(); /* after reading: what was read is not of the future */
-    if (rc != 0) {
-        text_format(out->problem, sizeof(out->problem), "%s", e.msg);
-        gate_refuse(rc == ERR_NOTFOUND ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e.msg,
-                    out->path, &out->gate);
-    } else {
-        gate_judge(&out->record, boot_id, out->now, out->path, &out->gate);
+    if (out->has_record) {
         out->writer_exists = is_host_agent(out->record.pid);
         out->since = holds_since(out);
     }
@@ -469,7 +458,7 @@ static json_t *record_json(const struct node_snapshot *seen)
     int64_t skew_ns = 0;
     if (!seen->has_record) {
         return json_pack("{s:o, s:o}", "file", print_json_text(seen->path), "problem",
-                         print_json_text(seen->problem));
+                         print_json_text(seen->problem.msg));
     }
     bool has_skew = node_dpu_skew(seen, &skew_ns);
     return json_pack("{s:o, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, "

@@ -27,7 +27,7 @@ struct node_snapshot {
     struct wall wall;
     char path[PATH_MAX]; /* of the record, below --root */
     bool has_record;     /* it was read whole; `record` counts */
-    char problem[200];   /* why not */
+    struct err problem;  /* why not */
     struct record record;
     struct gate_decision gate; /* what dpu-gate would decide now */
     enum node_answer answer;

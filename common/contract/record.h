@@ -83,7 +83,9 @@ enum {
  * about them: ERR_NOTFOUND, ERR_AUTH (whose file it is), ERR_LIMIT, ERR_PARSE, ERR_IO. */
 NODISCARD int record_file_read(const char *path, struct record *out, struct err *e);
 
-/* Reads it and asks the gate. Always decides. */
-void record_file_judge(const char *path, struct gate_decision *out);
+/* Reads it and asks the gate, which decides in any case. Errors: as record_file_read; `e` is not
+ * NULL. */
+int record_file_judge(const char *path, struct record *out_record, struct gate_decision *out,
+                      struct err *e);
 
 #endif

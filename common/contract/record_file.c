@@ -67,19 +67,19 @@ int record_file_read(const char *path, struct record *out, struct err *e)
     return fd < 0 ? fd : read_page(fd, out, e);
 }
 
-void record_file_judge(const char *path, struct gate_decision *out)
+int record_file_judge(const char *path, struct record *out_record, struct gate_decision *out,
+                      struct err *e)
 {
-    struct record record;
     char boot_id[CLOCK_BOOT_ID_BYTES];
-    struct err e = ERR_INIT;
-    int rc = record_file_read(path, &record, &e);
+    int rc = record_file_read(path, out_record, e);
     if (rc == 0) {
-        rc = clock_boot_id(boot_id, &e);
+        rc = clock_boot_id(boot_id, e);
     }
-    if (rc != 0) {
-        gate_refuse(rc == ERR_NOTFOUND ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e.msg, path,
-                    out);
-        return;
+    if (rc == 0) {
+        gate_judge(out_record, boot_id, clock_mono_now(), path, out);
+    } else {
+        gate_refuse(rc == ERR_NOTFOUND ? REASON_RECORD_MISSING : REASON_RECORD_INVALID, e->msg,
+                    path, out);
     }
-    gate_judge(&record, boot_id, clock_mono_now(), path, out);
+    return rc;
 }

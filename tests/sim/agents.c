@@ -456,9 +456,11 @@ void agents_fini(void)
 
 bool agents_ask_gate(char reason[static AGENTS_TEXT_BYTES])
 {
+    struct record record;
     struct gate_decision decision;
+    struct err e = ERR_INIT;
     struct proc *before = enter(&agents.gate);
-    record_file_judge(agents.host.record, &decision);
+    (void)record_file_judge(agents.host.record, &record, &decision, &e); /* it always decides */
     leave(before);
     (void)snprintf(reason, AGENTS_TEXT_BYTES, "%s", readiness_reason_name(decision.reason));
     return decision.admit;
