@@ -22,9 +22,6 @@
 
 #define SET_CLOCK(whose) "set the " whose " clock: certificates and tokens depend on it"
 
-/* Of the whole chain; also the exit status. */
-enum doctor_answer { WHOLE, BROKEN, UNCLEAR };
-
 static const struct outcome {
     const char *name;
     const char *word; /* on a page */
@@ -621,20 +618,20 @@ static void print_checks(const struct admin_config *config, const json_t *tree)
 int doctor_run(struct admin_config *config)
 {
     static const char *const answers[] = {
-        [WHOLE] = "Whole", [BROKEN] = "Broken", [UNCLEAR] = "Unknown"};
+        [ADMIN_GOOD] = "Whole", [ADMIN_BAD] = "Broken", [ADMIN_UNCLEAR] = "Unknown"};
     struct doctor d = {.config = *config, .checks = json_array()};
     if (config->node) {
         examine_from_afar(&d);
     } else {
         examine(&d);
     }
-    enum doctor_answer answer = count_of(d.checks, CHECK_FAIL) > 0   ? BROKEN
-                                : count_of(d.checks, CHECK_SKIP) > 0 ? UNCLEAR
-                                                                     : WHOLE;
+    enum admin_answer answer = count_of(d.checks, CHECK_FAIL) > 0   ? ADMIN_BAD
+                               : count_of(d.checks, CHECK_SKIP) > 0 ? ADMIN_UNCLEAR
+                                                                    : ADMIN_GOOD;
     CLEANUP(json)
     json_t *tree = json_pack("{s:s, s:s, s:s, s:o}", "node", d.config.agent.node_name, "version",
                              DPU_VERSION, "answer", answers[answer], "checks", d.checks);
     json_decref(d.doc);
     json_decref(d.cni);
-    return print_document(config, tree, print_checks) ? (int)answer : UNCLEAR;
+    return print_document(config, tree, print_checks, answer);
 }

@@ -581,8 +581,6 @@ int fleet_read(struct api *api, json_t **out, struct err *e)
     return rc;
 }
 
-enum { EXIT_NOT_READY = 1, EXIT_UNKNOWN = 2 };
-
 static bool is_shown(const struct admin_config *config, const json_t *row)
 {
     static const char *const filters[] = {[ADMIN_ALL] = "",
@@ -697,12 +695,12 @@ static void filter_rows(const struct admin_config *config, json_t *rows)
 }
 
 /* Of the first row, since what is broken comes first. */
-static int exit_status(const json_t *rows)
+static enum admin_answer answer_of(const json_t *rows)
 {
     const json_t *worst = json_array_get(rows, 0);
-    return print_holds(worst, "state=NotReady")  ? EXIT_NOT_READY
-           : print_holds(worst, "state=Unknown") ? EXIT_UNKNOWN
-                                                 : EXIT_SUCCESS;
+    return print_holds(worst, "state=NotReady")  ? ADMIN_BAD
+           : print_holds(worst, "state=Unknown") ? ADMIN_UNCLEAR
+                                                 : ADMIN_GOOD;
 }
 
 static void print_fleet(const struct admin_config *config, const json_t *fleet)
@@ -732,25 +730,25 @@ static void print_node(const struct admin_config *config, const json_t *row)
     print_rows(row, page, ARRAY_LEN(page), print_has_color(config->color));
 }
 
-static void tell_notes(const char *name, const json_t *fleet)
+static void tell_notes(const struct admin_config *config, const json_t *fleet)
 {
     size_t i;
     const json_t *note;
     json_array_foreach(json_object_get(fleet, "notes"), i, note)
     {
-        (void)fprintf(stderr, "%s: not checked: %s\n", name, json_string_value(note));
+        (void)fprintf(stderr, "%s: not checked: %s\n", config->name, json_string_value(note));
     }
 }
 
 /* Returns owned; NULL: said why. */
-static json_t *read_fleet(const char *name, struct admin_config *config)
+static json_t *read_fleet(struct admin_config *config)
 {
     struct err e = ERR_INIT;
     json_t *fleet = NULL;
     config->started_at = clock_mono_now();
     struct api *api = api_open(config);
     if (fleet_read(api, &fleet, &e) != 0) {
-        (void)fprintf(stderr, "%s: %s\n", name, e.msg);
+        (void)fprintf(stderr, "%s: %s\n", config->name, e.msg);
     }
     api_close(api);
     return fleet;
@@ -758,17 +756,17 @@ static json_t *read_fleet(const char *name, struct admin_config *config)
 
 static int look_once(struct admin_config *config)
 {
-    CLEANUP(json) json_t *fleet = read_fleet("dpuctl nodes", config);
+    CLEANUP(json) json_t *fleet = read_fleet(config);
     json_t *rows = json_object_get(fleet, "nodes");
     if (!fleet) {
-        return EXIT_UNKNOWN;
+        return ADMIN_UNCLEAR;
     }
     filter_rows(config, rows);
-    bool is_written = print_document(config, fleet, print_fleet);
+    int status = print_document(config, fleet, print_fleet, answer_of(rows));
     if (config->output != ADMIN_JSON && config->output != ADMIN_YAML) {
-        tell_notes("dpuctl nodes", fleet); /* elsewhere the answer has a place for them */
+        tell_notes(config, fleet); /* elsewhere the answer has a place for them */
     }
-    return is_written ? exit_status(rows) : EXIT_UNKNOWN;
+    return status;
 }
 
 /* ---- again and again ------------------------------------------------------------------------- */
@@ -820,17 +818,17 @@ static int look_on(struct admin_config *config)
     CLEANUP(fd) int stop_fd = admin_stop_signals();
     bool is_first = true;
     do {
-        CLEANUP(json) json_t *fleet = read_fleet("dpuctl nodes", config);
+        CLEANUP(json) json_t *fleet = read_fleet(config);
         if (!fleet) {
             continue; /* said; it may come back */
         }
         bool is_written = print_changes(config, fleet, known, is_first);
         if (is_first) {
-            tell_notes("dpuctl nodes", fleet);
+            tell_notes(config, fleet);
         }
         is_first = false;
         if (!is_written) {
-            return errno == EPIPE ? EXIT_SUCCESS : EXIT_UNKNOWN;
+            return errno == EPIPE ? EXIT_SUCCESS : ADMIN_UNCLEAR;
         }
     } while (admin_wait(stop_fd, config->interval_ns));
     return EXIT_SUCCESS;
@@ -843,19 +841,15 @@ int nodes_run(struct admin_config *config)
 
 int status_of_node_run(struct admin_config *config)
 {
-    static const char name[] = "dpuctl status";
-    CLEANUP(json) json_t *fleet = read_fleet(name, config);
+    CLEANUP(json) json_t *fleet = read_fleet(config);
     const json_t *rows = json_object_get(fleet, "nodes");
     json_t *row = json_array_get(rows, 0);
-    if (!fleet) {
-        return EXIT_UNKNOWN;
-    }
-    if (!row) {
+    if (fleet && !row) {
         (void)fprintf(stderr,
                       "%s: Node '%s' has neither a lease nor the label of a host with a DPU\n",
-                      name, config->node);
+                      config->name, config->node);
     }
-    bool is_written = row && print_document(config, row, print_node);
-    tell_notes(name, fleet);
-    return is_written ? exit_status(rows) : EXIT_UNKNOWN;
+    int status = print_document(config, row, print_node, answer_of(rows));
+    tell_notes(config, fleet);
+    return status;
 }

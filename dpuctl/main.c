@@ -78,15 +78,15 @@ static void print_usage(const char *name, FILE *out)
 
 static int run_command(const struct command *c, int argc, char **argv)
 {
-    struct admin_config config;
     char name[32];
     int status;
     if (c->run == status_run && argc > 1 && argv[1][0] != '-') {
         c = &status_of_node;
     }
+    struct admin_config config = {.name = name, .scope = c->scope};
     text_format(name, sizeof(name), "dpuctl %s%s%s", c->words[0], c->words[1] ? " " : "",
                 c->words[1] ? c->words[1] : "");
-    if (!admin_options_parse(c->scope, name, c->summary, argc, argv, &config, &status)) {
+    if (!admin_options_parse(&config, c->summary, argc, argv, &status)) {
         return status;
     }
     status = c->run(&config);

@@ -41,15 +41,12 @@ static bool is_host_agent(int pid)
            strncmp(buf_text(&name), "dpu-host-agent", 14) == 0;
 }
 
-static enum node_answer answer_of(const struct gate_decision *gate)
+static enum readiness_state answer_of(const struct gate_decision *gate)
 {
     enum readiness_state state = readiness_reason_traits(gate->reason)->state;
-    if (state == READINESS_NOT_READY) {
-        return NODE_NOT_READY;
-    }
     /* Held by a dead writer's last word: nobody knows. */
     bool is_held = !gate->admit || gate->note[0] != '\0';
-    return state == READINESS_READY && !is_held ? NODE_READY : NODE_UNKNOWN;
+    return state == READINESS_READY && is_held ? READINESS_UNKNOWN : state;
 }
 
 static struct mono holds_since(const struct node_snapshot *seen)
@@ -105,13 +102,6 @@ static bool node_dpu_skew(const struct node_snapshot *seen, int64_t *out_ns)
     int64_t age_ns = mono_since(seen->now, v->observed);
     *out_ns = wall_since(stamped, (struct wall){.ns = mono_ns_sub(seen->wall.ns, age_ns)});
     return true;
-}
-
-static const char *node_answer_name(enum node_answer answer)
-{
-    static const char *const names[] = {
-        [NODE_READY] = "Ready", [NODE_NOT_READY] = "NotReady", [NODE_UNKNOWN] = "Unknown"};
-    return names[answer];
 }
 
 /* ---- CNI: one file --------------------------------------------------------------------------- */
@@ -564,7 +554,7 @@ json_t *node_document(const struct admin_config *config, const struct node_snaps
 {
     return json_pack("{s:s, s:s, s:o, s:s, s:o, s:o, s:o, s:o}", "node", config->agent.node_name,
                      "version", DPU_VERSION, "time", print_json_stamp(seen->wall), "answer",
-                     node_answer_name(seen->answer), "gate", gate_json(seen), "record",
+                     readiness_state_name(seen->answer), "gate", gate_json(seen), "record",
                      record_json(seen), "cni", cni_json(config), "dra", dra_json(config));
 }
 
@@ -681,10 +671,13 @@ static void print_page(const struct admin_config *config, const json_t *tree)
 
 int status_run(struct admin_config *config)
 {
+    static const enum admin_answer answers[] = {[READINESS_READY] = ADMIN_GOOD,
+                                                [READINESS_NOT_READY] = ADMIN_BAD,
+                                                [READINESS_UNKNOWN] = ADMIN_UNCLEAR};
     struct node_snapshot seen;
     node_snapshot_take(config, &seen);
     CLEANUP(json) json_t *tree = status_document(config, &seen);
-    return print_document(config, tree, print_page) ? (int)seen.answer : NODE_UNKNOWN;
+    return print_document(config, tree, print_page, answers[seen.answer]);
 }
 
 /* ---- watch: a line for each change of the readiness ------------------------------------------ */
@@ -707,13 +700,13 @@ static void look_again(const struct admin_config *config, json_t **shown, struct
     node_snapshot_take(config, &seen);
     rfc3339_format(seen.wall, true, time);
     CLEANUP(json)
-    json_t *line =
-        json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:s?, s:o}", "time", time, "node",
-                  config->agent.node_name, "answer", node_answer_name(seen.answer), "admitsPods",
-                  seen.gate.admit, "reason", readiness_reason_name(seen.gate.reason), "message",
-                  print_json_text(node_message(&seen)), "former", former, "formerSeconds",
-                  former ? print_json_seconds(mono_since(seen.now, *since)) : json_null());
-    if (text_equal(former, node_answer_name(seen.answer)) &&
+    json_t *line = json_pack(
+        "{s:s, s:s, s:s, s:b, s:s, s:o, s:s?, s:o}", "time", time, "node", config->agent.node_name,
+        "answer", readiness_state_name(seen.answer), "admitsPods", seen.gate.admit, "reason",
+        readiness_reason_name(seen.gate.reason), "message", print_json_text(node_message(&seen)),
+        "former", former, "formerSeconds",
+        former ? print_json_seconds(mono_since(seen.now, *since)) : json_null());
+    if (text_equal(former, readiness_state_name(seen.answer)) &&
         text_equal(json_text_get(*shown, "reason"), json_text_get(line, "reason")) &&
         print_holds(*shown, "admitsPods") == seen.gate.admit) {
         return;
@@ -721,7 +714,7 @@ static void look_again(const struct admin_config *config, json_t **shown, struct
     if (config->output == ADMIN_JSON) {
         print_json_line(line);
     } else {
-        (void)printf("%s  %-8s  ", time, node_answer_name(seen.answer));
+        (void)printf("%s  %-8s  ", time, readiness_state_name(seen.answer));
         print_rows(line, rows, ARRAY_LEN(rows), false);
     }
     *since = !former && seen.since.ns > 0 ? seen.since : seen.now;

@@ -19,9 +19,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The answer to "is the DPU ready?", and the exit status of dpuctl status. */
-enum node_answer { NODE_READY, NODE_NOT_READY, NODE_UNKNOWN };
-
 struct node_snapshot {
     struct mono now;
     struct wall wall;
@@ -29,10 +26,10 @@ struct node_snapshot {
     bool has_record;     /* it was read whole; `record` counts */
     struct err problem;  /* why not */
     struct record record;
-    struct gate_decision gate; /* what dpu-gate would decide now */
-    enum node_answer answer;
-    struct mono since;  /* from when on that holds; 0 if it cannot be known */
-    bool writer_exists; /* the process that wrote it, and it is dpu-host-agent */
+    struct gate_decision gate;   /* what dpu-gate would decide now */
+    enum readiness_state answer; /* is the DPU ready? */
+    struct mono since;           /* from when on that holds; 0 if it cannot be known */
+    bool writer_exists;          /* the process that wrote it, and it is dpu-host-agent */
 };
 
 /* Reads the record, and judges it as dpu-gate does. */

@@ -154,12 +154,6 @@ static void forget_kubeconfig(struct admin_config *admin, const struct option_or
     }
 }
 
-static int wrong_usage(const char *name, const char *what)
-{
-    (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", name, what, name);
-    return ADMIN_EXIT_USAGE;
-}
-
 /* Below the root the path is longer than the option that was given. */
 static int check_socket(const struct admin_config *admin, const struct option_origins *origins,
                         struct err *e)
@@ -171,6 +165,19 @@ static int check_socket(const struct admin_config *admin, const struct option_or
     }
     return err_set(e, ERR_LIMIT, "%s: is %zu bytes long below --root, more than the allowed %d",
                    option_origin(origins, "cri-socket"), len, (int)OPTION_MAX_SOCKET_BYTES);
+}
+
+/* Of a command that has such an option. */
+static int check_output(const struct admin_config *c, struct err *e)
+{
+    bool is_watch = c->watch || text_equal(c->name, "dpuctl watch");
+    if (c->scope == ADMIN_THIS_NODE && c->output == ADMIN_NAME &&
+        !text_equal(c->name, "dpuctl pods")) {
+        return err_set(e, ERR_PARSE, "--output=name: only 'dpuctl pods' prints names");
+    }
+    return is_watch && c->output == ADMIN_YAML
+               ? err_set(e, ERR_PARSE, "--output=yaml cannot print one line per change: use json")
+               : 0;
 }
 
 static int check_options(void *config, const struct option_origins *origins, struct err *e)
@@ -189,13 +196,12 @@ static int check_options(void *config, const struct option_origins *origins, str
         return err_set(e, ERR_PARSE, "'%.63s' is not a valid Node name", admin->node);
     }
     if (admin->scope != ADMIN_THIS_NODE) {
-        return 0;
-    }
-    int rc = check_socket(admin, origins, e);
-    if (rc != 0) {
-        return rc;
+        return check_output(admin, e);
     }
     admin->output += admin->output > ADMIN_TEXT; /* it has no wide */
+    if (check_output(admin, e) != 0 || check_socket(admin, origins, e) != 0) {
+        return ERR_PARSE;
+    }
     forget_kubeconfig(admin, origins);
     adopt_names(admin, origins);
     agent_options_guess_node(&admin->agent);
@@ -236,26 +242,12 @@ static void use_long_flags(int argc, char **argv)
     }
 }
 
-/* Checks that no table can express; NULL: nothing is wrong. */
-static const char *find_misuse(const char *name, const struct admin_config *c)
-{
-    bool is_watch = c->watch || text_equal(name, "dpuctl watch");
-    if (c->scope == ADMIN_THIS_NODE && c->output == ADMIN_NAME &&
-        !text_equal(name, "dpuctl pods")) {
-        return "--output=name: only 'dpuctl pods' prints names";
-    }
-    return is_watch && c->output == ADMIN_YAML
-               ? "--output=yaml cannot print one line per change: use json"
-               : NULL;
-}
-
 /* "doctor NODE ..." is "doctor --node-name=NODE ..." of another node; status and nodes take it as
  * it is. */
-static void take_node(const char *name, int *argc, char ***argv, struct admin_config *out,
-                      char **out_flag)
+static void take_node(struct admin_config *out, int *argc, char ***argv, char **out_flag)
 {
     bool is_given = *argc > 1 && (*argv)[1][0] != '-';
-    if (is_given && text_equal(name, "dpuctl doctor") && (*argv)[1][0] != '\0') {
+    if (is_given && text_equal(out->name, "dpuctl doctor") && (*argv)[1][0] != '\0') {
         out->node = (*argv)[1];
         (*argv)[1] = *out_flag = mem_format("--node-name=%s", out->node);
     } else if (is_given && out->scope == ADMIN_CLUSTER) {
@@ -265,35 +257,36 @@ static void take_node(const char *name, int *argc, char ***argv, struct admin_co
     }
 }
 
-bool admin_options_parse(enum admin_scope scope, const char *name, const char *summary, int argc,
-                         char **argv, struct admin_config *out, int *exit_status)
+bool admin_options_parse(struct admin_config *config, const char *summary, int argc, char **argv,
+                         int *exit_status)
 {
     CLEANUP(free) char *shared_file = NULL;
     CLEANUP(free) char *flag = NULL;
-    struct option_program program = programs[scope];
+    struct option_program program = programs[config->scope];
     enum option_outcome outcome = OPTION_EXIT;
     struct err e = ERR_INIT;
-    *out = (struct admin_config){.scope = scope, .started_at = clock_mono_now()};
-    take_node(name, &argc, &argv, out, &flag);
-    program.name = name;
+    config->started_at = clock_mono_now();
+    take_node(config, &argc, &argv, &flag);
+    program.name = config->name;
     program.summary = summary;
     program.check = check_options;
-    if (scope != ADMIN_DRA) {
-        const char *root = scope == ADMIN_CLUSTER ? "" : find_root(argc, argv);
+    if (config->scope != ADMIN_DRA) {
+        const char *root = config->scope == ADMIN_CLUSTER ? "" : find_root(argc, argv);
         use_long_flags(argc, argv);
         program.env_prefix = AGENT_ENV_PREFIX;
         program.shared_file = shared_file = mem_format("%s" NAMES_HOST_AGENT_CONFIG, root);
         (void)signal(SIGPIPE, SIG_IGN);
     }
-    char **env = scope == ADMIN_DRA ? NULL : environ;
-    int rc = option_parse(&program, argc, argv, env, out, &outcome, &e);
-    const char *misuse = rc != 0 ? e.msg : outcome == OPTION_RUN ? find_misuse(name, out) : NULL;
-    *exit_status = misuse ? wrong_usage(name, misuse) : EXIT_SUCCESS;
-    if (!misuse && outcome == OPTION_RUN) {
+    char **env = config->scope == ADMIN_DRA ? NULL : environ;
+    *exit_status = EXIT_SUCCESS;
+    if (option_parse(&program, argc, argv, env, config, &outcome, &e) != 0) {
+        (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", config->name, e.msg, config->name);
+        *exit_status = ADMIN_EXIT_USAGE;
+    } else if (outcome == OPTION_RUN) {
         log_setup(LOG_ERROR, LOG_TEXT, "");
         return true;
     }
-    admin_options_fini(out);
+    admin_options_fini(config);
     return false;
 }
 

@@ -15,11 +15,13 @@
 #include <stdbool.h>
 
 enum {
-    ADMIN_EXIT_USAGE = 64,     /* EX_USAGE of sysexits(3): 0, 1 and 2 are answers */
+    ADMIN_EXIT_USAGE = 64,     /* EX_USAGE of sysexits(3) */
     ADMIN_EXIT_NO_MEMORY = 71, /* EX_OSERR */
     ADMIN_DRIVER_MAX = 63,     /* Kubernetes' limit for a DRA driver's name */
 };
 
+/* What a command found, and its exit status. */
+enum admin_answer { ADMIN_GOOD, ADMIN_BAD, ADMIN_UNCLEAR };
 enum admin_output { ADMIN_TEXT, ADMIN_WIDE, ADMIN_JSON, ADMIN_YAML, ADMIN_NAME };
 enum admin_color { ADMIN_COLOR_AUTO, ADMIN_COLOR_ALWAYS, ADMIN_COLOR_NEVER };
 enum admin_lost_network { LOST_NETWORK_REPORT, LOST_NETWORK_STATUS, LOST_NETWORK_RESTART };
@@ -34,6 +36,7 @@ enum admin_scope {
 };
 
 struct admin_config {
+    const char *name; /* as in "dpuctl status"; borrowed */
     enum admin_scope scope;
     int output;                /* enum admin_output */
     int color;                 /* enum admin_color */
@@ -67,12 +70,11 @@ struct admin_config {
     char *dra_socket;    /* NULL: found through registration */
 };
 
-/* `name` as in "dpuctl status"; the others are for --help. Prints what is wrong. Returns false with
- * `*exit_status` set when there is nothing more to do. From then on a reader that has gone is seen
- * by the flush of stdout. */
-NODISCARD bool admin_options_parse(enum admin_scope scope, const char *name, const char *summary,
-                                   int argc, char **argv, struct admin_config *out,
-                                   int *exit_status);
+/* Completes a `config` that has a name and a scope; `summary` is for --help. Prints what is wrong.
+ * Returns false with `*exit_status` set when there is nothing more to do. From then on a reader
+ * that has gone is seen by the flush of stdout. */
+NODISCARD bool admin_options_parse(struct admin_config *config, const char *summary, int argc,
+                                   char **argv, int *exit_status);
 void admin_options_fini(struct admin_config *config);
 
 /* The path of a file of the node, below --root. Returns `out`; cut if it does not fit. */

@@ -19,8 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum pods_answer { PODS_NONE_LOST, PODS_SOME_LOST, PODS_UNCLEAR };
-
 static const uint8_t *bytes_of(const struct buf *answer)
 {
     return (const uint8_t *)buf_text(answer);
@@ -260,15 +258,15 @@ int pods_run(struct admin_config *config)
     if (!pods_find_runtime(config, socket)) {
         (void)fputs("dpuctl pods: found no socket of a container runtime: set --cri-socket=FILE\n",
                     stderr);
-        return PODS_UNCLEAR;
+        return ADMIN_UNCLEAR;
     }
     CLEANUP(json) json_t *tree = pods_document(config, socket, &e);
     if (!tree) {
         (void)fprintf(stderr, "dpuctl pods: %s\n", e.msg);
-        return PODS_UNCLEAR;
+        return ADMIN_UNCLEAR;
     }
-    enum pods_answer answer = print_holds(tree, "lost")     ? PODS_SOME_LOST
-                              : print_holds(tree, "unseen") ? PODS_UNCLEAR
-                                                            : PODS_NONE_LOST;
-    return print_document(config, tree, print_pods) ? (int)answer : PODS_UNCLEAR;
+    enum admin_answer answer = print_holds(tree, "lost")     ? ADMIN_BAD
+                               : print_holds(tree, "unseen") ? ADMIN_UNCLEAR
+                                                             : ADMIN_GOOD;
+    return print_document(config, tree, print_pods, answer);
 }

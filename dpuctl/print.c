@@ -4,7 +4,6 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "dpuctl/options.h"
 
 #include <ctype.h>
 #include <stdint.h>
@@ -198,10 +197,11 @@ static void put_yaml(json_t *value, int indent, bool is_begun)
     }
 }
 
-bool print_document(const struct admin_config *config, json_t *doc, print_text_fn *print_text)
+int print_document(const struct admin_config *config, json_t *doc, print_text_fn *print_text,
+                   enum admin_answer answer)
 {
     if (!doc) {
-        return false;
+        return ADMIN_UNCLEAR;
     }
     if (config->output == ADMIN_YAML) {
         put_yaml(doc, 0, true);
@@ -212,7 +212,7 @@ bool print_document(const struct admin_config *config, json_t *doc, print_text_f
     } else {
         print_text(config, doc);
     }
-    return fflush(stdout) == 0 && !ferror(stdout);
+    return fflush(stdout) == 0 && !ferror(stdout) ? (int)answer : ADMIN_UNCLEAR;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/time.h"
+#include "dpuctl/options.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -56,14 +57,13 @@ struct print_row {
 /* On stdout, of each of them if `doc` is a list; whether it was written is seen at the flush. */
 void print_rows(const json_t *doc, const struct print_row *rows, size_t count, bool has_color);
 
-struct admin_config;
 typedef void print_text_fn(const struct admin_config *config, const json_t *doc);
 
 /* On stdout as --output says: JSON, the same thing in YAML (keys are words, an array holds no
- * array), or what `print_text` makes of it. Returns false if it could not be written, or is NULL: a
- * text of it is no UTF-8. */
-NODISCARD bool print_document(const struct admin_config *config, json_t *doc,
-                              print_text_fn *print_text);
+ * array), or what `print_text` makes of it. Returns the exit status: `answer`, or ADMIN_UNCLEAR if
+ * it could not be written, or is NULL: a text of it is no UTF-8. */
+NODISCARD int print_document(const struct admin_config *config, json_t *doc,
+                             print_text_fn *print_text, enum admin_answer answer);
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 

@@ -101,7 +101,7 @@ static void expect_printed(const char *json, enum admin_output output, const cha
     size_t len = 0;
     FILE *stdout_before = stdout;
     stdout = open_memstream(&text, &len);
-    bool is_written = print_document(&config, doc, print_some);
+    bool is_written = print_document(&config, doc, print_some, ADMIN_GOOD) == ADMIN_GOOD;
     (void)fclose(stdout);
     stdout = stdout_before;
     assert_int_equal(is_written, doc != NULL);
