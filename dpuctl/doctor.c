@@ -39,6 +39,7 @@ void check_add(struct doctor *d, enum check_outcome outcome, const char *link, c
     va_start(args, found_format);
     text_vformat(found, sizeof(found), found_format, args);
     va_end(args);
+    d->counts[outcome]++;
     (void)json_array_append_new(d->checks,
                                 json_pack("{s:s, s:s, s:o, s:o}", "link", link, "outcome",
                                           outcomes[outcome].name, "found", print_json_text(found),
@@ -568,50 +569,34 @@ static void examine(struct doctor *d)
     }
 }
 
-static const struct outcome *outcome_of(const json_t *check)
-{
-    const struct outcome *o = outcomes;
-    while (!text_equal(json_text_get(check, "outcome"), o->name)) {
-        o++; /* check_add gave it one of them */
-    }
-    return o;
-}
-
-static int count_of(const json_t *checks, enum check_outcome outcome)
-{
-    int count = 0;
-    size_t i;
-    const json_t *check;
-    json_array_foreach(checks, i, check)
-    {
-        count += outcome_of(check) == &outcomes[outcome];
-    }
-    return count;
-}
-
 static void print_checks(const struct admin_config *config, const json_t *tree)
 {
     static const struct print_row rest[] = {
         {"", "", "{found}"}, {"\n               -> ", "mend", "{mend}"}, {"\n", "", ""}};
     bool has_color = print_has_color(config->color);
     const json_t *checks = json_object_get(tree, "checks");
+    size_t counts[ARRAY_LEN(outcomes)] = {0};
     const json_t *first = NULL; /* the links are in the order of the chain: it explains others */
     size_t i;
     const json_t *check;
     json_array_foreach(checks, i, check)
     {
-        const struct outcome *o = outcome_of(check);
+        const struct outcome *o = outcomes;
+        while (!text_equal(json_text_get(check, "outcome"), o->name)) {
+            o++; /* check_add gave it one of them */
+        }
+        counts[o - outcomes]++;
         print_cell(has_color, o->color, o->word, 0);
         (void)printf("  %-8s ", json_text_get(check, "link"));
         print_rows(check, rest, ARRAY_LEN(rest), has_color);
         first = !first && o == &outcomes[CHECK_FAIL] ? check : first;
     }
     if (first) {
-        (void)printf("\n%d broken; begin with the first, %s: %s\n", count_of(checks, CHECK_FAIL),
+        (void)printf("\n%zu broken; begin with the first, %s: %s\n", counts[CHECK_FAIL],
                      json_text_get(first, "link"), json_text_get(first, "found"));
     } else {
-        (void)printf("\nnothing is broken; %d warnings, %d not checked\n",
-                     count_of(checks, CHECK_WARN), count_of(checks, CHECK_SKIP));
+        (void)printf("\nnothing is broken; %zu warnings, %zu not checked\n", counts[CHECK_WARN],
+                     counts[CHECK_SKIP]);
     }
 }
 
@@ -625,9 +610,9 @@ int doctor_run(struct admin_config *config)
     } else {
         examine(&d);
     }
-    enum admin_answer answer = count_of(d.checks, CHECK_FAIL) > 0   ? ADMIN_BAD
-                               : count_of(d.checks, CHECK_SKIP) > 0 ? ADMIN_UNCLEAR
-                                                                    : ADMIN_GOOD;
+    enum admin_answer answer = d.counts[CHECK_FAIL] > 0   ? ADMIN_BAD
+                               : d.counts[CHECK_SKIP] > 0 ? ADMIN_UNCLEAR
+                                                          : ADMIN_GOOD;
     CLEANUP(json)
     json_t *tree = json_pack("{s:s, s:s, s:s, s:o}", "node", d.config.agent.node_name, "version",
                              DPU_VERSION, "answer", answers[answer], "checks", d.checks);

@@ -26,6 +26,7 @@ struct doctor {
     char runtime_version[64]; /* as the Node reports it: "containerd://2.1.4"; "": unknown */
     char kubelet_version[64]; /* "v1.36.3" */
     json_t *checks;           /* owned: what was found; each has link, outcome, found and mend */
+    size_t counts[CHECK_SKIP + 1]; /* of them, by outcome */
 };
 
 /* Appends a check. Texts are sanitized, since much of them comes from outside. */
