@@ -11,7 +11,7 @@
  *  - The end of a stream makes the plugin's word void.
  */
 #include "base/clock.h"
-#include "base/err.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "dpuctl/options.h"
@@ -241,7 +241,7 @@ static int find_plugin(struct watch *w, struct err *e)
     struct err why = ERR_INIT; /* of the first socket that did not answer */
     w->plugin = (struct plugin){.service = NULL};
     text_format(dir, sizeof(dir), "%s/plugins_registry", w->options->kubelet_root);
-    DIR *entries = opendir(dir);
+    CLEANUP(dir) DIR *entries = opendir(dir);
     if (!entries) {
         return err_set_errno(e, ERR_IO, errno, "looking into '%s'", dir);
     }
@@ -250,7 +250,6 @@ static int find_plugin(struct watch *w, struct err *e)
         rc = at->d_name[0] != '.' ? ask_socket(w, dir, at->d_name, &own) : 0;
         why = why.code == 0 ? own : why;
     }
-    (void)closedir(entries); /* read-only */
     if (rc == ERR_GONE || w->plugin.service) {
         return rc == ERR_GONE ? err_set(e, rc, "interrupted") : 0;
     }

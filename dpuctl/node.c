@@ -374,15 +374,12 @@ static bool is_heard(int dir_fd, const char *name)
 static size_t count_sockets(const char *dir, const char *prefix, size_t *unheard)
 {
     size_t count = 0;
-    DIR *entries = opendir(dir);
+    CLEANUP(dir) DIR *entries = opendir(dir);
     for (struct dirent *at = entries ? readdir(entries) : NULL; at; at = readdir(entries)) {
         if (strncmp(at->d_name, prefix, strlen(prefix)) == 0 && at->d_type == DT_SOCK) {
             count++;
             *unheard += !is_heard(dirfd(entries), at->d_name);
         }
-    }
-    if (entries) {
-        (void)closedir(entries); /* read-only */
     }
     return count;
 }
