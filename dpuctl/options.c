@@ -214,20 +214,6 @@ static const struct option_program programs[] = {
     [ADMIN_DRA] = {.rows = dra_rows, .row_count = ARRAY_LEN(dra_rows)},
 };
 
-/* --root, before the options are read: the agent's file is below it. Borrowed. */
-static const char *find_root(int argc, char **argv)
-{
-    const char *root = getenv(AGENT_ENV_PREFIX "ROOT");
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], "--root=", strlen("--root=")) == 0) {
-            root = argv[i] + strlen("--root=");
-        } else if (text_equal(argv[i], "--root") && i + 1 < argc) {
-            root = argv[++i];
-        }
-    }
-    return root ? root : "";
-}
-
 /* Replaces the short flags, as kubectl has them, in argv. */
 static void use_long_flags(int argc, char **argv)
 {
@@ -260,7 +246,6 @@ static void take_node(struct admin_config *out, int *argc, char ***argv, char **
 bool admin_options_parse(struct admin_config *config, const char *summary, int argc, char **argv,
                          int *exit_status)
 {
-    CLEANUP(free) char *shared_file = NULL;
     CLEANUP(free) char *flag = NULL;
     struct option_program program = programs[config->scope];
     enum option_outcome outcome = OPTION_EXIT;
@@ -271,10 +256,10 @@ bool admin_options_parse(struct admin_config *config, const char *summary, int a
     program.summary = summary;
     program.check = check_options;
     if (config->scope != ADMIN_DRA) {
-        const char *root = config->scope == ADMIN_CLUSTER ? "" : find_root(argc, argv);
         use_long_flags(argc, argv);
         program.env_prefix = AGENT_ENV_PREFIX;
-        program.shared_file = shared_file = mem_format("%s" NAMES_HOST_AGENT_CONFIG, root);
+        program.shared_file = NAMES_HOST_AGENT_CONFIG;
+        program.shared_root = &config->root;
         (void)signal(SIGPIPE, SIG_IGN);
     }
     char **env = config->scope == ADMIN_DRA ? NULL : environ;

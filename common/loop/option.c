@@ -438,16 +438,18 @@ static void apply_defaults(struct option_origins *run)
 static int apply_others(struct option_origins *run, char **env, struct err *e)
 {
     const struct option_program *program = run->program;
-    const char *shared = program->shared_file;
+    CLEANUP(free) char *shared = NULL;
     char config[ENV_BYTES];
     int rc = 0;
-    env_name(program, "config", config);
-    const char *path = run->config_path ? run->config_path : env_value(env, config);
-    if (text_is_empty(path) && shared && access(shared, R_OK) == 0) {
-        path = shared;
-    }
     for (size_t i = 0; rc == 0 && i < program->row_count; i++) {
         rc = apply_env(run, env, &program->rows[i], e);
+    }
+    env_name(program, "config", config);
+    const char *path = run->config_path ? run->config_path : env_value(env, config);
+    if (text_is_empty(path) && program->shared_file) {
+        const char *root = program->shared_root ? *program->shared_root : NULL;
+        shared = mem_format("%s%s", root ? root : "", program->shared_file);
+        path = access(shared, R_OK) == 0 ? shared : NULL;
     }
     if (rc == 0 && !text_is_empty(path)) {
         rc = apply_file(run, path, e);

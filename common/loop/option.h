@@ -70,6 +70,7 @@ struct option_program {
     /* The file of another program, which this one reads where --config names no other and it can be
      * read: keys that are not in the table are passed over. NULL: none. */
     const char *shared_file;
+    char *const *shared_root; /* the option that stands before its path; NULL: none */
 };
 
 enum {
