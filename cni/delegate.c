@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cni/delegate.h"
+/*
+ * The plugin behind dpu-gate: which one it is, its configuration, and how dpu-gate runs it. It
+ * replaces dpu-gate by exec, with its configuration on stdin as a memfd: dpu-gate relays nothing,
+ * and leaves nothing behind when the runtime kills it. A call with a time limit runs in a child
+ * instead.
+ */
+#include "cni/protocol.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -345,7 +351,7 @@ struct delegate_question {
     const char *verb; /* CNI_COMMAND */
     const struct buf *config;
     int deadline_ms;
-    bool is_quiet; /* what it says on stderr is not passed on */
+    size_t words_left; /* of its stderr: so much more is passed on */
 
     /* The answer. */
     char text[DELEGATE_ANSWER_MAX_BYTES];
@@ -355,21 +361,19 @@ struct delegate_question {
 
 struct child {
     pid_t pid;
-    int config;        /* its stdin */
-    int answer[2];     /* its stdout */
-    int words[2];      /* its stderr */
-    size_t words_left; /* how much more of that is passed on */
-    int *failure;      /* memory shared with it, which goes with us: errno, if it could not run */
+    int config;    /* its stdin */
+    int answer[2]; /* its stdout */
+    int words[2];  /* its stderr */
+    int *failure;  /* memory shared with it, which goes with us: errno, if it could not run */
 };
 
 /* In the child. Never returns. */
 static void child_become(const struct delegate_question *q, const struct child *child, pid_t parent)
 {
-    int words = q->is_quiet ? open("/dev/null", O_WRONLY | O_CLOEXEC) : child->words[1];
-    bool is_prepared = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
-                       setpgid(0, 0) == 0 && setenv("CNI_COMMAND", q->verb, true) == 0 &&
-                       put_fd(child->config, STDIN_FILENO) &&
-                       put_fd(child->answer[1], STDOUT_FILENO) && put_fd(words, STDERR_FILENO);
+    bool is_prepared =
+        prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent && setpgid(0, 0) == 0 &&
+        setenv("CNI_COMMAND", q->verb, true) == 0 && put_fd(child->config, STDIN_FILENO) &&
+        put_fd(child->answer[1], STDOUT_FILENO) && put_fd(child->words[1], STDERR_FILENO);
     *child->failure = is_prepared ? exec_patiently(q->file) : errno;
     _exit(EXIT_FAILURE);
 }
@@ -403,9 +407,9 @@ static bool child_hear(struct delegate_question *q, struct child *child, struct 
     char words[PIPE_BUF];
     size_t got = read_some(&child->answer[0], q->text + q->len, sizeof(q->text) - q->len);
     size_t said = read_some(&child->words[0], words, sizeof(words));
-    size_t passed = said < child->words_left ? said : child->words_left;
+    size_t passed = said < q->words_left ? said : q->words_left;
     q->len += got;
-    child->words_left -= passed;
+    q->words_left -= passed;
     if (passed > 0 && await_room(deadline)) {
         /* A pipe that has room takes so little whole. Nobody can be told that it failed. */
         (void)!write(STDERR_FILENO, words, passed);
@@ -485,7 +489,6 @@ static int delegate_ask(struct cni_call *c, struct delegate_question *q)
                           .config = -1,
                           .answer = {-1, -1},
                           .words = {-1, -1},
-                          .words_left = DELEGATE_WORDS_MAX_BYTES,
                           .failure = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE,
                                           MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, as it may be inherited, no child could be awaited */
@@ -541,11 +544,8 @@ static int delegate_ask_versions(struct cni_call *c, const char *file, bool *out
 {
     char text[] = "{\"cniVersion\":\"" CNI_VERSION_CURRENT "\"}";
     const struct buf config = {.data = text, .len = strlen(text)};
-    struct delegate_question q = {.file = file,
-                                  .verb = "VERSION",
-                                  .config = &config,
-                                  .deadline_ms = DELEGATE_VERSION_MS,
-                                  .is_quiet = true};
+    struct delegate_question q = {
+        .file = file, .verb = "VERSION", .config = &config, .deadline_ms = DELEGATE_VERSION_MS};
     if (delegate_ask(c, &q) != 0 || check_end(c, &q) != 0) {
         return c->code;
     }
@@ -556,6 +556,7 @@ static int delegate_ask_versions(struct cni_call *c, const char *file, bool *out
 /* Its exit status becomes the call's. */
 static int ask_whole(struct cni_call *c, struct delegate_question *q)
 {
+    q->words_left = DELEGATE_WORDS_MAX_BYTES;
     if (delegate_ask(c, q) != 0) {
         return c->code;
     }

@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/version.h"
-#include "cni/delegate.h"
 #include "cni/protocol.h"
 #include "contract/record.h"
 

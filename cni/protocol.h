@@ -134,4 +134,10 @@ int conf_read_options(struct cni_call *c);
 /* Is this key one of ours, in letters of either case? */
 bool conf_owns_key(struct json_slice key);
 
+/* ---- the delegate ---------------------------------------------------------------------------- */
+
+/* Hands the call over to it. Returns only if it has not replaced this process: a code, the exit
+ * status of the answer that was passed on. */
+int delegate_call(struct cni_call *c);
+
 #endif

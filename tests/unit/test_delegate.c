@@ -523,8 +523,11 @@ TEST_IN(what_a_plugin_leaves_behind_keeps_nobody_waiting)
         char heard[20] = "";
         int ends[2];
         struct cni_call c = {.code = 0};
-        struct delegate_question q = {
-            .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 1000};
+        struct delegate_question q = {.file = w->plugin,
+                                      .verb = "STATUS",
+                                      .config = &config,
+                                      .deadline_ms = 1000,
+                                      .words_left = DELEGATE_WORDS_MAX_BYTES};
         (void)snprintf(script, sizeof(script), "setsid sleep 30 & echo $! >$0.pid; %s",
                        rows[i].script);
         write_plugin(w, script);
@@ -549,8 +552,11 @@ TEST_IN(stderr_is_passed_on_up_to_its_bound)
 {
     struct cni_call c = {.code = 0};
     CLEANUP(buf) struct buf config;
-    struct delegate_question q = {
-        .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 5000};
+    struct delegate_question q = {.file = w->plugin,
+                                  .verb = "STATUS",
+                                  .config = &config,
+                                  .deadline_ms = 5000,
+                                  .words_left = DELEGATE_WORDS_MAX_BYTES};
     config = (struct buf){.max_bytes = 100};
     write_plugin(w, "head -c 200000 /dev/zero >&2; echo done");
     int saved = swap_stderr(memfd_create("stderr", MFD_CLOEXEC));
