@@ -264,9 +264,8 @@ static int delegate_find(struct cni_call *c, const char *type, char out_file[sta
     bool know_own = stat("/proc/self/exe", &own) == 0;
     for (const char *at = c->path; *at;) {
         int len = (int)strcspn(at, ":");
-        size_t used = strlen(shown);
         if (at[0] == '/') {
-            text_format(shown + used, sizeof(shown) - used, "%s%.*s", used ? " " : "", len, at);
+            text_append(shown, sizeof(shown), "%s%.*s", shown[0] ? " " : "", len, at);
         }
         CLEANUP(free) char *file = mem_format("%.*s/%s", len, at, type);
         if (at[0] == '/' && stat(file, &found) == 0 && S_ISREG(found.st_mode)) {

@@ -263,8 +263,7 @@ int cni_read_env(struct cni_call *c)
         c->verb = verb_of(c->command); /* of the first row */
         if ((*rows[i].value)[0] == '\0') {
             if (rows[i].required_for & BIT(c->verb)) {
-                size_t used = strlen(missing);
-                text_format(missing + used, sizeof(missing) - used, "%s%s", used ? "," : "",
+                text_append(missing, sizeof(missing), "%s%s", missing[0] ? "," : "",
                             rows[i].name); /* sized for all of them */
             }
         } else if (rows[i].required_for & BIT(c->verb) && rows[i].check && rows[i].check(c) != 0) {

@@ -51,13 +51,13 @@ static void put_span(long long ms, const char *sign, char *out, size_t out_bytes
 {
     long long s = ms / 1000;
     if (s < 120) {
-        text_format(out, out_bytes, "%s%lld.%llds", sign, s, ms / 100 % 10);
+        text_append(out, out_bytes, "%s%lld.%llds", sign, s, ms / 100 % 10);
     } else if (s < 7200) {
-        text_format(out, out_bytes, "%s%lldm%llds", sign, s / 60, s % 60);
+        text_append(out, out_bytes, "%s%lldm%llds", sign, s / 60, s % 60);
     } else if (s < 172800) {
-        text_format(out, out_bytes, "%s%lldh%lldm", sign, s / 3600, s / 60 % 60);
+        text_append(out, out_bytes, "%s%lldh%lldm", sign, s / 3600, s / 60 % 60);
     } else {
-        text_format(out, out_bytes, "%s%lldd%lldh", sign, s / 86400, s / 3600 % 24);
+        text_append(out, out_bytes, "%s%lldd%lldh", sign, s / 86400, s / 3600 % 24);
     }
 }
 
@@ -120,20 +120,18 @@ static void put_member(const json_t *member, char sign_mark, char *out, size_t o
         const char *sign = sign_mark == '}' ? "" : ms < 0 ? "-" : sign_mark == '+' ? "+" : "";
         put_span((long long)((ms < 0 ? -ms : ms) + 0.5), sign, out, out_bytes);
     } else if (json_is_integer(member)) {
-        text_format(out, out_bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(member));
+        text_append(out, out_bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(member));
     } else if (json_is_array(member)) {
         size_t i;
         const json_t *item;
         json_array_foreach(member, i, item)
         {
-            size_t used = strlen(out);
-            text_format(out + used, out_bytes - used, i > 0 ? ", " : "");
-            used = strlen(out);
-            put_member(item, '}', out + used, out_bytes - used);
+            text_append(out, out_bytes, i > 0 ? ", " : "");
+            put_member(item, '}', out, out_bytes);
         }
     } else if (json_is_true(member) || json_is_string(member)) {
         const char *word = json_string_value(member);
-        text_format(out, out_bytes, "%s", word ? word : "yes");
+        text_append(out, out_bytes, "%s", word ? word : "yes");
     }
 }
 
@@ -141,15 +139,14 @@ void print_fill(const json_t *doc, const char *text, char *out, size_t out_bytes
 {
     out[0] = '\0';
     while (*text) {
-        size_t used = strlen(out);
         size_t plain = strcspn(text, "{");
         if (plain > 0) {
-            text_format(out + used, out_bytes - used, "%.*s", (int)plain, text);
+            text_append(out, out_bytes, "%.*s", (int)plain, text);
             text += plain;
             continue;
         }
         size_t path = strcspn(++text, "+-}");
-        put_member(find_member(doc, text, path), text[path], out + used, out_bytes - used);
+        put_member(find_member(doc, text, path), text[path], out, out_bytes);
         text += strcspn(text, "}");
         text += *text == '}';
     }

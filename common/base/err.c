@@ -18,12 +18,6 @@ static void PRINTF_LIKE(4, 0)
     text_sanitize(e->msg, sizeof(e->msg), raw, strlen(raw));
 }
 
-static void err_append(struct err *e, const char *why)
-{
-    size_t used = strlen(e->msg);
-    text_format(e->msg + used, sizeof(e->msg) - used, ": %s", why);
-}
-
 int err_set(struct err *e, int code, const char *fmt, ...)
 {
     if (e) {
@@ -43,7 +37,7 @@ int err_set_errno(struct err *e, int code, int sys_errno, const char *fmt, ...)
         err_fill(e, code, sys_errno, fmt, ap);
         va_end(ap);
         const char *why = strerrordesc_np(sys_errno);
-        err_append(e, why ? why : "unknown system error");
+        text_append(e->msg, sizeof(e->msg), ": %s", why ? why : "unknown system error");
     }
     return code;
 }
@@ -58,7 +52,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     err_fill(e, inner.code, inner.sys_errno, fmt, ap);
     va_end(ap);
-    err_append(e, inner.msg);
+    text_append(e->msg, sizeof(e->msg), ": %s", inner.msg);
     return inner.code;
 }
 

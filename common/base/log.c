@@ -126,8 +126,7 @@ bool log_limited(struct log_repeat *r, int64_t period_ns, enum log_level level, 
     va_start(ap, fmt);
     text_vformat(raw, sizeof(raw), fmt, ap);
     va_end(ap);
-    size_t used = strlen(raw);
-    text_format(raw + used, sizeof(raw) - used, "%s", r ? r->more : "");
+    text_append(raw, sizeof(raw), "%s", r ? r->more : "");
     text_sanitize(msg, sizeof(msg), raw, strlen(raw));
     log_tell_dropped();
     if (sink.dropped > 0 || !put_line(level, mod, msg)) {

@@ -184,6 +184,15 @@ void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args)
     }
 }
 
+void text_append(char *dst, size_t dst_bytes, const char *format, ...)
+{
+    size_t used = strlen(dst);
+    va_list args;
+    va_start(args, format);
+    text_vformat(dst + used, dst_bytes - used, format, args);
+    va_end(args);
+}
+
 bool text_is_pci_address(const char *s)
 {
     static const char hex[] = "0123456789abcdef";

@@ -37,6 +37,8 @@ bool text_copy(char *dst, size_t dst_bytes, const char *src);
  * what a bound keeps out is nobody's error. Arguments must not overlap dst. */
 void text_format(char *dst, size_t dst_bytes, const char *format, ...) PRINTF_LIKE(3, 4);
 void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args) PRINTF_LIKE(3, 0);
+/* The same behind the text that is in dst. */
+void text_append(char *dst, size_t dst_bytes, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* "DDDD:BB:DD.F" in lower case, a domain of four to eight digits: an entry of /sys/bus/pci/devices,
  * which leads nowhere else. */

@@ -525,9 +525,8 @@ static void print_row(const struct option_program *program, const struct option_
     const char *const names[] = {env, row->env[0], row->env[1], row->env[2]};
     const char *before = "Environment: ";
     for (size_t i = 0; row->type != OPTION_LIST && i < ARRAY_LEN(names); i++) {
-        size_t used = strlen(text);
         if (!text_is_empty(names[i])) {
-            text_format(text + used, sizeof(text) - used, "%s%s", before, names[i]);
+            text_append(text, sizeof(text), "%s%s", before, names[i]);
             before = ", ";
         }
     }

@@ -96,20 +96,18 @@ static void write_message(const struct probe_state *v, char *message, size_t mes
     size_t failing = 0;
     for (size_t i = 0; i < v->probe_count; i++) {
         const struct probe_history *probe = &v->probes[i];
-        size_t used = strlen(message);
         if (!probe->failing) {
             continue;
         }
         if (failing++ == 0) {
             text_format(message, message_bytes, "probe '%s': %s", probe->name, probe->reason);
         } else {
-            text_format(message + used, message_bytes - used, "%s'%s'",
-                        failing == 2 ? " (and " : ", ", probe->name);
+            text_append(message, message_bytes, "%s'%s'", failing == 2 ? " (and " : ", ",
+                        probe->name);
         }
     }
     if (failing > 1) {
-        size_t used = strlen(message);
-        text_format(message + used, message_bytes - used, ")");
+        text_append(message, message_bytes, ")");
     }
 }
 
