@@ -437,12 +437,12 @@ static void check_node(struct doctor *d, const struct api_answer *answer)
 {
     const json_t *status = json_object_get(answer->body, "status");
     const json_t *info = json_object_get(status, "nodeInfo");
-    const json_t *ready = fleet_find_type(json_object_get(status, "conditions"), "Ready");
+    const json_t *ready = json_text_find(json_object_get(status, "conditions"), "type", "Ready");
     const char *message = json_text_get(ready, "message");
-    print_clean(d->runtime_version, sizeof(d->runtime_version),
-                json_text_get(info, "containerRuntimeVersion"));
-    print_clean(d->kubelet_version, sizeof(d->kubelet_version),
-                json_text_get(info, "kubeletVersion"));
+    const char *runtime = json_text_get(info, "containerRuntimeVersion");
+    const char *kubelet = json_text_get(info, "kubeletVersion");
+    text_format(d->runtime_version, sizeof(d->runtime_version), "%s", runtime ? runtime : "");
+    text_format(d->kubelet_version, sizeof(d->kubelet_version), "%s", kubelet ? kubelet : "");
     print_json_put(d->doc, "kube",
                    json_pack("{s:b, s:b, s:o, s:b, s:o, s:b, s:o}", "found", answer->body != NULL,
                              "isMissing", answer->http_status == 404, "problem",

@@ -55,19 +55,6 @@ static struct wall time_of(const json_t *object, const char *key)
     return at;
 }
 
-const json_t *fleet_find_type(const json_t *list, const char *type)
-{
-    size_t i;
-    const json_t *item;
-    json_array_foreach(list, i, item)
-    {
-        if (text_equal(json_text_get(item, "type"), type)) {
-            return item;
-        }
-    }
-    return NULL;
-}
-
 /* The node whose row it belongs to, or NULL; of "ovn-dpu-NODE". */
 static const char *node_of_lease(const json_t *lease)
 {
@@ -189,8 +176,8 @@ static void take_node(json_t *row, const json_t *node, struct wall now)
     const json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
     print_json_put(row, "hasNode", json_true());
     print_json_put(row, "hasLabel", json_boolean(fleet_node_is_marked(node)));
-    hear_gate(row, fleet_find_type(conditions, "Ready"));
-    hear_condition(row, fleet_find_type(conditions, "DPUReady"));
+    hear_gate(row, json_text_find(conditions, "type", "Ready"));
+    hear_condition(row, json_text_find(conditions, "type", "DPUReady"));
 }
 
 static void take_slice(json_t *row, const json_t *slice, struct wall now)
@@ -225,8 +212,8 @@ static json_t *tag_of(const char *image)
 static void take_pod(json_t *row, const json_t *pod, struct wall now)
 {
     const json_t *spec = json_object_get(pod, "spec");
-    const json_t *ready =
-        fleet_find_type(json_object_get(json_object_get(pod, "status"), "conditions"), "Ready");
+    const json_t *ready = json_text_find(
+        json_object_get(json_object_get(pod, "status"), "conditions"), "type", "Ready");
     const json_t *container = json_array_get(json_object_get(spec, "containers"), 0);
     size_t i;
     const json_t *init;

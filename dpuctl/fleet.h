@@ -27,7 +27,4 @@ NODISCARD int fleet_read(struct api *api, json_t **out, struct err *e);
 /* Has a Node one of the labels of a DPU's host? */
 bool fleet_node_is_marked(const json_t *node);
 
-/* A member of a list of objects, by its "type"; NULL if there is none. */
-const json_t *fleet_find_type(const json_t *list, const char *type);
-
 #endif

@@ -28,15 +28,8 @@ static const char *condition_status(const struct condition *c)
 static json_t *pick_condition(void *user, json_t *node)
 {
     const struct condition *c = user;
-    size_t i;
-    json_t *condition;
-    json_array_foreach(json_object_get(json_object_get(node, "status"), "conditions"), i, condition)
-    {
-        if (text_equal(json_text_get(condition, "type"), c->type)) {
-            return condition;
-        }
-    }
-    return NULL;
+    const json_t *status = json_object_get(node, "status");
+    return json_text_find(json_object_get(status, "conditions"), "type", c->type);
 }
 
 /* Since when it has this status: what the Node says where that is the same. */

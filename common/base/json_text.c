@@ -29,6 +29,19 @@ const char *json_text_get(const json_t *object, const char *key)
     return has_nul ? JSON_TEXT_WITH_NUL : text;
 }
 
+json_t *json_text_find(const json_t *list, const char *key, const char *text)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item)
+    {
+        if (text_equal(json_text_get(item, key), text)) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
 char *json_text_dump(const json_t *json)
 {
     return json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);

@@ -26,6 +26,9 @@ json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct e
  * Borrowed from `object`. */
 const char *json_text_get(const json_t *object, const char *key);
 
+/* The first object in `list` whose member `key` is this text, or NULL. Borrowed from `list`. */
+json_t *json_text_find(const json_t *list, const char *key, const char *text);
+
 /* Compact text of a value, keys in their order. Returns owned (free). */
 char *json_text_dump(const json_t *json);
 

@@ -147,19 +147,11 @@ static json_t *plan_devices(const struct dra_device *ours, const char *taint,
 {
     bool keeps_pods_off =
         ours->effect == SLICE_EFFECT_NO_SCHEDULE || ours->effect == SLICE_EFFECT_NO_EXECUTE;
-    size_t index;
-    json_t *old;
-    json_t *device = NULL;
     if (dropped.taints && taint && keeps_pods_off) {
         return json_array(); /* withdrawn */
     }
-    json_array_foreach(existing, index, old)
-    {
-        if (!device && text_equal(json_text_get(old, "name"), ours->name)) {
-            device = json_deep_copy(old);
-        }
-    }
-    device = device ? device : json_object();
+    json_t *old = json_text_find(existing, "name", ours->name);
+    json_t *device = old ? json_deep_copy(old) : json_object();
     lay_device(device, ours, taint, dropped);
     return json_pack("[o]", device);
 }
