@@ -39,13 +39,6 @@ enum print_color print_state_color(const char *state)
                                            : PRINT_DOUBT;
 }
 
-void print_clean(char *out, size_t out_bytes, const char *text)
-{
-    if (text) {
-        text_sanitize(out, out_bytes, text, strlen(text));
-    }
-}
-
 /* "12.3s", "4m10s", "3h2m", "5d1h". */
 static void put_span(long long ms, const char *sign, char *out, size_t out_bytes)
 {
@@ -236,8 +229,11 @@ json_t *print_json_stamp(struct wall at)
 json_t *print_json_text(const char *text)
 {
     char shown[PRINT_TEXT_BYTES];
-    print_clean(shown, sizeof(shown), text);
-    return text_is_empty(text) ? json_null() : json_string(shown);
+    if (text_is_empty(text)) {
+        return json_null();
+    }
+    text_sanitize(shown, sizeof(shown), text, strlen(text));
+    return json_string(shown);
 }
 
 void print_json_put(json_t *object, const char *key, json_t *value)

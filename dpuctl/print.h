@@ -81,9 +81,6 @@ json_t *print_json_text(const char *text);
 /* Sets a member. Takes `value`. */
 void print_json_put(json_t *object, const char *key, json_t *value);
 
-/* A copy that can be shown; NULL leaves `out` as it was. */
-void print_clean(char *out, size_t out_bytes, const char *text);
-
 /* Is a version of another program ("2.0.3", "v1.34.1", "1.7.27-0ubuntu1") this one or a later one?
  * Not so NULL, and what is no number. */
 bool version_reaches(const char *text, const char *since);
