@@ -307,30 +307,22 @@ static int spawn_plugin(const char *path, int out_fd, pid_t *out_pid)
 static int collect_answer(int fd, struct buf *out, struct err *e)
 {
     char chunk[4096];
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
     struct mono until = mono_add(clock_mono_now(), CNI_PROBE_DEADLINE_MS * NS_PER_MS);
-    for (;;) {
+    ssize_t got = 1;
+    while (got > 0) { /* a pipe that is ready gives no error */
         int64_t left_ms = mono_since(until, clock_mono_now()) / NS_PER_MS;
-        struct pollfd wait = {.fd = fd, .events = POLLIN};
-        int ready = left_ms > 0 ? poll(&wait, 1, (int)left_ms) : 0;
-        if (ready < 0 && errno == EINTR) {
-            continue;
-        }
-        if (ready <= 0) {
+        if (left_ms <= 0 || poll(&wait, 1, (int)left_ms) <= 0) { /* no signal of ours is caught */
             return err_set(e, ERR_IO, "it did not answer VERSION within %d ms",
                            CNI_PROBE_DEADLINE_MS);
         }
-        ssize_t got = read(fd, chunk, sizeof(chunk));
-        if (got < 0) {
-            return err_set_errno(e, ERR_IO, errno, "reading its answer to VERSION");
-        }
-        if (got == 0) {
-            return 0;
-        }
-        if (buf_append(out, chunk, (size_t)got, NULL) != 0) {
+        got = read(fd, chunk, sizeof(chunk));
+        if (got > 0 && buf_append(out, chunk, (size_t)got, NULL) != 0) {
             return err_set(e, ERR_LIMIT, "its answer to VERSION is larger than %d bytes",
                            CNI_PROBE_ANSWER_MAX_BYTES);
         }
     }
+    return 0;
 }
 
 int cni_probe_version(const char *path, struct err *e)
