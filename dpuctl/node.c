@@ -178,7 +178,7 @@ json_t *cni_entry_json(const char *text, size_t len)
 {
     struct err e = ERR_INIT;
     const char *problem = NULL;
-    CLEANUP(json) json_t *conf = json_text_parse(text, len, CNI_SCAN_FILE_MAX_BYTES, &e);
+    CLEANUP(json) json_t *conf = json_text_parse(text, len, &e);
     if (!json_is_object(conf)) {
         return json_pack("{s:o}", "problem",
                          print_json_text(conf ? "it is not a JSON object" : e.msg));
@@ -269,7 +269,7 @@ json_t *cni_scan_json(const char *dir)
 
 static int judge_versions(const struct buf *text, struct err *e)
 {
-    CLEANUP(json) json_t *answer = json_text_parse(buf_text(text), text->len, text->max_bytes, e);
+    CLEANUP(json) json_t *answer = json_text_parse(buf_text(text), text->len, e);
     size_t i;
     const json_t *version;
     if (!answer) {

@@ -7,13 +7,9 @@
 #include <string.h>
 #include <yaml.h>
 
-json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e)
+json_t *json_text_parse(const char *text, size_t len, struct err *e)
 {
     json_error_t why;
-    if (len > max_bytes) {
-        (void)err_set(e, ERR_LIMIT, "JSON of %zu bytes is larger than %zu", len, max_bytes);
-        return NULL;
-    }
     json_t *json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
     if (!json) {
         (void)err_set(e, ERR_PARSE, "not valid JSON at byte %d: %.119s", why.position, why.text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounded JSON on jansson, which refuses more than 2048 levels, and YAML read as JSON. */
+/* JSON on jansson, which refuses more than 2048 levels, and YAML read as JSON. */
 #ifndef BASE_JSON_TEXT_H
 #define BASE_JSON_TEXT_H
 
@@ -16,11 +16,10 @@ static inline void cleanup_json(json_t **json)
     json_decref(*json);
 }
 
-/* Parses one JSON value of at most `max_bytes` bytes, and nothing after it but blanks. Of duplicate
- * keys the last counts. An API server stores NUL in texts (\u0000): a reader that refused them
- * would be blind to the whole object. Returns owned (json_decref) or NULL. Errors: ERR_PARSE,
- * ERR_LIMIT. */
-json_t *json_text_parse(const char *text, size_t len, size_t max_bytes, struct err *e);
+/* Parses one JSON value, and nothing after it but blanks. Of duplicate keys the last counts. An API
+ * server stores NUL in texts (\u0000): a reader that refused them would be blind to the whole
+ * object. Returns owned (json_decref) or NULL. Errors: ERR_PARSE. */
+json_t *json_text_parse(const char *text, size_t len, struct err *e);
 
 /* The text of a member, or NULL if absent or not a string; JSON_TEXT_WITH_NUL for one with a NUL.
  * Borrowed from `object`. */

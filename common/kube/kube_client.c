@@ -491,7 +491,7 @@ static const char *read_answer(const struct try *t, struct kube_response *r, str
         return NULL;
     }
     if (r->is_json || r->code == 0) {
-        r->body = json_text_parse(buf_text(inbox), inbox->len, KUBE_BODY_MAX_BYTES, e);
+        r->body = json_text_parse(buf_text(inbox), inbox->len, e);
     }
     r->outcome = kube_status_outcome(r->http_status, r->is_json, inbox->len, r->body);
     if (r->code == 0 && !json_is_object(r->body)) { /* a proxy's page is no answer */

@@ -519,7 +519,7 @@ static bool expiry_of_token(const struct buf *token, struct kube_expiry *out)
         return false;
     }
     CLEANUP(json)
-    json_t *tree = json_text_parse((const char *)claims, claims_len, sizeof(claims), NULL);
+    json_t *tree = json_text_parse((const char *)claims, claims_len, NULL);
     const json_t *from = json_object_get(tree, "iat");
     const json_t *until = json_object_get(tree, "exp");
     return json_is_integer(from) && json_is_integer(until) &&

@@ -139,7 +139,7 @@ static void on_error_event(struct kube_watch *w, json_t *status)
 static bool on_line(struct kube_watch *w, const char *line, size_t len)
 {
     struct err e = ERR_INIT;
-    CLEANUP(json) json_t *event = json_text_parse(line, len, KUBE_WATCH_LINE_MAX_BYTES, &e);
+    CLEANUP(json) json_t *event = json_text_parse(line, len, &e);
     const char *type = json_text_get(event, "type");
     json_t *object = json_object_get(event, "object");
     if (!type || !json_is_object(object)) {

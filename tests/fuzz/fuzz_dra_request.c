@@ -44,7 +44,7 @@ void kube_call_cancel(struct kube_call *call)
 
 static void answer_lookups(struct kube_client *client, const uint8_t *claim, size_t len)
 {
-    CLEANUP(json) json_t *json = json_text_parse((const char *)claim, len, 1 << 16, NULL);
+    CLEANUP(json) json_t *json = json_text_parse((const char *)claim, len, NULL);
     struct kube_response r = {.http_status = 200, .body = json};
     if (!json) {
         r = (struct kube_response){.code = ERR_NOTFOUND, .http_status = 404, .reason = "NotFound"};

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 1 << 16) {
         return 0;
     }
-    CLEANUP(json) json_t *tree = json_text_parse((const char *)data, size, size, NULL);
+    CLEANUP(json) json_t *tree = json_text_parse((const char *)data, size, NULL);
     struct json_slice unchecked = {.at = (const char *)data, .len = size};
     (void)json_scan_count(unchecked); /* stays within its bytes */
     if (json_scan_check((const char *)data, size, &whole, NULL) != 0) {

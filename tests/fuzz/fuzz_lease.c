@@ -59,7 +59,7 @@ static void check_repair(json_t *lease)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    CLEANUP(json) json_t *lease = json_text_parse((const char *)data, size, 1 << 16, NULL);
+    CLEANUP(json) json_t *lease = json_text_parse((const char *)data, size, NULL);
     struct lease_view view;
     if (!lease) {
         return 0;

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                       .name = "dpu0",
                                       .attributes = attributes};
     CLEANUP(json)
-    json_t *existing = json_text_parse((const char *)data, size, 1 << 20, NULL);
+    json_t *existing = json_text_parse((const char *)data, size, NULL);
     CLEANUP(json) json_t *before = json_deep_copy(existing);
     if (!json_is_object(existing)) {
         return 0;

@@ -433,7 +433,7 @@ static bool read_body(struct exchange *x)
     if (!fits) {
         return api_fail(&x->result, 415, "UnsupportedMediaType", "415: Unsupported Media Type");
     }
-    x->body = json_text_parse(x->request->body.data, x->request->body.len, MAX_BODY_BYTES, &e);
+    x->body = json_text_parse(x->request->body.data, x->request->body.len, &e);
     return x->body ? true
                    : api_fail(&x->result, 400, "BadRequest",
                               "the object provided is unrecognized (must be of type %s): couldn't "

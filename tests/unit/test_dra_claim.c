@@ -77,7 +77,7 @@ static const struct claim_ref REF = {.ns = "default", .uid = "uid-1", .name = "c
 
 static int read_text(const char *text, struct claim_allocation *out, struct err *e)
 {
-    CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), 1 << 20, NULL);
+    CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), NULL);
     assert_non_null(json);
     const struct kube_response answer = {.http_status = 200, .body = json};
     return claim_read(&answer, &REF, &DEVICE, out, e);
@@ -340,7 +340,7 @@ static void respond_claim(struct world *w, const char *uid, const char *users)
                    "\"dpu\",\"driver\":\"dpu.example.com\",\"pool\":\"node1\",\"device\":\"dpu0\","
                    "\"shareID\":\"s\"}]}}}}",
                    uid, users);
-    CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), sizeof(text), NULL);
+    CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), NULL);
     assert_non_null(json);
     respond(w, 200, "", json);
 }

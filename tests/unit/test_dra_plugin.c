@@ -148,7 +148,7 @@ static void answer(struct world *w, size_t index, const char *uid, const char *e
                    "{\"allocation\":{\"devices\":{\"results\":[{\"request\":\"dpu/sub\","
                    "\"driver\":\"dpu.example.com\",\"pool\":\"node1\",\"device\":\"dpu0\"%s}]}}}}",
                    uid, extra);
-    CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), sizeof(text), NULL);
+    CLEANUP(json) json_t *json = json_text_parse(text, strlen(text), NULL);
     assert_non_null(json);
     respond(w, index, &(struct kube_response){.http_status = 200, .body = json});
 }

@@ -38,7 +38,7 @@ static const struct slice_dropped KEPT = {.taints = false};
 
 static json_t *parse(const char *text)
 {
-    json_t *json = json_text_parse(text, strlen(text), 1 << 16, NULL);
+    json_t *json = json_text_parse(text, strlen(text), NULL);
     assert_non_null(json);
     return json;
 }

@@ -43,7 +43,7 @@ TEST(an_answer_tells_what_to_do_and_what_it_is_worth)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         size_t len = strlen(rows[i].body);
-        CLEANUP(json) json_t *body = json_text_parse(rows[i].body, len, 4096, NULL);
+        CLEANUP(json) json_t *body = json_text_parse(rows[i].body, len, NULL);
         assert_int_equal(kube_status_code(rows[i].http), rows[i].code);
         assert_int_equal(kube_status_outcome(rows[i].http, rows[i].is_json, len, body),
                          rows[i].outcome);
@@ -53,7 +53,7 @@ TEST(an_answer_tells_what_to_do_and_what_it_is_worth)
 static struct kube_response fill(int http, const char *body, const char *failure)
 {
     struct kube_response r = {.http_status = http, .code = kube_status_code(http)};
-    CLEANUP(json) json_t *json = body ? json_text_parse(body, strlen(body), 4096, NULL) : NULL;
+    CLEANUP(json) json_t *json = body ? json_text_parse(body, strlen(body), NULL) : NULL;
     r.body = json;
     kube_status_fill(&r, KUBE_PUT, "/apis/x", failure);
     r.body = NULL;

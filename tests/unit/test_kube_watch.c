@@ -160,7 +160,7 @@ static void wake(void)
 
 static void answer_list(int http_status, const char *text, enum kube_outcome outcome)
 {
-    CLEANUP(json) json_t *body = json_text_parse(text, strlen(text), 4096, NULL);
+    CLEANUP(json) json_t *body = json_text_parse(text, strlen(text), NULL);
     const struct kube_response r = {.code = kube_status_code(http_status),
                                     .http_status = http_status,
                                     .outcome = outcome,

@@ -15,7 +15,7 @@ static const struct lease_owner OWNER = {.node_name = "w1", .node_uid = "node-ui
 static json_t *parse(const char *text)
 {
     struct err e = ERR_INIT;
-    json_t *json = json_text_parse(text, strlen(text), 1 << 20, &e);
+    json_t *json = json_text_parse(text, strlen(text), &e);
     if (!json) {
         fail_msg("%s: %s", e.msg, text);
     }
