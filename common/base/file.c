@@ -25,28 +25,21 @@ static int code_of(int error_number)
                                                              : ERR_IO;
 }
 
-static int too_large(int fd, const char *path, size_t seen, size_t max_bytes, struct err *e)
-{
-    struct stat found; /* of a pipe, or in /proc, the size is said to be 0 */
-    bool is_known = fstat(fd, &found) == 0 && (size_t)found.st_size > seen;
-    return err_set(e, ERR_LIMIT, "'%s' has %zu bytes, more than the allowed %zu", path,
-                   is_known ? (size_t)found.st_size : seen, max_bytes);
-}
-
 int file_read_fd(int fd, const char *path, struct buf *out, struct err *e)
 {
     char chunk[8192];
     ssize_t got;
     int rc = 0;
     while (rc == 0 && (got = read(fd, chunk, sizeof(chunk))) != 0) {
-        if (got > 0) {
-            rc = buf_append(out, chunk, (size_t)got, e);
-        } else if (errno != EINTR) {
+        if (got > 0 && buf_append(out, chunk, (size_t)got, NULL) != 0) {
+            rc = err_set(e, ERR_LIMIT, "'%s' has more than the allowed %zu bytes", path,
+                         out->max_bytes);
+        } else if (got < 0 && errno != EINTR) {
             rc = err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
         }
     }
     explicit_bzero(chunk, sizeof(chunk));
-    return rc == ERR_LIMIT ? too_large(fd, path, out->len + (size_t)got, out->max_bytes, e) : rc;
+    return rc;
 }
 
 int file_read(const char *path, struct buf *out, struct err *e)
