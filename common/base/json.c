@@ -213,14 +213,7 @@ int json_scan_check(const char *text, size_t len, struct json_slice *out, struct
 
 enum json_kind json_scan_kind(struct json_slice value)
 {
-    static const char firsts[] = "ntf\"[{";
-    static const enum json_kind kinds[] = {JSON_KIND_NULL, JSON_KIND_BOOL,  JSON_KIND_BOOL,
-                                           JSON_KIND_TEXT, JSON_KIND_ARRAY, JSON_KIND_OBJECT};
-    if (value.len == 0 || value.at[0] == '\0') {
-        return JSON_KIND_ABSENT;
-    }
-    const char *first = strchr(firsts, value.at[0]);
-    return first ? kinds[first - firsts] : JSON_KIND_NUMBER;
+    return value.len > 0 ? (enum json_kind)(unsigned char)value.at[0] : JSON_KIND_ABSENT;
 }
 
 /* ---- members --------------------------------------------------------------------------------- */

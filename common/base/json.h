@@ -28,14 +28,15 @@ struct json_slice {
     size_t len;
 };
 
+/* Of a value, by its first character; any other: a number. */
 enum json_kind {
     JSON_KIND_ABSENT,
-    JSON_KIND_NULL,
-    JSON_KIND_BOOL,
-    JSON_KIND_NUMBER,
-    JSON_KIND_TEXT,
-    JSON_KIND_ARRAY,
-    JSON_KIND_OBJECT,
+    JSON_KIND_NULL = 'n',
+    JSON_KIND_TRUE = 't',
+    JSON_KIND_FALSE = 'f',
+    JSON_KIND_TEXT = '"',
+    JSON_KIND_ARRAY = '[',
+    JSON_KIND_OBJECT = '{',
 };
 
 /* Checks the whole text: one value, and blanks. Errors: ERR_PARSE with the place, ERR_LIMIT with

@@ -243,8 +243,8 @@ static bool take_value(const struct member *m, struct json_slice value, void *ou
     case KIND_TIME:
         return take_time(value, out);
     case KIND_BOOL:
-        *(bool *)out = value.at[0] == 't';
-        return json_scan_kind(value) == JSON_KIND_BOOL;
+        *(bool *)out = json_scan_kind(value) == JSON_KIND_TRUE;
+        return *(bool *)out || json_scan_kind(value) == JSON_KIND_FALSE;
     case KIND_STATE:
         return json_scan_text(value, word, sizeof(word)) && readiness_state_from_name(word, out);
     case KIND_REASON:
