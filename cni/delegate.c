@@ -66,12 +66,6 @@ static bool is_from_runtime(struct json_slice key)
     return strncmp(key.at, prefix, strlen(prefix)) == 0;
 }
 
-/* A device id from Multus, for one: the delegate's, unless it has one. */
-static bool is_unknown(struct json_slice key)
-{
-    return !conf_owns_key(key);
-}
-
 /* Appends those that are wanted, or all; there is room for them. Returns how many there are. */
 static size_t members_append(struct member *list, size_t count, struct json_slice object,
                              bool (*is_wanted)(struct json_slice key))
@@ -98,7 +92,8 @@ static int conf_merge(struct json_slice ours, struct json_slice delegate, struct
 {
     size_t most = 2 * json_scan_count(ours) + json_scan_count(delegate);
     CLEANUP(free) struct member *list = mem_calloc(most, sizeof(*list));
-    size_t count = members_append(list, 0, ours, is_unknown);
+    /* A device id from Multus, for one: the delegate's, unless it has one. */
+    size_t count = members_append(list, 0, ours, conf_is_foreign_key);
     count = members_append(list, count, delegate, NULL);
     count = members_append(list, count, ours, is_from_runtime);
     qsort(list, count, sizeof(*list), members_compare);

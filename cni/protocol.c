@@ -363,14 +363,14 @@ static const struct {
     {"type", true},      {"readinessFile", true}, {"statusCode", true},
 };
 
-bool conf_owns_key(struct json_slice key)
+bool conf_is_foreign_key(struct json_slice key)
 {
     for (size_t i = 0; i < ARRAY_LEN(own_keys); i++) {
         if (json_scan_folds(key, own_keys[i].name)) {
-            return true;
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 /* A key of ours in other letters would go unnoticed, and with it the delegate. */

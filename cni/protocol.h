@@ -131,8 +131,8 @@ int conf_check_version(struct cni_call *c);
  * of that. Returns a code. */
 int conf_read_options(struct cni_call *c);
 
-/* Is this key one of ours, in letters of either case? */
-bool conf_owns_key(struct json_slice key);
+/* Is this key none of ours, in letters of either case? */
+bool conf_is_foreign_key(struct json_slice key);
 
 /* ---- the delegate ---------------------------------------------------------------------------- */
 
