@@ -119,8 +119,9 @@ static uint64_t count_open_fds(void)
     return count - (count > 0); /* the directory itself */
 }
 
-static void process_metrics(struct buf *page)
+void metrics_common(struct buf *page)
 {
+    static const char build[] = "dpu_heartbeat_build_info";
     enum { STAT_STARTTIME = 22, STAT_VSIZE = 23, STAT_RSS = 24 };
     CLEANUP(buf) struct buf file = {.max_bytes = 1024};
     struct rusage usage = {0};
@@ -148,16 +149,10 @@ static void process_metrics(struct buf *page)
         {"process_open_fds", "Open file descriptors.", (double)count_open_fds()},
         {"process_start_time_seconds", "Start time since the epoch.", started},
     };
+    metrics_family(page, build, "gauge", "The version that runs; always 1.");
+    metrics_sample(page, build, 1, "version=\"%s\"", DPU_VERSION);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         metrics_family(page, rows[i].name, i == 0 ? "counter" : "gauge", rows[i].help);
         metrics_sample(page, rows[i].name, rows[i].value, "%s", "");
     }
-}
-
-void metrics_common(struct buf *page)
-{
-    static const char name[] = "dpu_heartbeat_build_info";
-    metrics_family(page, name, "gauge", "The version that runs; always 1.");
-    metrics_sample(page, name, 1, "version=\"%s\"", DPU_VERSION);
-    process_metrics(page);
 }
