@@ -264,18 +264,12 @@ static const char *called_by(const json_t *multus, const json_t *files)
     const char *network = json_text_get(multus, "clusterNetwork");
     const char *first = json_text_get(multus, "firstDelegate");
     const char *slash = network ? strrchr(network, '/') : NULL;
-    size_t i;
-    const json_t *entry;
     if (!network) { /* else its delegates do not count */
         return text_equal(first, "dpu-gate") ? NULL : first;
     }
-    json_array_foreach(files, i, entry) /* by whichever path its pod knows it */
-    {
-        if (slash && text_equal(json_text_get(entry, "file"), slash + 1)) {
-            return is_ours(entry) ? NULL : network;
-        }
-    }
-    return NULL;
+    /* By whichever path its pod knows it. */
+    const json_t *entry = slash ? json_text_find(files, "file", slash + 1) : NULL;
+    return entry && !is_ours(entry) ? network : NULL;
 }
 
 static void check_multus(struct doctor *d, json_t *multus)

@@ -121,15 +121,11 @@ static const char *owner_of(const json_t *lease, const json_t *node)
 {
     const json_t *owners = json_object_get(json_object_get(lease, "metadata"), "ownerReferences");
     const char *uid = json_text_get(json_object_get(node, "metadata"), "uid");
-    size_t i;
-    const json_t *owner;
-    json_array_foreach(owners, i, owner)
-    {
-        if (text_equal(json_text_get(owner, "kind"), "Node")) {
-            return !uid || text_equal(json_text_get(owner, "uid"), uid) ? NULL : "other";
-        }
+    const json_t *owner = json_text_find(owners, "kind", "Node");
+    if (!uid || (owner && text_equal(json_text_get(owner, "uid"), uid))) {
+        return NULL;
     }
-    return uid ? "none" : NULL;
+    return owner ? "other" : "none";
 }
 
 static json_t *here_json(const struct agent_config *a)
