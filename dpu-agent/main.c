@@ -14,7 +14,6 @@
 #include "loop/daemon.h"
 #include "probe/probe_set.h"
 
-#include <ev.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include <ev.h>
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/print.h"
 
-#include "base/json_text.h"
-#include "base/mem.h"
 #include "base/text.h"
 
 #include <ctype.h>

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 static void PRINTF_LIKE(4, 0)

@@ -16,7 +16,6 @@
 #include <openssl/x509.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

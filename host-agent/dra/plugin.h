@@ -31,7 +31,6 @@
 #include "host-agent/grpc/grpc_server.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 enum {
     PLUGIN_CLAIMS_MAX = 256, /* in one request */

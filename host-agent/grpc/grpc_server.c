@@ -10,7 +10,6 @@
 #include <nghttp2/nghttp2.h>
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
