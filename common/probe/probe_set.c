@@ -261,7 +261,7 @@ int probe_set_new(struct ev_loop *loop, const struct probe_set_config *config,
 void probe_set_start(struct probe_set *set)
 {
     bool is_known = set->state.probe_count == 0 || set->state.is_of_host;
-    if (is_known && probe_state_settle(&set->state, clock_mono_now())) {
+    if (is_known && probe_state_settle(&set->state)) {
         set->change(set->user, set->state.state, set->state.message);
     }
     for (size_t i = 0; i < set->state.probe_count; i++) {

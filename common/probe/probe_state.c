@@ -125,7 +125,7 @@ static enum probe_health judge(const struct probe_state *v)
     return state;
 }
 
-bool probe_state_settle(struct probe_state *v, struct mono now)
+bool probe_state_settle(struct probe_state *v)
 {
     char message[NAMES_MESSAGE_BYTES] = "";
     enum probe_health state = judge(v);
@@ -134,9 +134,6 @@ bool probe_state_settle(struct probe_state *v, struct mono now)
     }
     write_message(v, message, sizeof(message));
     bool changed = state != v->state || !text_equal(message, v->message);
-    if (state != v->state) {
-        v->since = now;
-    }
     v->state = state;
     memcpy(v->message, message, sizeof(message));
     return changed;
@@ -174,5 +171,5 @@ bool probe_state_step(struct probe_state *v, const struct probe_result *result)
         probe_failed(v, probe, result);
     }
     bool is_news = was.passed_once != probe->passed_once || was.failing != probe->failing;
-    return probe_state_settle(v, result->now) || (v->is_of_host && is_news);
+    return probe_state_settle(v) || (v->is_of_host && is_news);
 }

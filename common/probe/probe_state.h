@@ -106,7 +106,6 @@ struct probe_state {
     struct probe_history probes[PROBES_MAX];
     size_t probe_count;
     enum probe_health state;
-    struct mono since;                 /* of state; 0 until the first */
     char message[NAMES_MESSAGE_BYTES]; /* "" unless UNHEALTHY */
 };
 
@@ -121,6 +120,6 @@ void probe_state_restore(struct probe_state *v, size_t probe, bool failing);
 bool probe_state_step(struct probe_state *v, const struct probe_result *result);
 /* The state without any new result, at the start: HEALTHY without probes. Returns whether it
  * changed. */
-bool probe_state_settle(struct probe_state *v, struct mono now);
+bool probe_state_settle(struct probe_state *v);
 
 #endif
