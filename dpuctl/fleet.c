@@ -361,8 +361,7 @@ struct list {
     const struct list_kind *kind;
     const struct api_answer *page; /* asked for; NULL: it is over */
     char *from;                    /* where the next page begins; owned */
-    int code;                      /* enum err_code of its failure, or 0 */
-    char problem[320];
+    struct err problem;
 };
 
 struct reader {
@@ -384,13 +383,6 @@ static json_t *row_of(const struct reader *r, const char *node)
     return row;
 }
 
-static void end_list(struct list *l, int code, const char *problem)
-{
-    text_format(l->problem, sizeof(l->problem), "%s", problem);
-    l->page = NULL;
-    l->code = code;
-}
-
 static void take_items(struct reader *r, struct list *l, const json_t *items)
 {
     size_t i;
@@ -403,7 +395,7 @@ static void take_items(struct reader *r, struct list *l, const json_t *items)
         }
         json_t *row = row_of(r, node);
         if (!row) {
-            end_list(l, ERR_LIMIT, "there are too many nodes: set --selector");
+            (void)err_set(&l->problem, ERR_LIMIT, "there are too many nodes: set --selector");
             return;
         }
         l->kind->take(row, item, r->now);
@@ -444,12 +436,11 @@ static void take_page(struct reader *r, struct list *l)
     const struct api_answer *page = l->page;
     const char *from = json_text_get(meta_of(page->body), "continue");
     free(TAKE(l->from));
+    l->page = NULL;
     if (!page->body) {
-        CLEANUP(free) char *problem = mem_format("listing %s: %s", l->kind->what, page->message);
-        end_list(l, page->code, problem);
+        (void)err_set(&l->problem, page->code, "listing %s: %s", l->kind->what, page->message);
     } else {
         r->now = page->has_date ? page->date : r->now;
-        l->page = NULL;
         l->from = text_is_empty(from) ? NULL : mem_strdup(from);
         take_items(r, l, json_object_get(page->body, "items"));
     }
@@ -473,7 +464,7 @@ static void read_lists(struct reader *r)
         }
         api_forget(r->api);
         for (size_t i = 0; i < LIST_COUNT; i++) {
-            if (r->lists[i].from && r->lists[i].code == 0) {
+            if (r->lists[i].from && r->lists[i].problem.code == 0) {
                 ask_page(r, &r->lists[i]);
                 is_open = true;
             }
@@ -522,21 +513,21 @@ static json_t *judged_rows(const struct reader *r)
 
 static int judge_lists(const struct reader *r, json_t **out, struct err *e)
 {
-    const struct list *leases = &r->lists[LEASES];
-    const struct list *nodes = &r->lists[NODES];
+    const struct err *leases = &r->lists[LEASES].problem;
+    const struct err *nodes = &r->lists[NODES].problem;
     size_t i;
     const json_t *row;
     if (leases->code != 0) {
-        return err_set(e, leases->code, "%s", leases->problem);
+        return err_set(e, leases->code, "%s", leases->msg);
     }
     if (nodes->code != 0 && !text_is_empty(r->config->selector)) {
-        return err_set(e, nodes->code, "--selector: %s", nodes->problem);
+        return err_set(e, nodes->code, "--selector: %s", nodes->msg);
     }
     json_t *rows = judged_rows(r);
     json_t *notes = json_array();
     for (i = NODES; i < LIST_COUNT; i++) {
-        if (r->lists[i].code != 0) {
-            (void)json_array_append_new(notes, print_json_text(r->lists[i].problem));
+        if (r->lists[i].problem.code != 0) {
+            (void)json_array_append_new(notes, print_json_text(r->lists[i].problem.msg));
         }
     }
     json_t *counts = json_pack("{s:i, s:i, s:i}", "NotReady", 0, "Unknown", 0, "Ready", 0);
