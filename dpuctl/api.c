@@ -77,10 +77,9 @@ void api_close(struct api *api)
     free(api);
 }
 
-static void end_request(struct api_request *r, int code, const char *message)
+static void end_request(struct api_request *r, const char *message)
 {
     r->call = NULL;
-    r->answer.code = code;
     text_format(r->answer.message, sizeof(r->answer.message), "%s", message);
     r->api->open--;
     if (r->api->open == 0 && r->api->loop) {
@@ -98,7 +97,7 @@ static void on_answer(void *user, const struct kube_response *response)
     a->date = (struct wall){mono_ns_add(response->server_date.ns, NS_PER_SEC / 2)};
     a->skew_ns = wall_since(a->date, response->received_wall);
     a->body = response->code == 0 ? json_incref(response->body) : NULL;
-    end_request(r, response->code, response->message);
+    end_request(r, response->message);
 }
 
 const struct api_answer *api_ask(struct api *api, const json_t *body, char *path)
@@ -110,7 +109,7 @@ const struct api_answer *api_ask(struct api *api, const json_t *body, char *path
     api->requests = r;
     api->open++;
     if (!api->client) {
-        end_request(r, api->problem.code, api->problem.msg);
+        end_request(r, api->problem.msg);
         return &r->answer;
     }
     const struct kube_request request = {.method = body ? KUBE_POST : KUBE_GET,
@@ -148,7 +147,7 @@ void api_wait(struct api *api)
     for (struct api_request *r = api->requests; r; r = r->next) {
         if (r->call) {
             kube_call_cancel(r->call);
-            end_request(r, ERR_RETRY, late);
+            end_request(r, late);
         }
     }
 }

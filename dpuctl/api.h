@@ -20,7 +20,6 @@
 #define API_SLICE_PATH "/apis/resource.k8s.io/v1/resourceslices/%s-%s"
 
 struct api_answer {
-    int code;                         /* enum err_code of what failed, or 0 */
     int http_status;                  /* 0: no answer */
     char message[KUBE_MESSAGE_BYTES]; /* what failed; "" on success */
     json_t *body;                     /* owned by the reader; NULL on failure */

@@ -420,7 +420,7 @@ static void ask_page(struct reader *r, struct list *l)
     char *path =
         mem_format("%s%s%s?limit=%d", kind->path, kind->tail ? c->agent.lease_namespace : "",
                    kind->tail ? kind->tail : "", kind->page);
-    const char *only = r->api->config->scope == ADMIN_CLUSTER ? c->node : c->agent.node_name;
+    const char *only = c->scope == ADMIN_CLUSTER ? c->node : c->agent.node_name;
     text_format(fields, sizeof(fields), "%s%s%s%s%s", kind == &kinds[SLICES] ? "spec.driver=" : "",
                 kind == &kinds[SLICES] ? c->driver : "", kind == &kinds[SLICES] && only ? "," : "",
                 only ? kind->field : "", only ? only : "");
@@ -438,7 +438,7 @@ static void take_page(struct reader *r, struct list *l)
     free(TAKE(l->from));
     l->page = NULL;
     if (!page->body) {
-        (void)err_set(&l->problem, page->code, "listing %s: %s", l->kind->what, page->message);
+        (void)err_set(&l->problem, ERR_RETRY, "listing %s: %s", l->kind->what, page->message);
     } else {
         r->now = page->has_date ? page->date : r->now;
         l->from = text_is_empty(from) ? NULL : mem_strdup(from);
