@@ -291,16 +291,14 @@ static int spawn_plugin(const char *path, int out_fd, pid_t *out_pid)
     char question[] = "CNI_COMMAND=VERSION";
     char *const env[] = {question, NULL};
     posix_spawn_file_actions_t actions;
-    int rc = posix_spawn_file_actions_init(&actions);
-    if (rc != 0) {
-        return rc;
-    }
+    int rc;
+    (void)posix_spawn_file_actions_init(&actions); /* cannot fail in glibc */
     if ((rc = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)) == 0 &&
         (rc = posix_spawn_file_actions_adddup2(&actions, out_fd, 1)) == 0 &&
         (rc = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)) == 0) {
         rc = posix_spawn(out_pid, path, &actions, NULL, argv, env);
     }
-    (void)posix_spawn_file_actions_destroy(&actions); /* cannot fail */
+    (void)posix_spawn_file_actions_destroy(&actions); /* nor can this */
     return rc;
 }
 
