@@ -46,7 +46,6 @@ static void step_renewer(struct lease_writer *w, const struct renewer_event *eve
 /* Judges nothing: renewals count by the host's own clock. But certificates and tokens do not. */
 static void note_skew(struct lease_writer *w, const struct kube_response *response)
 {
-    char span[32];
     if (!response->has_server_date) {
         return;
     }
@@ -57,11 +56,11 @@ static void note_skew(struct lease_writer *w, const struct kube_response *respon
     bool news =
         skewed && (!w->skewed || change_ns > SKEW_NOTABLE_NS || change_ns < -SKEW_NOTABLE_NS);
     if (news) {
-        text_from_duration(size_ns / NS_PER_SEC * NS_PER_SEC, span, sizeof(span));
         log_warn(MOD,
                  "this machine's clock is %s %s the API server's: heartbeats do not depend on it, "
                  "but certificates and tokens do",
-                 span, skew_ns > 0 ? "ahead of" : "behind");
+                 text_span(size_ns / NS_PER_SEC * NS_PER_SEC).text,
+                 skew_ns > 0 ? "ahead of" : "behind");
         w->skew_ns = skew_ns;
     } else if (w->skewed && !skewed) {
         log_info(MOD, "this machine's clock agrees with the API server's again");

@@ -129,7 +129,7 @@ static void format_span(int64_t ns, char out[static SPAN_BYTES])
 {
     ns = mono_ns_max(ns, 0);
     int64_t unit_ns = ns < NS_PER_SEC ? NS_PER_MS : NS_PER_SEC / 10;
-    text_from_duration(ns / unit_ns * unit_ns, out, SPAN_BYTES);
+    text_format(out, SPAN_BYTES, "%s", text_span(ns / unit_ns * unit_ns).text);
 }
 
 /* The value of a word in braces. */

@@ -130,7 +130,6 @@ static void on_timeout(struct ev_loop *loop, ev_timer *timer, int events)
 void api_wait(struct api *api)
 {
     ev_timer timer;
-    char span[32];
     char late[64];
     const struct admin_config *config = api->config;
     int64_t timeout_ns = config->asks_runtime ? config->api_timeout_ns / 2 : config->api_timeout_ns;
@@ -142,8 +141,7 @@ void api_wait(struct api *api)
         (void)ev_run(api->loop, 0); /* whether it was broken off is seen by the answers */
         ev_timer_stop(api->loop, &timer);
     }
-    text_from_duration(timeout_ns, span, sizeof(span));
-    text_format(late, sizeof(late), "no answer within %s", span);
+    text_format(late, sizeof(late), "no answer within %s", text_span(timeout_ns).text);
     for (struct api_request *r = api->requests; r; r = r->next) {
         if (r->call) {
             kube_call_cancel(r->call);

@@ -130,12 +130,10 @@ static const char *owner_of(const json_t *lease, const json_t *node)
 static json_t *here_json(const struct agent_config *a)
 {
     char host[256] = "";
-    char interval[32];
     (void)gethostname(host, sizeof(host) - 1); /* without one nobody has its name */
-    text_from_duration(a->renew_interval_ns, interval, sizeof(interval));
     return json_pack("{s:o, s:s, s:s, s:I}", "host", print_json_text(host), "holder",
-                     a->holder_identity, "interval", interval, "durationSeconds",
-                     (json_int_t)(a->lease_duration_ns / NS_PER_SEC));
+                     a->holder_identity, "interval", text_span(a->renew_interval_ns).text,
+                     "durationSeconds", (json_int_t)(a->lease_duration_ns / NS_PER_SEC));
 }
 
 /* When the DPU renewed, by the record's observation. Where the host wrote the stamp, that is of the

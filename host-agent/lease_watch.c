@@ -257,12 +257,10 @@ static void note_denial(struct lease_watch *w, const struct kube_response *r)
     bool lasts = w->denied_since.ns != 0 && mono_since(now, w->denied_since) >= DENIED_LASTS_NS;
     w->denied_since = w->denied_since.ns != 0 ? w->denied_since : now;
     if (lasts && !w->stats.is_polling) {
-        char period[32];
-        text_from_duration(w->config.renew_interval_ns, period, sizeof(period));
         log_warn("lease",
                  "%s: polling every %s instead of watching; to detect changes without delay, grant "
                  "list and watch on leases.coordination.k8s.io",
-                 r->message, period);
+                 r->message, text_span(w->config.renew_interval_ns).text);
         w->stats.is_polling = true;
         w->has_complained = true;
     }

@@ -661,13 +661,11 @@ static void say_held(const struct verdict *x, struct readiness *out)
         is_unwritten ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE;
     bool has_cause = is_failing(x) || x->not_before.ns != 0;
     const char *cause = causes[has_cause ? x->cause : CHAIN_CONFLICT];
-    char hold[32];
     if (x->hold_is_over) {
-        text_from_duration(x->config->api_outage_hold_ns, hold, sizeof(hold));
         say(out, reason,
             "for longer than --api-outage-hold (%s), the host could not tell whether the DPU is "
             "alive: %s",
-            hold, cause);
+            text_span(x->config->api_outage_hold_ns).text, cause);
     } else if (is_failing(x)) {
         bool has_detail = x->failure[0] != '\0';
         say(out, reason,
@@ -685,18 +683,16 @@ static void say_silent(const struct verdict *x, struct readiness *out)
 {
     const struct lease_view *lease = &x->lease;
     char name[NAMES_K8S_NAME_BYTES * 2];
-    char gap[32];
-    char duration[32];
+    const struct text_span duration = text_span(x->duration_ns);
     text_format(name, sizeof(name), "%s/%s", x->config->lease_ns, x->config->lease_name);
-    text_from_duration(x->duration_ns, duration, sizeof(duration));
     if (x->sight <= VERDICT_SEES_GONE) {
         say(out, REASON_LEASE_NOT_FOUND,
             "no renewal for %s, and lease %s does not exist: dpu-host-agent's log says why it "
             "cannot create it",
-            duration, name);
+            duration.text, name);
     } else if (x->sight == VERDICT_SEES_GARBLED) {
         say(out, REASON_LEASE_INVALID, "no renewal for %s, and lease %s cannot be read: %s",
-            duration, name, x->failure);
+            duration.text, name, x->failure);
     } else if (lease->holder[0] == '\0') {
         say(out, REASON_LEASE_INVALID, "lease %s has no holder", name);
     } else if (!is_ours(x, lease)) {
@@ -711,15 +707,14 @@ static void say_silent(const struct verdict *x, struct readiness *out)
         say(out, REASON_LEASE_INVALID,
             "lease %s has no leaseDurationSeconds, and the DPU has not renewed it", name);
     } else if (x->last_gap_ns > x->duration_ns) {
-        text_from_duration(x->last_gap_ns / NS_PER_SEC * NS_PER_SEC, gap, sizeof(gap));
         say(out, REASON_LEASE_EXPIRED,
             "the DPU has not renewed lease %s for %s; its last two renewals were %s apart, which "
             "looks like a configuration mismatch of the renew interval",
-            name, duration, gap);
+            name, duration.text, text_span(x->last_gap_ns / NS_PER_SEC * NS_PER_SEC).text);
     } else {
         say(out, REASON_LEASE_EXPIRED,
             "the DPU has not renewed lease %s for %s; its last renewal is stamped %s", name,
-            duration, out->lease.renew_stamp);
+            duration.text, out->lease.renew_stamp);
     }
 }
 

@@ -105,21 +105,24 @@ int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *
     return 0;
 }
 
-void text_from_duration(int64_t ns, char *out, size_t out_bytes)
+struct text_span text_span(int64_t ns)
 {
+    struct text_span span;
     int64_t seconds = ns / NS_PER_SEC;
     int64_t rest = ns % NS_PER_SEC;
     int digits = 9;
     if (rest == 0) {
-        text_format(out, out_bytes, "%" PRId64 "s", seconds);
+        text_format(span.text, sizeof(span.text), "%" PRId64 "s", seconds);
     } else if (seconds == 0 && rest % NS_PER_MS == 0) {
-        text_format(out, out_bytes, "%" PRId64 "ms", rest / NS_PER_MS);
+        text_format(span.text, sizeof(span.text), "%" PRId64 "ms", rest / NS_PER_MS);
     } else {
         for (; rest % 10 == 0; rest /= 10) {
             digits--;
         }
-        text_format(out, out_bytes, "%" PRId64 ".%0*" PRId64 "s", seconds, digits, rest);
+        text_format(span.text, sizeof(span.text), "%" PRId64 ".%0*" PRId64 "s", seconds, digits,
+                    rest);
     }
+    return span;
 }
 
 uint64_t text_stat_field(const char *stat, size_t field)

@@ -23,8 +23,12 @@ NODISCARD int text_to_i64(const char *s, size_t len, int64_t *out, struct err *e
  */
 NODISCARD int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *e);
 
-/* Text that text_to_duration_ns reads back: "40s", "500ms", "1.5s"; `ns` is not negative. */
-void text_from_duration(int64_t ns, char *out, size_t out_bytes);
+/* Text that text_to_duration_ns reads back: "40s", "500ms", "1.5s"; `ns` is not negative. A value,
+ * so that it can stand in an argument: text_span(ns).text lives until the end of its statement. */
+struct text_span {
+    char text[24];
+};
+struct text_span text_span(int64_t ns);
 
 /* A field of /proc/PID/stat, counted from 1 and behind the second, the name, which may hold
  * anything (proc_pid_stat(5)). 0: there is no such number. */

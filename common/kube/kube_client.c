@@ -731,14 +731,13 @@ static void on_due(struct ev_loop *loop, ev_timer *timer, int events)
                               .sent_at = call->tries[0].sent_at,
                               .received_at = clock_mono_now(),
                               .received_wall = clock_wall_now()};
-    char span[32];
     if (call->request.on_bytes) {
         call->tries[0].end_code = CURLE_OPERATION_TIMEDOUT;
         end_try(&call->tries[0]);
         return;
     }
-    text_from_duration(call->request.awaited_ms * NS_PER_MS, span, sizeof(span));
-    text_format(r.message, sizeof(r.message), "no answer within %s", span);
+    text_format(r.message, sizeof(r.message), "no answer within %s",
+                text_span(call->request.awaited_ms * NS_PER_MS).text);
     if (*call->request.late) {
         observe(call, &r);
         kube_call_cancel(call);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HOST_NAME_BYTES = 256, DURATION_BYTES = 40, LABEL_MAX_BYTES = 63 };
+enum { HOST_NAME_BYTES = 256, LABEL_MAX_BYTES = 63 };
 
 #define SUBDOMAIN "at most 253 lower-case letters, digits, '-' and '.'"
 
@@ -102,22 +102,20 @@ static int check_timers(const struct agent_config *config, const struct option_o
 {
     int64_t interval_ns = config->renew_interval_ns;
     int64_t duration_ns = config->lease_duration_ns;
-    char interval[DURATION_BYTES];
-    char duration[DURATION_BYTES];
     char allowed[200];
     if (config->disabled_by) {
         return 0;
     }
-    text_from_duration(interval_ns, interval, sizeof(interval));
-    text_from_duration(duration_ns, duration, sizeof(duration));
     if (interval_ns < AGENT_MIN_INTERVAL_MS * NS_PER_MS) {
-        return option_refuse(origins, "dpu-node-lease-renew-interval", interval,
+        return option_refuse(origins, "dpu-node-lease-renew-interval", text_span(interval_ns).text,
                              "0, or at least 100ms", e);
     }
     if (duration_ns % NS_PER_SEC != 0 || duration_ns <= interval_ns) {
         text_format(allowed, sizeof(allowed), "whole seconds, more than the renew interval %s (%s)",
-                    interval, option_origin(origins, "dpu-node-lease-renew-interval"));
-        return option_refuse(origins, "dpu-node-lease-duration", duration, allowed, e);
+                    text_span(interval_ns).text,
+                    option_origin(origins, "dpu-node-lease-renew-interval"));
+        return option_refuse(origins, "dpu-node-lease-duration", text_span(duration_ns).text,
+                             allowed, e);
     }
     return 0;
 }
@@ -144,16 +142,12 @@ static void describe_sources(struct agent_config *config, const struct option_or
 
 void agent_options_log(const struct agent_config *config)
 {
-    char interval[DURATION_BYTES];
-    char duration[DURATION_BYTES];
     bool has_node = !text_is_empty(config->node_name);
-    text_from_duration(config->renew_interval_ns, interval, sizeof(interval));
-    text_from_duration(config->lease_duration_ns, duration, sizeof(duration));
     log_info("options", "node %s (%s), namespace %s (%s), renew interval %s (%s), duration %s (%s)",
              has_node ? config->node_name : "unknown",
              has_node ? config->sources[AGENT_SOURCE_NODE] : "not set", config->lease_namespace,
-             config->sources[AGENT_SOURCE_NAMESPACE], interval,
-             config->sources[AGENT_SOURCE_INTERVAL], duration,
+             config->sources[AGENT_SOURCE_NAMESPACE], text_span(config->renew_interval_ns).text,
+             config->sources[AGENT_SOURCE_INTERVAL], text_span(config->lease_duration_ns).text,
              config->sources[AGENT_SOURCE_DURATION]);
 }
 

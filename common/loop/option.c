@@ -107,19 +107,17 @@ static int choice_index(const char *choices, const char *text)
 
 static void range_of_numbers(const struct option_row *row, char out[static OPTION_RANGE_BYTES])
 {
-    char low[32];
-    char high[32];
+    struct text_span low = text_span(row->min);
+    struct text_span high = text_span(row->max);
     const char *word = row->type == OPTION_DURATION ? row->choices : NULL;
     bool is_open = row->max == INT64_MAX;
-    if (row->type == OPTION_DURATION) {
-        text_from_duration(row->min, low, sizeof(low));
-        text_from_duration(row->max, high, sizeof(high));
-    } else {
-        text_format(low, sizeof(low), "%" PRId64, row->min);
-        text_format(high, sizeof(high), "%" PRId64, row->max);
+    if (row->type == OPTION_INT) {
+        text_format(low.text, sizeof(low.text), "%" PRId64, row->min);
+        text_format(high.text, sizeof(high.text), "%" PRId64, row->max);
     }
-    text_format(out, OPTION_RANGE_BYTES, "%s%s%s%s%s%s", is_open ? "at least " : "", low,
-                is_open ? "" : " to ", is_open ? "" : high, word ? ", or " : "", word ? word : "");
+    text_format(out, OPTION_RANGE_BYTES, "%s%s%s%s%s%s", is_open ? "at least " : "", low.text,
+                is_open ? "" : " to ", is_open ? "" : high.text, word ? ", or " : "",
+                word ? word : "");
 }
 
 void option_range(const struct option_row *row, char out[static OPTION_RANGE_BYTES])

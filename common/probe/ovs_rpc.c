@@ -238,7 +238,6 @@ static struct probe_answer service_beat_step(struct service_beat *beat,
                                              const struct service_question *q, const json_t *reply,
                                              struct mono now, struct wall wall_now)
 {
-    char span[32];
     struct probe_answer answer = service_judge(q, "", reply);
     const char *value = answer.words;
     if (answer.outcome != PROBE_PASSED) {
@@ -257,9 +256,10 @@ static struct probe_answer service_beat_step(struct service_beat *beat,
         return probe_answer_make(beat->was_alive ? PROBE_PASSED : PROBE_UNKNOWN,
                                  "%s has not changed yet", q->key);
     }
-    text_from_duration(beat->limit_ns, span, sizeof(span)); /* a growing age is news each time */
+    /* The limit, since an age that grows is news each time. */
     return probe_answer_make(PROBE_WRONG, "%s of the southbound database %s %s", q->key,
-                             value[0] ? "has not changed for" : "has been missing for", span);
+                             value[0] ? "has not changed for" : "has been missing for",
+                             text_span(beat->limit_ns).text);
 }
 
 /* ---- a connection ---------------------------------------------------------------------------- */

@@ -53,12 +53,11 @@ void probe_end(struct probe *probe, struct probe_answer answer)
 static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
 {
     struct probe *probe = w->data;
-    char span[32];
+    const struct text_span span = text_span(probe->spec.timeout_ns);
     const char *awaited = run_stop(probe);
-    text_from_duration(probe->spec.timeout_ns, span, sizeof(span));
     probe_end(probe, awaited ? probe_answer_make(PROBE_SILENT, "no answer to '%s' within %s",
-                                                 awaited, span)
-                             : probe_answer_make(PROBE_SILENT, "no result within %s", span));
+                                                 awaited, span.text)
+                             : probe_answer_make(PROBE_SILENT, "no result within %s", span.text));
 }
 
 void probe_start(struct probe *probe)

@@ -119,16 +119,13 @@ TEST(a_written_duration_reads_back)
         {100 * INT64_C(31536000) * NS_PER_SEC - 1, "3153599999.999999999s"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char text[40];
         int64_t ns = 77;
-        text_from_duration(rows[i].ns, text, sizeof(text));
-        assert_string_equal(text, rows[i].text);
-        assert_int_equal(text_to_duration_ns(text, strlen(text), &ns, NULL), 0);
+        struct text_span span = text_span(rows[i].ns);
+        assert_string_equal(span.text, rows[i].text);
+        assert_int_equal(text_to_duration_ns(span.text, strlen(span.text), &ns, NULL), 0);
         assert_true(ns == rows[i].ns);
     }
-    char text[40];
-    text_from_duration(INT64_MAX, text, sizeof(text));
-    assert_string_equal(text, "9223372036.854775807s");
+    assert_string_equal(text_span(INT64_MAX).text, "9223372036.854775807s");
 }
 
 TEST(a_formatted_text_is_cut_between_characters)
