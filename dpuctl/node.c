@@ -682,16 +682,15 @@ static void look_again(const struct admin_config *config, json_t **shown, struct
         {": ", "", "{message}\n"},
     };
     struct node_snapshot seen;
-    char time[RFC3339_BYTES];
     const char *former = json_text_get(*shown, "answer");
     node_snapshot_take(config, &seen);
-    rfc3339_format(seen.wall, true, time);
+    const struct rfc3339_text time = rfc3339_text(seen.wall, true);
     CLEANUP(json)
     json_t *line = json_pack(
-        "{s:s, s:s, s:s, s:b, s:s, s:o, s:s?, s:o}", "time", time, "node", config->agent.node_name,
-        "answer", readiness_state_name(seen.answer), "admitsPods", seen.gate.admit, "reason",
-        readiness_reason_name(seen.gate.reason), "message", print_json_text(node_message(&seen)),
-        "former", former, "formerSeconds",
+        "{s:s, s:s, s:s, s:b, s:s, s:o, s:s?, s:o}", "time", time.text, "node",
+        config->agent.node_name, "answer", readiness_state_name(seen.answer), "admitsPods",
+        seen.gate.admit, "reason", readiness_reason_name(seen.gate.reason), "message",
+        print_json_text(node_message(&seen)), "former", former, "formerSeconds",
         former ? print_json_seconds(mono_since(seen.now, *since)) : json_null());
     if (text_equal(former, readiness_state_name(seen.answer)) &&
         text_equal(json_text_get(*shown, "reason"), json_text_get(line, "reason")) &&
@@ -701,7 +700,7 @@ static void look_again(const struct admin_config *config, json_t **shown, struct
     if (config->output == ADMIN_JSON) {
         print_json_line(line);
     } else {
-        (void)printf("%s  %-8s  ", time, readiness_state_name(seen.answer));
+        (void)printf("%s  %-8s  ", time.text, readiness_state_name(seen.answer));
         print_rows(line, rows, ARRAY_LEN(rows), false);
     }
     *since = !former && seen.since.ns > 0 ? seen.since : seen.now;

@@ -219,9 +219,7 @@ json_t *print_json_seconds(int64_t ns)
 
 json_t *print_json_stamp(struct wall at)
 {
-    char text[RFC3339_BYTES];
-    rfc3339_format(at, false, text);
-    return at.ns > 0 ? json_string(text) : json_null();
+    return at.ns > 0 ? json_string(rfc3339_text(at, false).text) : json_null();
 }
 
 json_t *print_json_text(const char *text)

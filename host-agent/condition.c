@@ -51,20 +51,17 @@ static void desired_condition(void *user, const json_t *existing, const char *ui
     const struct condition *c = user;
     const char *status = condition_status(c);
     const char *reason = readiness_reason_name(c->verdict.reason);
-    char written[RFC3339_BYTES];
-    char changed[RFC3339_BYTES];
     bool says_reason = text_equal(json_text_get(existing, "status"), status) &&
                        text_equal(json_text_get(existing, "reason"), reason);
     if (says_reason && text_equal(json_text_get(existing, "message"), c->verdict.message)) {
         return;
     }
-    rfc3339_format(clock_wall_now(), false, written);
-    rfc3339_format(condition_since(c, existing), false, changed);
     out->gap_ns = says_reason ? CONDITION_WORDS_NS : CONDITION_GAP_NS;
     out->body =
         json_pack("{s:{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}}", "status", "conditions", "type",
                   c->type, "status", status, "reason", reason, "message", c->verdict.message,
-                  "lastHeartbeatTime", written, "lastTransitionTime", changed);
+                  "lastHeartbeatTime", rfc3339_text(clock_wall_now(), false).text,
+                  "lastTransitionTime", rfc3339_text(condition_since(c, existing), false).text);
 }
 
 struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,

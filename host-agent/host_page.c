@@ -282,13 +282,11 @@ static json_t *describe(const void *user)
     const struct host_snapshot s = snapshot(p);
     const struct readiness *v = s.verdict;
     bool was_seen = v->observed.ns > 0;
-    char transition[RFC3339_BYTES];
-    rfc3339_format(v->transition, false, transition);
     return json_pack(
         "{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:o}", "version",
         DPU_VERSION, "node", p->agent->node_name, "state", readiness_state_name(v->state), "admit",
         v->admit, "reason", readiness_reason_name(v->reason), "message", v->message,
-        "transitionTime", transition, "lastRenewalAgeSeconds",
+        "transitionTime", rfc3339_text(v->transition, false).text, "lastRenewalAgeSeconds",
         was_seen ? seconds(mono_since(s.now, v->observed)) : json_null(), "validSeconds",
         v->lease_until.ns > 0 ? seconds(mono_since(v->lease_until, s.now)) : json_null(), "lease",
         describe_lease(&v->lease), "apiReachable", s.monitor.api_reachable, "dpuClockSkewSeconds",

@@ -447,13 +447,12 @@ static void send_mark(struct lease_watch *w)
 
 void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
 {
-    char now[RFC3339_BYTES];
     if (w->mark) {
         return;
     }
     struct mono started = clock_mono_now();
-    rfc3339_format(clock_wall_now(), true, now);
-    text_format(w->mark_text, sizeof(w->mark_text), "%s/%lld", now, (long long)started.ns);
+    text_format(w->mark_text, sizeof(w->mark_text), "%s/%lld",
+                rfc3339_text(clock_wall_now(), true).text, (long long)started.ns);
     chain_start(&w->chain, lease, started);
     send_mark(w);
 }

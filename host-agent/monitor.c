@@ -61,11 +61,9 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
         log_repeat_reset(&m->words);
         m->flip_logged_until = mono_add(now, m->config.verdict.renew_interval_ns);
     }
-    char stamp[RFC3339_BYTES];
     char since[RFC3339_BYTES + 10] = "";
     if (m->unlogged && !changed) { /* it was held back */
-        rfc3339_format(v->transition, true, stamp);
-        text_format(since, sizeof(since), " (since %s)", stamp);
+        text_format(since, sizeof(since), " (since %s)", rfc3339_text(v->transition, true).text);
     }
     const char *held = v->admit ? ", Pods are admitted" : ", Pods are rejected";
     if (log_limited(&m->words, LOG_AGAIN_NS, LOG_INFO, "readiness", "%s (%s%s): %s%s",

@@ -72,10 +72,8 @@ static bool is_taken_at_once(const char *line, size_t len)
 static bool put_line(enum log_level level, const char *mod, const char *msg)
 {
     char line[LOG_LINE_BYTES];
-    char when[RFC3339_BYTES];
-    rfc3339_format(clock_wall_now(), true, when);
-
-    const char *const fields[][2] = {{"time", when},
+    const struct rfc3339_text when = rfc3339_text(clock_wall_now(), true);
+    const char *const fields[][2] = {{"time", when.text},
                                      {"level", level_names[level]},
                                      {"mod", mod},
                                      {"msg", msg},

@@ -78,8 +78,9 @@ static struct civil civil_from_days(int64_t days)
     return c;
 }
 
-void rfc3339_format(struct wall t, bool micros, char out[static RFC3339_BYTES])
+struct rfc3339_text rfc3339_text(struct wall t, bool micros)
 {
+    struct rfc3339_text out;
     int64_t ns = t.ns % NS_PER_SEC;
     int64_t seconds = t.ns / NS_PER_SEC - (ns < 0);
     int64_t of_day = seconds % 86400 + (seconds % 86400 < 0 ? 86400 : 0);
@@ -89,16 +90,17 @@ void rfc3339_format(struct wall t, bool micros, char out[static RFC3339_BYTES])
         text_format(fraction, sizeof(fraction), ".%06d",
                     (int)((ns < 0 ? ns + NS_PER_SEC : ns) / 1000));
     }
-    text_format(out, RFC3339_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d%sZ", (int)c.year, c.month, c.day,
-                (int)(of_day / 3600), (int)(of_day / 60 % 60), (int)(of_day % 60), fraction);
+    text_format(out.text, sizeof(out.text), "%04d-%02d-%02dT%02d:%02d:%02d%sZ", (int)c.year,
+                c.month, c.day, (int)(of_day / 3600), (int)(of_day / 60 % 60), (int)(of_day % 60),
+                fraction);
+    return out;
 }
 
-/* The API server gives each time back as rfc3339_format() writes it, whatever form it was given. */
+/* The API server gives each time back as rfc3339_text() writes it, whatever form it was given. */
 int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e)
 {
     static const char pattern[] = "0000-11-22T33:44:55.666666Z"; /* the digit i: one of f[i] */
     int64_t f[7] = {0};
-    char same[RFC3339_BYTES];
     for (size_t i = 0; i < len && pattern[i]; i++) {
         if (text_is_digit(pattern[i])) { /* what is none in `s` shows below */
             int64_t *field = &f[pattern[i] - '0'];
@@ -108,8 +110,8 @@ int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e)
     struct civil date = {.year = f[0], .month = (int)f[1], .day = (int)f[2]};
     int64_t seconds = days_from_civil(date) * 86400 + f[3] * 3600 + f[4] * 60 + f[5];
     struct wall t = {mono_ns_add(mono_ns_mul(seconds, NS_PER_SEC), f[6] * 1000)};
-    rfc3339_format(t, len == sizeof(pattern) - 1, same);
-    if (t.ns == INT64_MIN || len != strlen(same) || memcmp(s, same, len) != 0) {
+    const struct rfc3339_text same = rfc3339_text(t, len == sizeof(pattern) - 1);
+    if (t.ns == INT64_MIN || len != strlen(same.text) || memcmp(s, same.text, len) != 0) {
         return err_set(e, ERR_PARSE, "'%.*s' is not an RFC 3339 time in UTC",
                        (int)mono_ns_min((int64_t)len, RFC3339_BYTES - 1), s);
     }

@@ -100,10 +100,14 @@ static inline int64_t wall_since(struct wall later, struct wall earlier)
 enum { RFC3339_BYTES = 48 }; /* room for either form and its terminator */
 
 /* "2026-11-20T10:00:00.123456Z" (metav1.MicroTime), or without the fraction (metav1.Time), rounded
- * down. Years 0001 to 9999; others are clamped. */
-void rfc3339_format(struct wall t, bool micros, char out[static RFC3339_BYTES]);
+ * down. A value, so that it can stand in an argument: rfc3339_text(t, true).text lives until the
+ * end of its statement. */
+struct rfc3339_text {
+    char text[RFC3339_BYTES];
+};
+struct rfc3339_text rfc3339_text(struct wall t, bool micros);
 
-/* Of a text that rfc3339_format() writes. Errors: ERR_PARSE, also for what does not fit 64-bit
+/* Of a text that rfc3339_text() gives. Errors: ERR_PARSE, also for what does not fit 64-bit
  * nanoseconds (1677 to 2262). */
 NODISCARD int rfc3339_parse(const char *s, size_t len, struct wall *out, struct err *e);
 

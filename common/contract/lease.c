@@ -221,23 +221,22 @@ static void remove_health(json_t *lease)
 /* Only a stamp that nobody has seen yet is a renewal: where the clock stands still or was set back
  * a little, it goes on from the former one. Further back it follows the clock, as the host does.
  * `former` may be NULL. */
-static void renew_stamp(struct wall now, const char *former, char out[static RFC3339_BYTES])
+static struct rfc3339_text renew_stamp(struct wall now, const char *former)
 {
     struct wall last;
     bool is_known = former && rfc3339_parse(former, strlen(former), &last, NULL) == 0;
     if (is_known && wall_since(last, now) < SET_BACK_NS) {
         now.ns = mono_ns_max(now.ns, mono_ns_add(last.ns, US_NS));
     }
-    rfc3339_format(now, true, out);
+    return rfc3339_text(now, true);
 }
 
 void lease_set_renewal(json_t *lease, struct wall now, const char *holder)
 {
-    char stamp[RFC3339_BYTES];
     json_t *spec = need_object(lease, "spec");
-    renew_stamp(now, json_text_get(spec, "renewTime"), stamp);
-    set_text(spec, "renewTime", stamp);
-    set_if_empty(spec, "acquireTime", stamp);
+    const struct rfc3339_text stamp = renew_stamp(now, json_text_get(spec, "renewTime"));
+    set_text(spec, "renewTime", stamp.text);
+    set_if_empty(spec, "acquireTime", stamp.text);
     set_if_empty(spec, "holderIdentity", holder);
     remove_health(lease);
 }
@@ -245,17 +244,17 @@ void lease_set_renewal(json_t *lease, struct wall now, const char *holder)
 void lease_set_health(json_t *lease, enum lease_health health, const char *message, struct wall now)
 {
     char clean[NAMES_MESSAGE_BYTES]; /* jansson refuses text that is not UTF-8 */
-    char stamp[RFC3339_BYTES];
     if (health == LEASE_HEALTH_NONE) {
         remove_health(lease);
         return;
     }
     json_t *annotations = annotations_of(lease);
     text_sanitize(clean, sizeof(clean), message, strlen(message));
-    renew_stamp(now, json_text_get(annotations, NAMES_ANNOTATION_HEALTH_RENEW), stamp);
+    const char *former = json_text_get(annotations, NAMES_ANNOTATION_HEALTH_RENEW);
+    const struct rfc3339_text stamp = renew_stamp(now, former);
     set_text(annotations, NAMES_ANNOTATION_HEALTH, lease_health_name(health));
     set_text(annotations, NAMES_ANNOTATION_HEALTH_MESSAGE, clean);
-    set_text(annotations, NAMES_ANNOTATION_HEALTH_RENEW, stamp);
+    set_text(annotations, NAMES_ANNOTATION_HEALTH_RENEW, stamp.text);
 }
 
 void lease_set_agent(json_t *lease, const struct lease_agent *agent)

@@ -111,7 +111,6 @@ static void put_host_probes(struct json_writer *w, const struct readiness_host_p
 
 static void put_value(struct json_writer *w, enum kind kind, const void *value)
 {
-    char time[RFC3339_BYTES];
     switch (kind) {
     case KIND_VERSION:
         json_put_i64(w, RECORD_VERSION);
@@ -126,8 +125,7 @@ static void put_value(struct json_writer *w, enum kind kind, const void *value)
         json_put_i64(w, *(const int64_t *)value);
         break;
     case KIND_TIME:
-        rfc3339_format(*(const struct wall *)value, false, time);
-        json_put_text(w, time);
+        json_put_text(w, rfc3339_text(*(const struct wall *)value, false).text);
         break;
     case KIND_BOOL:
         json_put_raw(w, *(const bool *)value ? "true" : "false");
@@ -338,11 +336,9 @@ enum { SHOWN_PATH_BYTES = 200, TIME_WORDS_BYTES = 24 + RFC3339_BYTES };
 static const char *time_words(const char *before, struct wall time,
                               char out[static TIME_WORDS_BYTES])
 {
-    char text[RFC3339_BYTES];
     out[0] = '\0';
     if (time.ns != 0) {
-        rfc3339_format(time, false, text);
-        text_format(out, TIME_WORDS_BYTES, "%s%s", before, text);
+        text_format(out, TIME_WORDS_BYTES, "%s%s", before, rfc3339_text(time, false).text);
     }
     return out;
 }

@@ -567,14 +567,13 @@ static void warn_of_expiry(struct kube_conf *conf)
 {
     struct kube_expiry expiry;
     struct wall wall = clock_wall_now();
-    char until[RFC3339_BYTES];
     if (!kube_conf_expiry(conf, &expiry) || !kube_expiry_is_near(&expiry, wall)) {
         log_repeat_reset(&conf->expiry_warnings);
     } else {
-        rfc3339_format(expiry.until, false, until);
         log_limited(&conf->expiry_warnings, LOG_SELDOM_NS, LOG_WARN, "kube",
                     "%s: the credential %s out at %s: renew it", conf->origin,
-                    wall_since(expiry.until, wall) > 0 ? "runs" : "ran", until);
+                    wall_since(expiry.until, wall) > 0 ? "runs" : "ran",
+                    rfc3339_text(expiry.until, false).text);
     }
 }
 

@@ -328,14 +328,12 @@ static json_t *lay_device(const struct claim_events *t, const json_t *result)
     static const char *const statuses[] = {
         [HEALTH_UNKNOWN] = "Unknown", [HEALTH_HEALTHY] = "True", [HEALTH_UNHEALTHY] = "False"};
     const struct health_report report = health_report_of(&t->shown);
-    char since[RFC3339_BYTES];
-    rfc3339_format(t->since, false, since);
     return json_pack("{s:s, s:s, s:s, s:s*, s:[{s:s, s:s, s:s, s:s, s:s}]}", "driver",
                      t->device->driver, "pool", t->device->pool, "device", t->device->name,
                      "shareID", json_text_get(result, "shareID"), "conditions", "type", "Ready",
                      "status", statuses[report.status], "reason",
                      readiness_reason_name(t->shown.reason), "message", report.message,
-                     "lastTransitionTime", since);
+                     "lastTransitionTime", rfc3339_text(t->since, false).text);
 }
 
 /* The devices of the claim's status: those of other drivers stay, ours are made anew, one for each

@@ -233,25 +233,24 @@ static void event_note(const struct event *event, char out[static NOTE_BYTES])
 static json_t *event_body(const struct events *x, const struct event *event)
 {
     char name[NAME_BYTES];
-    char at[RFC3339_BYTES];
     char instance[INSTANCE_BYTES];
     char note[NOTE_BYTES];
     bool is_pods = is_about_pod(event);
     const char *subject = is_pods ? event->pod : x->node;
     event_name(subject, event->key, name);
-    rfc3339_format(event->at, true, at);
     text_format(instance, sizeof(instance), "%s", x->node); /* cut to what is allowed */
     event_note(event, note);
-    return json_pack(
-        "{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
-        "s:{s:s, s:s, s:s*, s:s, s:s}, s:o*}",
-        "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name, "namespace",
-        is_pods ? event->ns : "default", "eventTime", at, "reportingController", "dpu-host-agent",
-        "reportingInstance", instance, "action", event->action, "reason", event->reason, "type",
-        event->is_warning ? "Warning" : "Normal", "note", note, "regarding", "apiVersion", "v1",
-        "kind", is_pods ? "Pod" : "Node", "namespace", is_pods ? event->ns : NULL, "name", subject,
-        "uid", is_pods ? event->uid : x->node, "related",
-        is_pods ? NULL : lease_reference(&x->waiting.lease));
+    return json_pack("{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
+                     "s:{s:s, s:s, s:s*, s:s, s:s}, s:o*}",
+                     "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name,
+                     "namespace", is_pods ? event->ns : "default", "eventTime",
+                     rfc3339_text(event->at, true).text, "reportingController", "dpu-host-agent",
+                     "reportingInstance", instance, "action", event->action, "reason",
+                     event->reason, "type", event->is_warning ? "Warning" : "Normal", "note", note,
+                     "regarding", "apiVersion", "v1", "kind", is_pods ? "Pod" : "Node", "namespace",
+                     is_pods ? event->ns : NULL, "name", subject, "uid",
+                     is_pods ? event->uid : x->node, "related",
+                     is_pods ? NULL : lease_reference(&x->waiting.lease));
 }
 
 /* ---- outcomes -------------------------------------------------------------------------------- */

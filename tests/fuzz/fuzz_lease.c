@@ -26,9 +26,8 @@ static void check_bounded(const struct lease_view *v)
 static void check_time(struct wall t)
 {
     struct wall again;
-    char text[RFC3339_BYTES];
-    rfc3339_format(t, true, text);
-    int rc = rfc3339_parse(text, strlen(text), &again, NULL);
+    const struct rfc3339_text shown = rfc3339_text(t, true);
+    int rc = rfc3339_parse(shown.text, strlen(shown.text), &again, NULL);
     assert(rc == 0 && wall_since(t, again) >= 0 && wall_since(t, again) < 1000);
 }
 

@@ -70,7 +70,8 @@ static void stamp_of(int64_t step, struct lease_view *out)
 {
     out->renew_time = (struct wall){WALL_NS + step * STEP_NS};
     out->renew_time_valid = true;
-    rfc3339_format(out->renew_time, true, out->renew_stamp);
+    text_format(out->renew_stamp, sizeof(out->renew_stamp), "%s",
+                rfc3339_text(out->renew_time, true).text);
 }
 
 static struct lease_view lease_now(const struct world *w)

@@ -325,8 +325,7 @@ static void stamp_new(struct store *s, json_t *object, const char *ns)
     (void)snprintf(text, sizeof(text), "%08" PRIx64 "-0000-4000-8000-%012" PRIx64, uid >> 32,
                    uid & UINT32_MAX);
     set_text(metadata, "uid", text);
-    rfc3339_format(s->now, false, text);
-    set_text(metadata, "creationTimestamp", text);
+    set_text(metadata, "creationTimestamp", rfc3339_text(s->now, false).text);
     if (ns) {
         set_text(metadata, "namespace", ns);
     }

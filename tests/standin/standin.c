@@ -230,18 +230,16 @@ json_t *fault_take(const json_t *rules, const struct api_target *target, const c
 
 void audit_write(FILE *audit, const struct audit_entry *e)
 {
-    char when[RFC3339_BYTES];
     const char *resource = e->target->kind ? e->target->kind->plural : "";
     if (!audit) {
         return;
     }
-    rfc3339_format(clock_wall_now(), true, when);
-    json_t *line = need(json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:I}",
-                                  "bootNs", (json_int_t)clock_mono_now().ns, "time", when, "user",
-                                  e->user, "verb", api_verb_name(e->target->verb), "resource",
-                                  resource, "namespace", e->target->ns, "name", e->target->name,
-                                  "path", e->path, "code", e->code, "reason", e->reason, "fault",
-                                  e->fault ? e->fault : "", "conn", (json_int_t)e->conn));
+    json_t *line = need(json_pack(
+        "{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:I}", "bootNs",
+        (json_int_t)clock_mono_now().ns, "time", rfc3339_text(clock_wall_now(), true).text, "user",
+        e->user, "verb", api_verb_name(e->target->verb), "resource", resource, "namespace",
+        e->target->ns, "name", e->target->name, "path", e->path, "code", e->code, "reason",
+        e->reason, "fault", e->fault ? e->fault : "", "conn", (json_int_t)e->conn));
     char *text = need(json_dumps(line, JSON_COMPACT));
     (void)fprintf(audit, "%s\n", text); /* a full disk shows in the tests */
     (void)fflush(audit);

@@ -381,10 +381,9 @@ TEST_IN(what_an_outage_holds_up_is_written_after_it)
     world_answer(0, NULL);
     world_pass(2 * NS_PER_SEC);
     for (size_t i = 0; i < ARRAY_LEN(ALL); i++) {
-        char at[RFC3339_BYTES];
-        rfc3339_format((struct wall){WORLD_WALL_NS + (10 + (int64_t)i) * NS_PER_SEC}, true, at);
+        const struct wall at = {WORLD_WALL_NS + (10 + (int64_t)i) * NS_PER_SEC};
         expect_reason(ALL[i]->reason);
-        assert_string_equal(sent("eventTime"), at);
+        assert_string_equal(sent("eventTime"), rfc3339_text(at, true).text);
         assert_null(strstr(sent("note"), "without an Event"));
         world_answer(201, "{}");
     }

@@ -592,22 +592,19 @@ static void check_renewers(struct world *w, const char *host, const struct row *
     text_format(host_name, sizeof(host_name), "%s", host);
     world_renew(w);
     for (size_t i = 0; i < count; i++) {
-        char stamp[RFC3339_BYTES];
-        char shown[RFC3339_BYTES];
         json_t *object = ours();
         json_t *meta = json_object_get(object, "metadata");
         const struct wall at = {WORLD_WALL_NS + SECONDS(rows[i].stamp_s)};
         const struct wall taken_for = {WORLD_WALL_NS + SECONDS(rows[i].shown_s)};
-        rfc3339_format(at, true, stamp);
-        rfc3339_format(taken_for, true, shown);
-        (void)json_object_set_new(json_object_get(object, "spec"), "renewTime", json_string(stamp));
+        (void)json_object_set_new(json_object_get(object, "spec"), "renewTime",
+                                  json_string(rfc3339_text(at, true).text));
         (void)json_object_set_new(meta, "uid", json_string(rows[i].uid));
         (void)json_object_set_new(meta, "managedFields",
                                   json_pack("[{s:s?, s:{s:{s:{}}}}]", "manager", rows[i].writer,
                                             "fieldsV1", "f:spec", "f:renewTime"));
         show(object, false);
         expect(VERDICT_BY_WATCH, VERDICT_LEASE_OBSERVED);
-        assert_string_equal(t->lease.renew_stamp, shown);
+        assert_string_equal(t->lease.renew_stamp, rfc3339_text(taken_for, true).text);
         assert_int_equal(t->lease.renew_time.ns, taken_for.ns);
         has_bump = has_bump || rows[i].stamp_s != rows[i].shown_s;
         assert_int_equal(loop_world_said("this host wrote the renewTime"), has_bump);

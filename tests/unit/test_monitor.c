@@ -289,14 +289,16 @@ static void renew(int64_t ahead_ns)
     struct wall stamp = {clock_wall_now().ns + ahead_ns};
     stage.lease.renew_time = stamp;
     stage.lease.renew_time_valid = true;
-    rfc3339_format(stamp, true, stage.lease.renew_stamp);
+    text_format(stage.lease.renew_stamp, sizeof(stage.lease.renew_stamp), "%s",
+                rfc3339_text(stamp, true).text);
     see();
 }
 
 static void report(enum lease_health health, const char *message)
 {
     stage.lease.health = health;
-    rfc3339_format(clock_wall_now(), true, stage.lease.health_stamp);
+    text_format(stage.lease.health_stamp, sizeof(stage.lease.health_stamp), "%s",
+                rfc3339_text(clock_wall_now(), true).text);
     (void)text_copy(stage.lease.health_message, sizeof(stage.lease.health_message), message);
     renew(0);
 }
@@ -417,7 +419,8 @@ TEST_WITH(the_lease_reaches_the_keeper_after_the_record, stage_up, stage_down)
     CLEANUP(json) json_t *object = json_object();
     be_ready();
     world_pass(NS_PER_SEC);
-    rfc3339_format(clock_wall_now(), true, stage.lease.renew_stamp);
+    text_format(stage.lease.renew_stamp, sizeof(stage.lease.renew_stamp), "%s",
+                rfc3339_text(clock_wall_now(), true).text);
     stage.watch.on_event(
         stage.watch.user,
         (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED, .lease = &stage.lease}, object);
@@ -577,15 +580,14 @@ TEST_WITH(changes_are_logged_once_an_interval_and_the_last_of_them_always, stage
 
 TEST_WITH(a_change_that_was_held_back_is_logged_in_time_and_with_its_own, stage_up, stage_down)
 {
-    char stamp[RFC3339_BYTES];
     char words[96];
     world_pass(30 * NS_PER_SEC);
     be_ready(); /* at once: the line before was long ago */
     assert_int_equal(loop_world_said("Ready (LeaseRenewed)"), 1);
     world_pass(2 * NS_PER_SEC);
     report(LEASE_HEALTH_UNHEALTHY, "ovs is down");
-    rfc3339_format(clock_wall_now(), true, stamp);
-    (void)snprintf(words, sizeof(words), "ovs is down (since %s)", stamp);
+    (void)snprintf(words, sizeof(words), "ovs is down (since %s)",
+                   rfc3339_text(clock_wall_now(), true).text);
     world_pass(8 * NS_PER_SEC - 1);
     assert_int_equal(loop_world_said("NotReady"), 0);
     world_pass(1); /* an interval after the line before, and nothing else is due */

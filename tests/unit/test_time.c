@@ -200,30 +200,25 @@ TEST(micro_time_has_exactly_six_digits_and_is_read_back)
         {INT64_MIN + NS_PER_SEC, "1677-09-21T00:12:44.145224Z", "1677-09-21T00:12:44Z"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char text[RFC3339_BYTES];
         int64_t ns;
-        rfc3339_format((struct wall){rows[i].ns}, true, text);
-        assert_string_equal(text, rows[i].micro);
-        assert_int_equal(parse(text, &ns), 0);
+        const struct wall at = {rows[i].ns};
+        assert_string_equal(rfc3339_text(at, true).text, rows[i].micro);
+        assert_int_equal(parse(rfc3339_text(at, true).text, &ns), 0);
         assert_in_range(rows[i].ns - ns, 0, 999);
-        rfc3339_format((struct wall){rows[i].ns}, false, text);
-        assert_string_equal(text, rows[i].seconds);
-        assert_int_equal(parse(text, &ns), 0);
+        assert_string_equal(rfc3339_text(at, false).text, rows[i].seconds);
+        assert_int_equal(parse(rfc3339_text(at, false).text, &ns), 0);
         assert_in_range(rows[i].ns - ns, 0, NS_PER_SEC - 1);
     }
-    char least[RFC3339_BYTES];
-    rfc3339_format((struct wall){INT64_MIN}, true, least);
-    assert_string_equal(least, "1677-09-21T00:12:43.145224Z");
+    const struct wall least = {INT64_MIN};
+    assert_string_equal(rfc3339_text(least, true).text, "1677-09-21T00:12:43.145224Z");
 }
 
 TEST(every_day_of_five_centuries_survives_the_round_trip)
 {
     for (int64_t day = -100000; day < 100000; day += 1) {
-        char text[RFC3339_BYTES];
         int64_t ns;
         int64_t want = (day * 86400 + 12345) * NS_PER_SEC + 678901000;
-        rfc3339_format((struct wall){want}, true, text);
-        assert_int_equal(parse(text, &ns), 0);
+        assert_int_equal(parse(rfc3339_text((struct wall){want}, true).text, &ns), 0);
         assert_true(ns == want);
     }
 }

@@ -71,7 +71,8 @@ static inline void world_stamp(struct world *w, double seconds)
     w->lease.renew_time =
         (struct wall){INT64_C(1790000000) * NS_PER_SEC + (int64_t)(seconds * 1e9)};
     w->lease.renew_time_valid = true;
-    rfc3339_format(w->lease.renew_time, true, w->lease.renew_stamp);
+    text_format(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "%s",
+                rfc3339_text(w->lease.renew_time, true).text);
 }
 
 /* One more step of the same call. */
