@@ -574,7 +574,7 @@ TEST_IN(stderr_that_nobody_reads_keeps_nobody_waiting_beyond_the_deadline)
     struct cni_call c = {.code = 0};
     CLEANUP(buf) struct buf config = {.max_bytes = 100};
     struct delegate_question q = {
-        .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 300};
+        .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 600};
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     while (fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0 && write(ends[1], page, sizeof(page)) > 0) {
     }
