@@ -80,8 +80,7 @@ static void note_answer(struct podnet_plan *x, const struct podnet_event *event,
     struct podnet_loss *s = event->about;
     bool has_settled = mono_reached(event->now, x->settled_at);
     if (event->evidence == POD_NET_LOST && event->policy == PODNET_POLICY_RESTARTS && has_settled) {
-        s->state = PODNET_STOPPING;
-        out->stop = s; /* still busy */
+        out->stop = s; /* still in hand */
         return;
     }
     set_gap(x, event->now);
@@ -135,7 +134,7 @@ static void choose_next(struct podnet_plan *x, struct mono now, struct podnet_up
         }
     }
     if (oldest) {
-        oldest->state = PODNET_ASKING;
+        oldest->state = PODNET_IN_HAND;
         x->is_busy = true;
         out->ask = oldest;
         out->wake_at = MONO_NEVER; /* ANSWER comes next */

@@ -3,10 +3,11 @@
  * Which Pods have lost their network, and which sandbox to stop next? Evidence per pod sandbox +
  * now -> both. CORE: no I/O, clock, allocator, log or global.
  *
- *           evidence of loss           for the debounce        its turn          may go
- *   (whole) ────────────────▶ SUSPECT ────────────────▶ LOST ──────────▶ ASKING ─────────▶ STOPPING
- *      ▲                         │                      │ ▲                 │                 │
- *      └─ evidence that it is there, or listed no more ─┘ └─── may not ─────┴─ done, or failed┘
+ *           evidence of loss           for the debounce        its turn
+ *   (whole) ────────────────▶ SUSPECT ────────────────▶ LOST ──────────▶ IN_HAND: asked about,
+ *      ▲                         │                      │ ▲                 │     then stopped
+ *      └─ evidence that it is there, or listed no more ─┘ └ may not, done, ─┘
+ *                                                           or failed
  *
  *  - Only what is seen counts: a sandbox that cannot be looked at stays what it was, but is not
  *    stopped on old evidence.
@@ -49,8 +50,7 @@ enum podnet_state {
     PODNET_UNSUSPECTED,
     PODNET_SUSPECT,
     PODNET_LOST, /* from here on it counts as lost */
-    PODNET_ASKING,
-    PODNET_STOPPING,
+    PODNET_IN_HAND,
 };
 
 /* The state of one sandbox. The shell has it in its own, zeroed at first but for `made`, and
@@ -104,7 +104,7 @@ struct podnet_plan {
     size_t lost;            /* LOST and beyond */
     struct mono settled_at; /* MONO_NEVER: the DPU is not ready */
     struct mono next_stop;
-    bool is_busy; /* one is ASKING or STOPPING */
+    bool is_busy; /* one is IN_HAND */
     uint64_t random;
 };
 
@@ -122,7 +122,7 @@ static inline bool podnet_is_lost(const struct podnet_loss *s)
 /* An ANSWER or a DONE is to come. */
 static inline bool podnet_is_in_hand(const struct podnet_loss *s)
 {
-    return s->state == PODNET_ASKING || s->state == PODNET_STOPPING;
+    return s->state == PODNET_IN_HAND;
 }
 
 #endif
