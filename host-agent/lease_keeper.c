@@ -19,6 +19,7 @@ enum {
 struct lease_keeper {
     struct kube_sync *sync;
     struct lease_keeper_config config;
+    bool has_begun; /* the lease, or that there is none, was seen */
     bool is_denied; /* the last try to create it was forbidden */
     struct log_repeat foreign;
     struct log_repeat other_duration;
@@ -119,7 +120,6 @@ struct lease_keeper *lease_keeper_start(struct ev_loop *loop, struct kube_client
         .on_written = on_written,
         .user = k,
     });
-    kube_sync_changed(k->sync);
     return k;
 }
 
@@ -134,6 +134,10 @@ void lease_keeper_stop(struct lease_keeper *k)
 void lease_keeper_saw(struct lease_keeper *k, const json_t *lease)
 {
     kube_sync_saw(k->sync, lease);
+    if (!k->has_begun) {
+        k->has_begun = true;
+        kube_sync_changed(k->sync);
+    }
 }
 
 bool lease_keeper_is_denied(const struct lease_keeper *k)

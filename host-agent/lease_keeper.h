@@ -5,7 +5,7 @@
  * seen it alive. Loop thread only.
  *
  * It works only when there is something to do: at start, when the lease is gone, or when a state
- * that the watch shows has drifted. The Node is read anew before every write, because a Node that
+ * that it is shown has drifted. The Node is read anew before every write, because a Node that
  * was deleted and recreated has a new UID, and a lease with the old one is garbage-collected. It
  * logs a foreign holder each minute and leaves it alone. Repairs are at least one lease duration
  * apart, and ever further if another writer undoes them. It recreates a deleted lease at once.
@@ -29,12 +29,12 @@ struct lease_keeper_config {
     void *user;
 };
 
-/* Starts and ensures the lease at once. */
+/* Begins with the first state of the lease that it is shown. */
 struct lease_keeper *lease_keeper_start(struct ev_loop *loop, struct kube_client *client,
                                         const struct lease_keeper_config *config);
 void lease_keeper_stop(struct lease_keeper *k); /* accepts NULL; not within on_written */
 
-/* A state of the lease that was seen (borrowed), or NULL if it is gone: mends what has drifted. */
+/* A state of the lease that was seen (borrowed), or NULL if it is gone: mends what is wrong. */
 void lease_keeper_saw(struct lease_keeper *k, const json_t *lease);
 
 /* Whether the API server forbids us to make a lease that is gone, as far as we know. */

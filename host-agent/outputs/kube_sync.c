@@ -389,6 +389,12 @@ static void sync_reconcile(struct kube_sync *s, struct mono now)
     }
 }
 
+/* Then it is the Node that is asked for, before anything else. */
+static bool sync_lacks_owner(const struct kube_sync *s)
+{
+    return s->config.owner_node && s->owner_uid[0] == '\0';
+}
+
 /* The next thing to do, if nothing is under way. */
 static void sync_step(struct kube_sync *s, struct mono now)
 {
@@ -396,7 +402,7 @@ static void sync_step(struct kube_sync *s, struct mono now)
         return;
     }
     s->is_resting = false;
-    bool lacks_owner = s->config.owner_node && s->owner_uid[0] == '\0';
+    bool lacks_owner = sync_lacks_owner(s);
     if (lacks_owner && !mono_before(now, s->retry_at)) {
         char *node = mem_format(KUBE_NODES "/%s", s->config.owner_node);
         sync_send(s, KUBE_GET, node, NULL, on_owner);
@@ -462,9 +468,12 @@ void kube_sync_saw(struct kube_sync *s, const json_t *object)
     if (s->is_telling) {
         return;
     }
+    s->look_again |= s->call && !sync_lacks_owner(s);
     sync_take(s, json_incref((json_t *)(uintptr_t)object)); /* nobody changes it */
-    s->look_again = s->call != NULL;
-    if (s->is_known) {
+    if (s->progress == SYNC_IDLE) {
+        s->is_known = true;
+        s->checked_at = clock_mono_now();
+    } else if (s->is_known) {
         sync_step(s, clock_mono_now());
     }
 }
