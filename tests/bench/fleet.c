@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fleet dpu|host KUBECONFIG PREFIX COUNT INTERVAL DURATION SPREAD DIR
+ * fleet dpu|host KUBECONFIG FIRST COUNT INTERVAL DURATION SPREAD DIR
  *
  * So many DPUs, or hosts, in one process. Each line on stdin is answered by one of JSON on stdout:
  * what there was since the line before (struct fleet_report). A line with a duration restarts all
@@ -82,17 +82,19 @@ static void allow_files(void)
 
 static int read_arguments(char **argv, struct fleet_config *c, struct err *e)
 {
+    uint64_t first;
     uint64_t count;
     c->is_host = text_equal(argv[1], "host");
     c->kubeconfig = argv[2];
-    c->prefix = argv[3];
     c->dir = argv[8];
-    if (text_to_u64(argv[4], strlen(argv[4]), &count, e) != 0 ||
+    if (text_to_u64(argv[3], strlen(argv[3]), &first, e) != 0 ||
+        text_to_u64(argv[4], strlen(argv[4]), &count, e) != 0 ||
         text_to_duration_ns(argv[5], strlen(argv[5]), &c->interval_ns, e) != 0 ||
         text_to_duration_ns(argv[6], strlen(argv[6]), &c->duration_ns, e) != 0 ||
         text_to_duration_ns(argv[7], strlen(argv[7]), &c->spread_ns, e) != 0) {
         return e->code;
     }
+    c->first = (size_t)first;
     c->count = (size_t)count;
     return 0;
 }
@@ -120,7 +122,7 @@ int main(int argc, char **argv)
     int status = EXIT_FAILURE;
     if (argc != ARGUMENTS) {
         (void)fprintf(
-            stderr, "usage: fleet dpu|host KUBECONFIG PREFIX COUNT INTERVAL DURATION SPREAD DIR\n");
+            stderr, "usage: fleet dpu|host KUBECONFIG FIRST COUNT INTERVAL DURATION SPREAD DIR\n");
         return status;
     }
     log_setup(LOG_ERROR, LOG_TEXT, "");

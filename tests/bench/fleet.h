@@ -17,8 +17,8 @@ struct fleet_config {
     struct daemon *daemon;
     bool is_host;
     const char *kubeconfig;
-    const char *prefix; /* of the nodes' names: PREFIX-0 and so on */
-    const char *dir;    /* of the records */
+    const char *dir; /* of the records */
+    size_t first;    /* of the nodes w-0, w-1 and so on */
     size_t count;
     int64_t interval_ns;
     int64_t duration_ns;

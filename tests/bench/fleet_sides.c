@@ -21,8 +21,8 @@
 #define LOOK_S 0.02 /* how often the hosts are looked at: a verdict is sampled where it is new */
 
 /* On machines of their own they have a processor each for their TLS handshakes. More at a time than
- * this one thread can do would only run into their deadlines together. */
-enum { CONNECTING_MAX = 100 };
+ * this machine can do would only run into their deadlines together. */
+enum { CONNECTING_MAX = 10 };
 
 struct side {
     struct fleet *fleet;
@@ -104,7 +104,7 @@ static uint64_t count_failures(const struct side *s)
 static void start_host(struct side *s)
 {
     const struct fleet_config *c = &s->fleet->config;
-    s->record = mem_format("%s/%s/readiness.json", c->dir, s->node); /* looks after its directory */
+    s->record = mem_format("%s/%s/readiness.json", c->dir, s->node);
     s->events = events_new(daemon_loop(c->daemon), s->client, s->node);
     text_format(s->lease, sizeof(s->lease), NAMES_LEASE_PREFIX "%s", s->node);
     struct monitor_config monitor = {
@@ -144,7 +144,7 @@ static int start_side(struct side *s, size_t number, struct err *e)
 {
     const struct fleet_config *c = &s->fleet->config;
     struct kube_conf conf = {0};
-    text_format(s->node, sizeof(s->node), "%s-%zu", c->prefix, number);
+    text_format(s->node, sizeof(s->node), "w-%zu", c->first + number);
     int rc = kube_conf_load(c->kubeconfig, NULL, &conf, e);
     if (rc != 0) {
         return rc;

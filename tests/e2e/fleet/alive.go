@@ -34,18 +34,18 @@ func (m *measure) startAgent(scheme, name string) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, err := os.MkdirTemp(m.dir, "records")
+	records, err := os.MkdirTemp(m.records, "alive")
 	if err != nil {
 		return nil, err
 	}
 	program := map[string]string{"dpu": "dpu-agent", "host": "dpu-host-agent"}[name]
 	argv := []string{filepath.Join(os.Getenv("DPU_BIN_DIR"), program), "--kubeconfig=" + kubeconfig,
-		"--node-name=ours-0", "--http-bind-address=127.0.0.1:0"} // others may have the port
+		"--node-name=" + nodeName(0), "--http-bind-address=127.0.0.1:0"} // others may have the port
 	if name == "host" {
 		argv = append(argv, "--readiness-file="+filepath.Join(records, "readiness.json"), "--dra=off")
 	}
 	if scheme == "upstream" {
-		argv = append([]string{os.Args[0], "upstream-" + name}, sideArgs(kubeconfig, "theirs", 1, 0, records)...)
+		argv = append([]string{os.Args[0], "upstream-" + name}, sideArgs(kubeconfig, 1, 1, 0, records)...)
 	}
 	a.side, err = startSide(argv, m.log)
 	return a, err
@@ -79,10 +79,8 @@ func field(file, name string) float64 {
 
 // alive measures one pair of agents of each scheme, all at the same time.
 func (m *measure) alive() error {
-	for _, node := range []string{"ours-0", "theirs-0"} {
-		if err := m.makeNode(node); err != nil {
-			return err
-		}
+	if err := m.makeNodes(2); err != nil {
+		return err
 	}
 	for _, scheme := range schemes {
 		for _, name := range []string{"host", "dpu"} {

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,9 +109,9 @@ func (m *measure) all(sizes string, storm, runs int, alive bool) error {
 	return nil
 }
 
-// sideArgs are those of a process with many sides, ours or upstream's.
-func sideArgs(kubeconfig, prefix string, count int, spread time.Duration, records string) []string {
-	return []string{kubeconfig, prefix, strconv.Itoa(count), seconds(interval), seconds(duration), seconds(spread), records}
+// sideArgs are those of a process with many sides, ours or upstream's: of the nodes from one number on.
+func sideArgs(kubeconfig string, first, count int, spread time.Duration, records string) []string {
+	return []string{kubeconfig, strconv.Itoa(first), strconv.Itoa(count), seconds(interval), seconds(duration), seconds(spread), records}
 }
 
 // seconds is a duration as both parsers take it: 1m15s is none to the agents'.
@@ -118,7 +119,11 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%gs", d.Seconds()) }
 
 func playUpstream(args []string) error {
 	if len(args) != 8 {
-		return fmt.Errorf("want KIND KUBECONFIG PREFIX COUNT INTERVAL DURATION SPREAD DIR")
+		return fmt.Errorf("want KIND KUBECONFIG FIRST COUNT INTERVAL DURATION SPREAD DIR")
+	}
+	first, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
 	}
 	count, err := strconv.Atoi(args[3])
 	if err != nil {
@@ -130,12 +135,12 @@ func playUpstream(args []string) error {
 			return err
 		}
 	}
-	u := &upstream{interval: times[0], spread: times[2], count: count}
+	u := &upstream{interval: times[0], spread: times[2], first: first, count: count}
 	u.duration.Store(int64(times[1]))
-	return u.run(args[0], args[1], args[2])
+	return u.run(args[0], args[1])
 }
 
-// side is one process with N DPUs, or N hosts.
+// side is one process with many DPUs, or many hosts.
 type side struct {
 	asking  sync.Mutex // one line in, one out
 	cmd     *exec.Cmd
@@ -161,15 +166,8 @@ func startSide(argv []string, log *os.File) (*side, error) {
 	return &side{cmd: cmd, in: bufio.NewWriter(in), closeIn: in.Close, out: bufio.NewScanner(out)}, nil
 }
 
-// report says what there was since the one before.
-func (s *side) report() (report, error) { return s.say("") }
-
-// roll restarts all sides, one by one, with another lease duration.
-func (s *side) roll(duration time.Duration) error {
-	_, err := s.say(seconds(duration))
-	return err
-}
-
+// say has one line answered: with what there was since the one before. One with a duration restarts all sides, one by
+// one, with that of the lease.
 func (s *side) say(line string) (report, error) {
 	var r report
 	s.asking.Lock()
@@ -189,6 +187,43 @@ func (s *side) say(line string) (report, error) {
 func (s *side) stop() {
 	_ = s.closeIn() // it ends with its stdin
 	_ = s.cmd.Wait()
+}
+
+// sides are the processes with all DPUs, or all hosts.
+type sides []*side
+
+func (all sides) report() (report, error) { return all.say("") }
+
+func (all sides) roll(duration time.Duration) error {
+	_, err := all.say(seconds(duration))
+	return err
+}
+
+// say adds up what they answer: the median of the medians, and the worst of the worst.
+func (all sides) say(line string) (report, error) {
+	var sum report
+	var medians []float64
+	for _, s := range all {
+		r, err := s.say(line)
+		if err != nil {
+			return sum, err
+		}
+		sum.Ready += r.Ready
+		sum.Fell += r.Fell
+		sum.Late += r.Late
+		sum.Failures += r.Failures
+		sum.P99 = max(sum.P99, r.P99)
+		medians = append(medians, r.P50)
+	}
+	slices.Sort(medians)
+	sum.P50 = medians[len(medians)/2]
+	return sum, nil
+}
+
+func (all sides) stop() {
+	for _, s := range all {
+		s.stop()
+	}
 }
 
 func (s *side) kill() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,8 @@ const (
 	patience = 3 * time.Minute // until all of a fleet are ready
 	ticks    = 100.0           // of the kernel's CPU times, per second
 
-	startsPerSecond = 40 // of the DPUs, and of the hosts
+	startsPerSecond = 40  // of the DPUs, and of the hosts
+	perProcess      = 100 // of ours: an agent has few timers, and looks through all of its process
 )
 
 var schemes = []string{"ours", "upstream"}
@@ -49,6 +51,7 @@ type measure struct {
 	peer       *kubernetes.Clientset // of the second API server, nil: none
 	kubeconfig string
 	dir        string
+	records    string   // of the hosts, in memory
 	log        *os.File // of all sides
 	schemes    []string // that are measured
 	intervals  int
@@ -75,6 +78,9 @@ func newMeasure(intervals int) (*measure, error) {
 
 func (m *measure) prepare() error {
 	var err error
+	if m.records, err = os.MkdirTemp("/dev/shm", "fleet"); err != nil {
+		return err
+	}
 	if m.log, err = os.Create(filepath.Join(m.dir, "sides.log")); err != nil {
 		return err
 	}
@@ -133,6 +139,7 @@ func (m *measure) stop() {
 		m.plane.Stop()
 	}
 	_ = os.RemoveAll(m.dir)
+	_ = os.RemoveAll(m.records)
 }
 
 // ---- the fleet
@@ -140,9 +147,11 @@ func (m *measure) stop() {
 type fleet struct {
 	scheme      string
 	n           int
-	dpus, hosts *side
+	dpus, hosts sides
 	began       time.Time
 }
+
+func nodeName(number int) string { return fmt.Sprintf("w-%d", number) }
 
 func (m *measure) makeNode(name string) error {
 	_, err := m.admin.CoreV1().Nodes().Create(m.ctx,
@@ -158,7 +167,7 @@ func (m *measure) makeNodes(n int) error {
 	errs := make(chan error, n)
 	slots := make(chan struct{}, 16)
 	for ; m.nodes < n; m.nodes++ {
-		name := fmt.Sprintf("w-%d", m.nodes)
+		name := nodeName(m.nodes)
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -185,17 +194,26 @@ func (m *measure) newFleet(scheme string, n int) (*fleet, error) {
 	return &fleet{scheme: scheme, n: n, began: time.Now()}, nil
 }
 
-// startSides starts all "dpu" or all "host" within a time; 0: at once.
-func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Duration) (*side, error) {
-	argv := []string{os.Getenv("DPU_FLEET"), kind}
+// startSides starts all "dpu" or all "host" within a time; 0: at once. Records are in memory, as on a node.
+func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Duration) (all sides, err error) {
+	argv, atOnce := []string{os.Getenv("DPU_FLEET"), kind}, perProcess
 	if f.scheme == "upstream" {
-		argv = []string{os.Args[0], "upstream-" + kind}
+		argv, atOnce = []string{os.Args[0], "upstream-" + kind}, f.n
 	}
-	records, err := os.MkdirTemp(m.dir, "records")
+	records, err := os.MkdirTemp(m.records, kind)
 	if err != nil {
 		return nil, err
 	}
-	return startSide(append(argv, sideArgs(kubeconfig, "w", f.n, spread, records)...), m.log)
+	for first := 0; first < f.n; first += atOnce {
+		args := sideArgs(kubeconfig, first, min(atOnce, f.n-first), spread, records)
+		s, err := startSide(append(slices.Clone(argv), args...), m.log)
+		if err != nil {
+			all.stop()
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
 }
 
 // spread is the time within which the sides of a fleet start, for its daily work to be measured: one process, on a
@@ -217,24 +235,16 @@ func (m *measure) start(f *fleet) error {
 }
 
 // sides are its processes; none of a fleet that is nil.
-func (f *fleet) sides() []*side {
-	var all []*side
-	if f != nil && f.dpus != nil {
-		all = append(all, f.dpus)
+func (f *fleet) sides() sides {
+	if f == nil {
+		return nil
 	}
-	if f != nil && f.hosts != nil {
-		all = append(all, f.hosts)
-	}
-	return all
+	return slices.Concat(f.dpus, f.hosts)
 }
 
-func (f *fleet) stop() {
-	for _, s := range f.sides() {
-		s.stop()
-	}
-}
+func (f *fleet) stop() { f.sides().stop() }
 
-func (m *measure) waitReady(f *fleet, s *side) error {
+func (m *measure) waitReady(f *fleet, s sides) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		r, err := s.report()
 		if err != nil {

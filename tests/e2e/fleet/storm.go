@@ -107,10 +107,8 @@ func (s *stormy) weather(kubeconfig, peer string) error {
 			return m.plane.Etcd().Signal(syscall.SIGCONT)
 		}},
 		{"duration of all changed, agents restarted one by one", interval, func() error {
-			for _, side := range s.f.sides() {
-				if err := side.roll(rolledOut); err != nil {
-					return err
-				}
+			if err := s.f.sides().roll(rolledOut); err != nil {
+				return err
 			}
 			time.Sleep(rollout)
 			return nil

@@ -39,7 +39,7 @@ type upstream struct {
 	interval       time.Duration
 	duration       atomic.Int64  // of the lease, in ns
 	spread         time.Duration // within which they start
-	count          int
+	first, count   int           // of the nodes
 	late, failures atomic.Int64
 	fell, ready    atomic.Int64
 	mutex          sync.Mutex
@@ -55,7 +55,7 @@ type counted struct {
 	ready bool
 }
 
-func (u *upstream) run(kind, kubeconfig, prefix string) error {
+func (u *upstream) run(kind, kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (u *upstream) run(kind, kubeconfig, prefix string) error {
 				u.mutex.Lock()
 				u.restart[i] = cancel
 				u.mutex.Unlock()
-				if err := u.play(ctx, config, fmt.Sprintf("%s-%d", prefix, i), kind == "upstream-host"); err != nil {
+				if err := u.play(ctx, config, nodeName(u.first+i), kind == "upstream-host"); err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					time.Sleep(u.interval)
 				}
