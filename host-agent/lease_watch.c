@@ -54,6 +54,8 @@ struct lease_watch {
     uint32_t read_due_ms;           /* how long a read is waited for */
     struct kube_call *mark;         /* the request of the mark under way */
     uint32_t mark_due_ms;           /* how long it is waited for */
+    bool is_trial;                  /* that mark */
+    bool is_dry;                    /* its PATCH writes nothing */
     struct chain chain;
     char mark_text[MARK_TEXT_BYTES];       /* of that mark: never used before */
     char mark_failure[KUBE_MESSAGE_BYTES]; /* of its PATCH */
@@ -394,6 +396,10 @@ static void on_mark_answered(void *user, const struct kube_response *r)
                    r->transport_error == KUBE_TRANSPORT_RESOLVE;
     enum chain_answer answer = is_patch ? answer_to_patch(r) : answer_to_read(r);
     w->mark = NULL;
+    if (w->is_dry && r->http_status == 400) { /* of a webhook that supports no dryRun: write */
+        w->is_dry = false;
+        answer = CHAIN_CONFLICTS;
+    }
     w->mark_due_ms = kube_patience_learn(
         w->mark_due_ms, !is_slow,
         is_slow ? w->mark_due_ms : mono_since(r->received_at, r->sent_at) / NS_PER_MS,
@@ -417,9 +423,10 @@ static void on_mark_answered(void *user, const struct kube_response *r)
         .kind = VERDICT_MARK,
         .source = VERDICT_BY_MARK,
         .outcome = w->chain.outcome,
+        .is_trial = w->is_trial,
         .started_at = w->chain.proof_at,
         .failure = r->message[0] != '\0' ? r->message : w->mark_failure,
-        .lease = is_patch && answer == CHAIN_LEASE ? &lease : NULL,
+        .lease = is_patch && answer == CHAIN_LEASE && !w->is_trial ? &lease : NULL,
     };
     log_mark(w);
     w->config.on_event(w->config.user, how, how.lease ? r->body : NULL);
@@ -430,6 +437,8 @@ static void send_mark(struct lease_watch *w)
 {
     bool is_patch = w->chain.action == CHAIN_PATCH;
     bool is_slow = w->mark_due_ms > w->config.deadline_ms; /* more writes would not help it */
+    char path[PATH_BYTES];
+    text_format(path, sizeof(path), "%s%s", w->path, is_patch && w->is_dry ? "?dryRun=All" : "");
     CLEANUP(json)
     json_t *body =
         is_patch ? json_pack("{s:{s:s,s:{s:s}}}", "metadata", "resourceVersion", w->chain.version,
@@ -438,14 +447,14 @@ static void send_mark(struct lease_watch *w)
     const struct kube_request request = {.method = is_patch ? KUBE_MERGE_PATCH : KUBE_GET,
                                          .channel = KUBE_FRESH,
                                          .priority = KUBE_URGENT,
-                                         .path = w->path,
+                                         .path = path,
                                          .body = body,
                                          .is_repeatable = is_patch && !is_slow,
                                          .deadline_ms = w->mark_due_ms};
     w->mark = kube_client_start(w->client, &request, on_mark_answered, w);
 }
 
-void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
+void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease, bool is_trial)
 {
     if (w->mark) {
         return;
@@ -453,6 +462,8 @@ void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
     struct mono started = clock_mono_now();
     text_format(w->mark_text, sizeof(w->mark_text), "%s/%lld",
                 rfc3339_text(clock_wall_now(), true).text, (long long)started.ns);
+    w->is_trial = is_trial;
+    w->is_dry = is_trial;
     chain_start(&w->chain, lease, started);
     send_mark(w);
 }

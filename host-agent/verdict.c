@@ -422,10 +422,15 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
     if (event->source == VERDICT_BY_MARK) {
         x->is_marking = false;
         x->verdict.has_marked |= outcome == CHAIN_TAKEN;
-        x->is_mark_wanted = x->is_mark_wanted && outcome != CHAIN_TAKEN && outcome != CHAIN_DENIED;
+        bool is_open = outcome != CHAIN_TAKEN && outcome != CHAIN_DENIED;
+        x->is_mark_wanted = x->is_mark_wanted && (is_open || event->is_trial);
+        x->is_trial_wanted = x->is_trial_wanted && is_open;
     }
     x->has_contact = outcome != CHAIN_LOST;
-    out->rewrite = true;                           /* for a restart */
+    out->rewrite = true; /* for a restart */
+    if (event->is_trial) {
+        return;
+    }
     if (outcome == CHAIN_TAKEN || is_ours_alone) { /* we never could write: the read is the proof */
         take_evidence(x, t);
     } else if (x->phase != VERDICT_AWAITING && /* where a read is the proof */
@@ -544,15 +549,16 @@ static struct mono next_mark(const struct verdict *x)
     return mono_max(mono_add(x->last_mark, pace_ns(x) / 2), mono_add(x->verdict.checked, pause_ns));
 }
 
-/* One with the first look, and again with the next until it tells whether we may write: what a look
- * has just shown, no renewal has overtaken yet. Then exactly at the time of condemnation, and none
- * so shortly before that it would be in the way. */
+/* A trial with the first look, and again with the next until it tells whether we may write: what a
+ * look has just shown, no renewal has overtaken yet. A mark, where two states are shown. Then
+ * exactly at the time of condemnation, and none so shortly before that it would be in the way. */
 static struct mono mark_due(const struct verdict *x)
 {
     struct mono end = condemned_at(x);
     bool is_first = x->last_mark.ns == 0;
     bool has_looked = x->looked_at.ns != 0;
-    bool is_wanted = x->is_mark_wanted && has_looked && x->sight == VERDICT_SEES_LEASE;
+    bool is_wanted =
+        (x->is_mark_wanted || x->is_trial_wanted) && has_looked && x->sight == VERDICT_SEES_LEASE;
     struct mono wanted = !is_wanted ? MONO_NEVER
                          : mono_before(x->last_mark, x->looked_at)
                              ? x->looked_at
@@ -564,6 +570,15 @@ static struct mono mark_due(const struct verdict *x)
     bool is_in_the_way =
         mono_before(x->last_mark, end) && mono_before(mono_add(end, -deadline_ns(x)), due);
     return is_in_the_way ? end : due;
+}
+
+/* A mark that is due for no other reason than to tell whether we may write. The DPU would have to
+ * read the lease anew after one that writes. */
+static bool is_trial(const struct verdict *x, struct mono now)
+{
+    bool is_due =
+        x->phase == VERDICT_FRESH && mono_reached(now, mono_min(next_mark(x), condemned_at(x)));
+    return x->is_trial_wanted && !x->is_mark_wanted && !is_due;
 }
 
 /* A read looks for a renewal that is overdue. While the DPU is not ready there is one in each
@@ -588,6 +603,7 @@ static void plan(struct verdict *x, struct mono now, struct verdict_update *out)
     x->is_marking = x->is_marking && mono_before(now, awaited_until(x, x->last_mark));
     bool is_mark_due = !x->is_marking && mono_reached(now, mark_due(x));
     out->mark = is_mark_due && x->sight == VERDICT_SEES_LEASE; /* else a read takes its place */
+    out->is_trial = out->mark && is_trial(x, now);
     x->is_marking = x->is_marking || out->mark;
     out->confirm = !x->is_reading && !x->is_marking &&
                    (is_mark_due || x->is_read_wanted || mono_reached(now, read_due(x)));
@@ -879,7 +895,7 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
                           .verdict = {.checked = now},
                           .duration_ns = config->duration_ns,
                           .cause = CHAIN_CONFLICT,
-                          .is_mark_wanted = true,
+                          .is_trial_wanted = true,
                           .blind_since = now, /* the first list tells */
                           .last_read = now,
                           .wake_due = MONO_NEVER};

@@ -80,6 +80,7 @@ struct verdict_event {
     /* LEASE_OBSERVED; MARK: what our own write was answered with, so that it stands in etcd, or
      * NULL. Borrowed. */
     const struct lease_view *lease;
+    bool is_trial;              /* MARK: of a trial */
     struct mono started_at;     /* by a read: before the request was sent; MARK: proof_at */
     const char *failure;        /* READ_FAILED, LEASE_UNREADABLE, MARK: for people; borrowed */
     enum chain_outcome outcome; /* MARK */
@@ -96,6 +97,7 @@ struct verdict_update {
     bool rewrite;         /* write the record (implied by both above) */
     bool confirm;         /* start a quorum read on a fresh connection now */
     bool mark;            /* start a mark of `lease` now */
+    bool is_trial;        /* it only asks whether we may write: no evidence, nothing is written */
     bool restart_watch;   /* the read showed what the watch had not: mistrust it */
     bool repair;          /* the lease is absent: let the keeper look */
     struct mono wake_at;  /* MONO_NEVER: nothing is due */
@@ -129,8 +131,9 @@ struct verdict {
     int64_t duration_ns;           /* D: the lease's, within bounds */
     int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
 
-    bool is_first_look;  /* since we started: another stamp than the record's was made meanwhile */
-    bool is_mark_wanted; /* to tell whether we may write, or which of two states stands in etcd */
+    bool is_first_look;   /* since we started: another stamp than the record's was made meanwhile */
+    bool is_mark_wanted;  /* to tell which of two states stands in etcd */
+    bool is_trial_wanted; /* to tell whether we may write */
     char past_stamp[NAMES_STAMP_BYTES]; /* of the last such one */
     enum verdict_sight sight;
     struct lease_view lease; /* the last one that was seen, to be marked; uid "": none was */

@@ -78,6 +78,17 @@ def test_merge_patch_removes_with_null_and_misses_with_404(target):
     assert refused(target.admin.patch, path, stale).code == 409
 
 
+def test_a_patch_on_trial_is_judged_and_answered_but_not_stored(target):
+    path = target.leases_path() + "/a"
+    made = target.admin.create(target.leases_path(), lease_body())
+    note = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"], "annotations": {"a": "b"}}}
+    answer = target.admin.patch(path + "?dryRun=All", note)
+    assert answer["metadata"]["annotations"] == {"a": "b"}
+    assert target.admin.get(path) == made
+    note["metadata"]["resourceVersion"] = "1"
+    assert refused(target.admin.patch, path + "?dryRun=All", note).code == 409
+
+
 def test_list_with_a_name_selector_shows_one_and_a_version_to_watch_from(target):
     for name in ("a", "b"):
         target.admin.create(target.leases_path(), lease_body(name))

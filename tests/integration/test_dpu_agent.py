@@ -85,8 +85,7 @@ def test_a_failing_probe_flips_the_node_at_once_and_recovery_flips_it_back(world
     probe.heal()
     world.wait_verdict("Ready/LeaseRenewed")
     assert health(target) is None
-    marked = "dpu.k8s.ovn.org/host-checked"  # the host's
-    left = {"dpu.k8s.ovn.org/boot-id", "dpu.k8s.ovn.org/agent-version", marked}
+    left = {"dpu.k8s.ovn.org/boot-id", "dpu.k8s.ovn.org/agent-version"}
     assert set(target.lease()["metadata"]["annotations"]) == left
 
 

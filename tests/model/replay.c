@@ -102,6 +102,7 @@ static void feed(struct world *w, struct verdict_event event)
     verdict_step(&w->x, &event, &w->out);
     w->out.confirm |= before.confirm; /* what is asked for is answered below */
     w->out.mark |= before.mark;
+    w->out.is_trial |= before.is_trial;
     if (w->out.rewrite) {
         write_record(w);
     }
@@ -142,7 +143,9 @@ static void answer_mark(struct world *w)
                                  : !is_silent       ? CHAIN_CONFLICT
                                  : !w->step->writes ? CHAIN_REFUSED
                                                     : CHAIN_TAKEN;
+    bool is_trial = w->out.is_trial;
     w->out.mark = false;
+    w->out.is_trial = false;
     w->now_ns += NS_PER_MS;
     if (w->step->reads && outcome != CHAIN_TAKEN) {
         see_lease(w, VERDICT_BY_MARK, started);
@@ -150,8 +153,9 @@ static void answer_mark(struct world *w)
     feed(w, (struct verdict_event){.kind = VERDICT_MARK,
                                    .source = VERDICT_BY_MARK,
                                    .outcome = outcome,
+                                   .is_trial = is_trial,
                                    .started_at = started,
-                                   .lease = outcome == CHAIN_TAKEN ? &lease : NULL,
+                                   .lease = outcome == CHAIN_TAKEN && !is_trial ? &lease : NULL,
                                    .failure = "no"});
 }
 

@@ -199,6 +199,7 @@ static void api_perform(struct api *api, const struct exchange *x, int64_t lag_n
         .skip = api_number(x, "continue="),
         .body = x->body ? json_loads(x->body, 0, NULL) : NULL,
         .is_strategic = strstr(x->content_type, "strategic") != NULL,
+        .is_dry = strstr(x->path, "dryRun=All") != NULL,
         .may_create = true,
     };
     uint64_t before = api->store.version;

@@ -612,7 +612,7 @@ static bool run_patch(struct store *s, const struct api_call *call, struct api_r
     bool same = strcmp(store_meta(wanted, "uid"), store_meta(existing->json, "uid")) == 0;
     return (!same || check_preconditions(call, existing->json, wanted, r)) &&
            check_change(t->kind, existing->json, wanted, r) &&
-           replace_object(s, call, existing, wanted, r);
+           (call->is_dry ? answer(200, wanted, r) : replace_object(s, call, existing, wanted, r));
 }
 
 static bool run_delete(struct store *s, const struct api_call *call, struct api_result *r)

@@ -60,6 +60,7 @@ struct api_call {
     uint64_t skip;      /* objects that its pages before had */
     json_t *body;       /* borrowed; NULL if there was none */
     bool is_strategic;  /* the patch is a strategic merge patch */
+    bool is_dry;        /* a patch: dryRun=All */
     bool may_create;    /* for a PUT to a missing name */
 };
 

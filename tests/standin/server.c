@@ -500,6 +500,7 @@ static void carry_out(struct exchange *x)
         .labels = x->labels,
         .body = x->body,
         .is_strategic = x->target.verb == API_PATCH && is_strategic(x),
+        .is_dry = text_equal(argument(x, "dryRun"), "All"),
         .may_create = auth_allows(&x->s->auth, &x->user, &create),
     };
     if (!read_number(x, "limit", &call.limit) || !read_number(x, "continue", &call.skip)) {

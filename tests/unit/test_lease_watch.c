@@ -92,12 +92,17 @@ static void ask_confirm(void)
 }
 
 /* Of our lease as it is. */
-static void ask_mark(void)
+static void ask_to_write(bool is_trial)
 {
     CLEANUP(json) json_t *object = ours();
     struct lease_view judged;
     assert_int_equal(lease_read(object, &judged, NULL), 0);
-    lease_watch_mark(t->watch, &judged);
+    lease_watch_mark(t->watch, &judged, is_trial);
+}
+
+static void ask_mark(void)
+{
+    ask_to_write(false);
 }
 
 static void show(json_t *object, bool listed)
@@ -369,6 +374,28 @@ TEST_IN(a_mark_patches_one_annotation_of_the_version_that_is_judged)
     assert_string_not_equal(texts[0], texts[1]);
     assert_int_equal(loop_world_said("takes marks on lease"), 0); /* no news */
     assert_int_equal(lease_watch_stats(t->watch)->marks[CHAIN_TAKEN], 2);
+}
+
+/* A webhook may not support dryRun: then it writes all the same. */
+TEST_IN(a_trial_asks_the_same_and_writes_nothing)
+{
+    ask_to_write(true);
+    world_expect(KUBE_MERGE_PATCH, LEASE "?dryRun=All");
+    answer(200, ours_with("any"));
+    assert_true(t->events[0].is_trial);
+    assert_null(t->events[0].lease);
+    expect_mark(CHAIN_TAKEN, world.now);
+    ask_to_write(true);
+    answer(400, NULL);
+    answer(200, ours());
+    world_expect(KUBE_MERGE_PATCH, LEASE);
+    answer(200, ours_with("any"));
+    assert_true(t->events[t->count - 1].is_trial);
+    expect_mark(CHAIN_TAKEN, world.now);
+    ask_mark();
+    world_expect(KUBE_MERGE_PATCH, LEASE);
+    answer(200, ours_with("any"));
+    assert_false(t->events[0].is_trial);
 }
 
 /* The PATCH's answer, and a GET that shows the lease as it was judged. */

@@ -137,7 +137,7 @@ void lease_watch_confirm(struct lease_watch *w)
     note("confirm");
 }
 
-void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease)
+void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease, bool is_trial)
 {
     assert_string_equal(lease->uid, stage.lease.uid);
     note("mark");

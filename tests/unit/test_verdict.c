@@ -37,10 +37,11 @@ TEST_READY(start_without_record_awaits_the_first_renewal)
     assert_true(w->out.rewrite);
     world_stamp(w, -1);
     world_list(w, SEC(0.01));
-    AWAITING(w);              /* a baseline only */
-    assert_true(w->out.mark); /* it tells whether we may write */
+    AWAITING(w);                                 /* a baseline only */
+    assert_true(w->out.mark && w->out.is_trial); /* it tells whether we may write */
     world_mark(w, CHAIN_TAKEN, SEC(0.01), SEC(0.02));
     AWAITING(w);
+    assert_true(w->x.verdict.has_marked);
     world_renew(w, 9);
     assert_true(w->out.verdict_changed && w->out.renewed && w->out.rewrite);
     READY(w);

@@ -110,7 +110,7 @@ TEST_READY(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals)
         world_ready(w);
         world_renew(w, 11);
         world_renew(w, 21); /* at 14:13:41 by the DPU's clock */
-        world_version(w, 3);
+        world_version(w, 2);
         world_stamp(w, 11);
         world_report(w, LEASE_HEALTH_UNHEALTHY, "");
         (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), rows[i].reported);

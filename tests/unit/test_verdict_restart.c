@@ -40,7 +40,8 @@ TEST_READY(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
         world_silence_until(w, rows[i].silent_until);
         restart(w, rows[i].back);
         assert_true(w->x.verdict.admit);                  /* until it is proven */
-        assert_true(w->out.mark == (rows[i].back >= 41)); /* overdue: at once */
+        assert_true(w->out.mark == (rows[i].back >= 41)); /* overdue: at once, and no trial */
+        assert_false(w->out.is_trial);
         look(w, rows[i].back);
         if (rows[i].condemned > rows[i].back) {
             world_condemns_at(w, rows[i].condemned);
@@ -248,6 +249,21 @@ TEST_READY(a_record_that_proves_nothing_awaits_the_first_renewal)
         AWAITING(w); /* the lease has its time again */
         world_renew(w, 382);
         READY(w);
+    }
+}
+
+/* It wrote nothing: neither what it was answered nor that it was not says anything of the DPU. */
+TEST_READY(a_trial_is_no_evidence)
+{
+    static const enum chain_outcome outcomes[] = {CHAIN_TAKEN, CHAIN_DENIED, CHAIN_LOST};
+    for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
+        world_ready(w);
+        restart(w, 12);
+        world_list(w, SEC(12));
+        assert_true(w->out.mark && w->out.is_trial);
+        world_mark(w, outcomes[i], SEC(12), SEC(12.1));
+        assert_int_equal(w->x.verdict.checked.ns, SEC(1).ns);
+        assert_int_equal(w->x.verdict.failing.ns, 0);
     }
 }
 

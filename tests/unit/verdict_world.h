@@ -88,6 +88,7 @@ static inline void world_also(struct world *w, struct verdict_event event)
     w->out.rewrite |= before.rewrite;
     w->out.confirm |= before.confirm;
     w->out.mark |= before.mark;
+    w->out.is_trial |= before.is_trial;
     w->out.restart_watch |= before.restart_watch;
     w->out.repair |= before.repair;
 }
@@ -177,10 +178,12 @@ static inline void world_fail(struct world *w, struct mono now)
 static inline void world_write(struct world *w, enum verdict_source who, enum chain_outcome outcome,
                                struct mono started, struct mono now)
 {
+    bool is_trial = who == VERDICT_BY_MARK && w->out.is_trial;
+    bool is_written = outcome == CHAIN_TAKEN && !is_trial;
     w->out = (struct verdict_update){.wake_at = MONO_NEVER};
-    if (outcome == CHAIN_TAKEN) {
+    if (is_written) {
         world_next_version(w);
-    } else if (outcome != CHAIN_LOST && outcome != CHAIN_NONSENSE) {
+    } else if (outcome < CHAIN_TAKEN && outcome > CHAIN_NONSENSE) {
         world_told(w, outcome, VERDICT_BY_MARK, started, now);
     }
     world_also(w, (struct verdict_event){.kind = VERDICT_MARK,
@@ -188,7 +191,8 @@ static inline void world_write(struct world *w, enum verdict_source who, enum ch
                                          .started_at = started,
                                          .source = who,
                                          .outcome = outcome,
-                                         .lease = outcome == CHAIN_TAKEN ? &w->lease : NULL,
+                                         .is_trial = is_trial,
+                                         .lease = is_written ? &w->lease : NULL,
                                          .failure = "the server's own words"});
 }
 

@@ -180,6 +180,7 @@ func (p *pair) RecordFile() string {
 type record struct {
 	State   string `json:"state"`
 	Admit   bool   `json:"admit"`
+	Marked  bool   `json:"marked"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 	Lease   struct {

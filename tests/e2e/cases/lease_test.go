@@ -13,7 +13,6 @@ import (
 
 	"dpu-heartbeat.test/e2e/harness"
 	"dpu-heartbeat.test/e2e/upstream"
-	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,8 +109,12 @@ func TestGivenALeaseThatNothingTouchesWhenItIsWatchedThenBookmarksCome(t *testin
 // refuseLease is a policy that lets nobody write the pair's Lease, as a broken webhook does.
 func (p *pair) refuseLease() (undo func()) {
 	p.t.Helper()
-	p.WaitLease(soon, "a mark: the host knows that it may write", func(lease *coordination.Lease) bool {
-		return lease.Annotations["dpu.k8s.ovn.org/host-checked"] != ""
+	poll(p.t, soon, "the host knows that it may write", func() error {
+		r, err := readRecord(p.RecordFile())
+		if err == nil && !r.Marked {
+			return fmt.Errorf("the record does not say so")
+		}
+		return err
 	})
 	return p.apply("no-leases.yaml", fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
