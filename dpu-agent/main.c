@@ -41,7 +41,6 @@ struct agent {
     struct lease_writer *writer; /* NULL: the health check is disabled, or the node is not known */
     struct agent_page *page;
     bool was_renewed;
-    bool is_stopping;
 };
 
 static void on_renewed(void *user)
@@ -76,7 +75,7 @@ static void on_health(void *user, enum probe_health state, const char *message)
 static void on_stop(void *user)
 {
     struct agent *a = user;
-    a->is_stopping = true;
+    probe_free(TAKE(a->node_name)); /* it is followed no more */
     if (a->writer) {
         lease_writer_stop(a->writer);
     } else {
@@ -173,9 +172,6 @@ static void follow_name(struct agent *a, const char *name)
 static void on_name(void *user, const struct probe_result *result)
 {
     struct agent *a = user;
-    if (a->is_stopping) {
-        return;
-    }
     if (result->outcome != PROBE_PASSED) {
         complain_of_name(a, result->reason);
     } else if (result->reason[0] == '\0') {
@@ -274,11 +270,6 @@ static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
                              v->probe_count > 0 ? "every probe passes" : no_probe(a));
 }
 
-static json_t *seconds(int64_t ns)
-{
-    return json_real((double)ns / (double)NS_PER_SEC);
-}
-
 static json_t *describe_probe(const struct probe_history *probe)
 {
     const char *state = !probe->ran ? "Unknown" : probe->failing ? "Failing" : "Passing";
@@ -293,7 +284,7 @@ static json_t *describe_probe(const struct probe_history *probe)
     }
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "probe", name, "state", state, "outcome",
                      probe_outcome_name(probe->outcome), "reason", reason, "runs", runs,
-                     "lastSeconds", seconds(probe->last_ns));
+                     "lastSeconds", agent_page_seconds(probe->last_ns));
 }
 
 static json_t *describe_probes(const struct agent *a)
@@ -324,8 +315,9 @@ static json_t *describe(const void *user)
                      v->probe_count > 0 ? v->message : no_probe(a), "probes", describe_probes(a),
                      "lease", "namespace", c->lease_namespace, "name", c->lease_name, "renewer",
                      phase, "lastRenewalAgeSeconds",
-                     was_renewed ? seconds(mono_since(clock_mono_now(), lease->renewed_at))
-                                 : json_null(),
+                     was_renewed
+                         ? agent_page_seconds(mono_since(clock_mono_now(), lease->renewed_at))
+                         : json_null(),
                      "sources", agent_options_sources(c));
 }
 

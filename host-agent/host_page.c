@@ -252,11 +252,6 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 
 /* ---- /statusz -------------------------------------------------------------------------------- */
 
-static json_t *seconds(int64_t ns)
-{
-    return json_real((double)ns / (double)NS_PER_SEC);
-}
-
 static json_t *describe_lease(const struct readiness_lease *l)
 {
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "namespace", l->ns, "name", l->name, "uid",
@@ -287,10 +282,11 @@ static json_t *describe(const void *user)
         DPU_VERSION, "node", p->agent->node_name, "state", readiness_state_name(v->state), "admit",
         v->admit, "reason", readiness_reason_name(v->reason), "message", v->message,
         "transitionTime", rfc3339_text(v->transition, false).text, "lastRenewalAgeSeconds",
-        was_seen ? seconds(mono_since(s.now, v->observed)) : json_null(), "validSeconds",
-        v->lease_until.ns > 0 ? seconds(mono_since(v->lease_until, s.now)) : json_null(), "lease",
-        describe_lease(&v->lease), "apiReachable", s.monitor.api_reachable, "dpuClockSkewSeconds",
-        s.monitor.has_skew ? seconds(s.monitor.skew_ns) : json_null(), "recordWritten",
+        was_seen ? agent_page_seconds(mono_since(s.now, v->observed)) : json_null(), "validSeconds",
+        v->lease_until.ns > 0 ? agent_page_seconds(mono_since(v->lease_until, s.now)) : json_null(),
+        "lease", describe_lease(&v->lease), "apiReachable", s.monitor.api_reachable,
+        "dpuClockSkewSeconds",
+        s.monitor.has_skew ? agent_page_seconds(s.monitor.skew_ns) : json_null(), "recordWritten",
         s.record->is_current, "dra", describe_dra(&s), "sources", agent_options_sources(p->agent));
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/time.h"
 #include "loop/metrics.h"
 
 #include <jansson.h>
@@ -32,6 +33,12 @@ typedef bool agent_page_ask_fn(void *user, char words[static AGENT_PAGE_WORDS_BY
 /* Writes the words, which may be cut: they are for people. Returns `yes`. */
 bool agent_page_answer(char words[static AGENT_PAGE_WORDS_BYTES], bool yes, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
+
+/* A span for /statusz. Returns owned. */
+static inline json_t *agent_page_seconds(int64_t ns)
+{
+    return json_real((double)ns / (double)NS_PER_SEC);
+}
 
 struct agent_page_config {
     const char *address;         /* HOST:PORT, [IPV6]:PORT or :PORT; "" for no page; borrowed */

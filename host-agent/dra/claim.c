@@ -421,7 +421,6 @@ static void claim_look_up(struct claim_events *t)
     struct err e = ERR_INIT;
     const struct claim_ref ref = {.ns = t->claim.ns, .uid = t->claim.uid, .name = t->claim.name};
     if (claim_ask(t->config->client, KUBE_ORDINARY, &ref, on_answer, t, &t->call, &e) != 0) {
-        t->call = NULL;
         log_debug("dra", "looking up claim '%s/%s': %s", ref.ns, ref.name, e.msg);
     }
 }
