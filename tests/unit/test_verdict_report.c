@@ -60,19 +60,6 @@ TEST_READY(report_that_stands_still_without_renewals_ends_as_expiry)
     SICK(w);
 }
 
-/* It is the last that is heard of the DPU, and says more than its silence. */
-TEST_READY(announced_shutdown_stands_however_long_the_silence)
-{
-    world_report(w, LEASE_HEALTH_SHUTDOWN, "");
-    (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report");
-    world_seen(w, SEC(11));
-    world_silence_until(w, 4000);
-    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
-    world_report(w, LEASE_HEALTH_NONE, "");
-    world_renew(w, 4001);
-    READY(w);
-}
-
 /* What was refused stays refused until a renewal. */
 TEST_READY(report_taken_back_admits_with_the_next_renewal)
 {
