@@ -43,8 +43,9 @@ struct side {
 struct fleet {
     struct fleet_config config;
     struct side *sides;
-    size_t rolled;   /* of them; all: nothing is to be started */
-    size_t per_look; /* to be started */
+    size_t rolled; /* of them; all: nothing is to be started */
+    struct mono rolls_since;
+    int64_t spread_ns; /* within which they are started */
     ev_timer look;
     struct fleet_report since;
     int64_t *samples;
@@ -175,20 +176,23 @@ static void stop_side(struct side *s)
 }
 
 /* How many may start now. Hosts connect until their watch is open. */
-static size_t count_due(const struct fleet *f)
+static size_t count_due(const struct fleet *f, struct mono now)
 {
+    double passed = (double)mono_since(now, f->rolls_since) / (double)(f->spread_ns + 1);
+    size_t due = passed < 1 ? (size_t)(passed * (double)f->config.count) : f->config.count;
     size_t room = CONNECTING_MAX;
     for (size_t i = 0; i < f->rolled && room > 0; i++) {
         const struct monitor *m = f->sides[i].monitor;
         room -= m && lease_watch_stats(monitor_parts(m)->watch)->watches == 0;
     }
-    return f->per_look < room ? f->per_look : room;
+    due -= due < f->rolled ? due : f->rolled;
+    return due < room ? due : room;
 }
 
 /* As many as are due in one look. One that cannot start again is not ready. */
-static void roll_some(struct fleet *f)
+static void roll_some(struct fleet *f, struct mono now)
 {
-    size_t due = f->rolled < f->config.count ? count_due(f) : 0;
+    size_t due = f->rolled < f->config.count ? count_due(f, now) : 0;
     for (; due > 0 && f->rolled < f->config.count; due--) {
         struct side *s = &f->sides[f->rolled];
         struct err e = ERR_INIT;
@@ -205,16 +209,16 @@ static void roll_some(struct fleet *f)
 
 static void roll(struct fleet *f, int64_t spread_ns)
 {
-    size_t looks = (size_t)((double)spread_ns / NS_PER_SEC / LOOK_S);
     f->rolled = 0;
-    f->per_look = f->config.count / (looks > 0 ? looks : 1) + 1;
+    f->rolls_since = clock_mono_now();
+    f->spread_ns = spread_ns;
 }
 
 static void on_look(struct ev_loop *loop, ev_timer *w, int revents)
 {
     struct fleet *f = w->data;
     struct mono now = clock_mono_now();
-    roll_some(f);
+    roll_some(f, now);
     for (size_t i = 0; i < f->config.count; i++) {
         if (f->sides[i].monitor) {
             look_at(f, &f->sides[i], now);
