@@ -26,7 +26,7 @@ KUBECONFIG = os.environ.get("DPU_TEST_KUBECONFIG")
 QUICK = """api_semantics doctor dpuctl dpuctl_commands gate_differential in_namespace install_cni
 monitoring nodes""".split()
 # Modules whose cases depend on how the API server answers: they hold the stand-in to the real one.
-CONTRACT = "api_semantics credentials dra end_to_end events keeper nodes watch".split()
+CONTRACT = "api_semantics credentials dra end_to_end events keeper nodes".split()
 
 
 def pytest_collection_modifyitems(items):

@@ -112,8 +112,7 @@ func TestGivenClientCertificatesThatExpireWhenTheyRotateThenNothingIsNoticed(t *
 	}
 }
 
-// A watch that is open stays open when the right to it is taken: it is the
-// confirming read that is refused, and a refusal proves nothing against the DPU.
+// An open watch stays open when the right to it is taken: the confirming read is refused, which proves nothing.
 func TestGivenAHostWhoseRightsAreTakenWhenTheDPUDiesThenItDoesNotKnowUntilTheyComeBack(t *testing.T) {
 	p := newSharedPair(t)
 	subject := p.ungrouped()

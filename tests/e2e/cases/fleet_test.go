@@ -117,9 +117,8 @@ func (f *simulatedFleet) renew(ctx context.Context, n *simulatedNode) {
 	}
 }
 
-// sync does with our pods on n what a kubelet does: starts what is new, ends
-// what is to end. The agent runs with the arguments and the environment of its
-// pod, by a token like the one that the pod would have.
+// sync does with our pods on n what a kubelet does. The agent runs with the arguments and the environment of its pod,
+// by a token like the pod's.
 func (f *simulatedFleet) sync(ctx context.Context, n *simulatedNode) {
 	pods := f.admin.CoreV1().Pods(fleetNamespace)
 	list, err := pods.List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=" + n.name})

@@ -187,8 +187,7 @@ func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testin
 	helm(t, "template", "dpu-agents", hostChart, "--kube-version", "1.34.0")
 }
 
-// In a namespace of its own, beside what the other cases have installed. Not in
-// parallel: its policies bind the certificates of all DPUs to its namespace.
+// Not in parallel: its policies bind the certificates of all DPUs to its namespace.
 func TestGivenAnotherNamespaceWhenTheHostsChartIsInstalledThenAllOfItHoldsThereAndGoesAgain(t *testing.T) {
 	const ns = "elsewhere"
 	createNamespace(t, shared.admin, ns)

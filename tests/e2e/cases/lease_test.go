@@ -80,8 +80,7 @@ func (p *pair) count(side string, since time.Time, is func(harness.AuditEvent) b
 	return n
 }
 
-// What the watch relies on in a quiet time: the server shows life once a minute,
-// beside the bookmark with which it may end the first events.
+// What the watch relies on in a quiet time, beside the bookmark that may end the first events.
 func TestGivenALeaseThatNothingTouchesWhenItIsWatchedThenBookmarksCome(t *testing.T) {
 	p := newSharedPair(t)
 	p.createLease()
@@ -171,9 +170,8 @@ func TestGivenAFirmConditionWhenNobodyMayWriteTheLeaseThenItSaysThatPodsAreAdmit
 
 // ---- request budget ---------------------------------------------------------
 
-// The steady state costs one PUT per interval, one open watch and not one read.
-// It is measured alone, and again if something disturbed it: a renewal that a
-// busy machine delays by half an interval rightly costs a confirming read.
+// It is measured alone, and again if something disturbed it: a renewal that a busy machine delays by half an interval
+// rightly costs a confirming read.
 func TestGivenASteadyPairWhenFiftyIntervalsPassThenTheAuditLogShowsOneUpdateEachAndNoRead(t *testing.T) {
 	p := newPair(t, shared.control, shared.admin)
 	const count, every, tries = 50, 500 * time.Millisecond, 3

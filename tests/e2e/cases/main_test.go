@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cases holds what is tested against a real Kubernetes. One cluster
-// serves all cases that leave it whole; those that stop, restore or slow down
-// parts of it start a control plane of their own.
+// Package cases holds what is tested against a real Kubernetes. One cluster serves all cases that leave it whole; the
+// others start a control plane of their own.
 //
-// The names say given, when and then. Most cases use a Node object without a
-// kubelet: what the agents do with leases needs no more. Cases with a real node
-// have it in turn; those about DRA may take a second cluster's, so that two such
-// cases run at a time.
+// Most cases use a Node object without a kubelet: what the agents do with leases needs no more. Cases with a real node
+// have it in turn; those about DRA may take a second cluster's.
 package cases
 
 import (

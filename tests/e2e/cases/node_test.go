@@ -3,9 +3,12 @@
 package cases
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,19 +23,16 @@ import (
 )
 
 const (
-	// kubeletSync is how often the kubelet asks the runtime for its status, and
-	// kubeletWrite how often it writes the Node at the latest: here its
-	// nodeStatusUpdateFrequency is a second, with a jitter of 4 %.
+	// kubeletSync is how often the kubelet asks the runtime for its status, kubeletWrite how often it writes the Node
+	// at the latest: each second, with a jitter of 4 %.
 	kubeletSync  = 5 * time.Second
 	kubeletWrite = 1040 * time.Millisecond
 	nodeDuration = 6 * time.Second
 	notReady     = "DPU Not Ready"
 )
 
-// realPair is the pair of the node with a kubelet: its host agent runs in the
-// node, its DPU agent, as on a DPU, elsewhere.
-// Each case starts from nothing: no record and no lease that a former one left,
-// and logs of its own. The node is the case's alone, beside cases that do without it.
+// realPair is the pair of the node with a kubelet, in which its host agent runs. The node is the case's alone, without a
+// record or lease of the case before.
 func realPair(t *testing.T) *pair {
 	t.Helper()
 	t.Parallel()
@@ -263,4 +263,73 @@ func TestGivenARealNodeWhenItsDPUIsMissingLivesDiesAndReturnsThenTheNodeFollows(
 		t.Errorf("a sandbox asked for straight: %v", err)
 	}
 	t.Logf("a sandbox was made in %s", took)
+}
+
+// services is what a DPU runs; tests/support/dpu_testing/ovn.py starts and ends OVS, OVN and what ovnkube shows.
+type services struct {
+	t       *testing.T
+	RunDir  string
+	in      io.Writer
+	answers *bufio.Scanner
+}
+
+func startServices(t *testing.T) *services {
+	t.Helper()
+	for _, program := range []string{"ovs-vswitchd", "ovn-northd", "ovn-controller"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing(t, "openvswitch-switch, ovn-central and ovn-host are not all installed: %v", err)
+		}
+	}
+	cmd := exec.Command("/usr/bin/python3", "-m", "dpu_testing.ovn")
+	cmd.Dir = "../../support"
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close() // it ends with its input, also when we are killed
+		_ = cmd.Wait()
+	})
+	s := &services{t: t, in: in, answers: bufio.NewScanner(out)}
+	s.RunDir = s.answer()
+	return s
+}
+
+func (s *services) answer() string {
+	s.t.Helper()
+	if !s.answers.Scan() {
+		s.t.Fatal("dpu_testing.ovn has ended: ", s.answers.Err())
+	}
+	return s.answers.Text()
+}
+
+// do kills or starts one of them.
+func (s *services) do(verb, name string) {
+	s.t.Helper()
+	_, err := fmt.Fprintln(s.in, verb, name)
+	must(s.t, err)
+	s.answer()
+}
+
+// A DPU whose agent lives and renews, and whose services die one after the other. tests/integration has them all.
+func TestGivenARealNodeWhenItsDPULosesAServiceThenTheNodeNamesItUntilItIsBack(t *testing.T) {
+	ovn := startServices(t)
+	p := realPair(t)
+	p.StartHost()
+	// All that is forgiven is a twentieth of the defaults, or less.
+	p.StartDPU("--ovs-rundir="+ovn.RunDir,
+		"--probe=interval=200ms,timeout=1s,refused=250ms,silent=3s,missing=3s,wrong=3s;ovn-kubernetes")
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	for _, name := range []string{"vswitchd", "ovn-sb", "ovn-controller", "ovnkube"} {
+		lost := time.Now()
+		ovn.do("kill", name)
+		p.nodeReady(2*kubeletSync+soon, core.ConditionFalse, "probe '"+name+"'")
+		named := time.Now()
+		ovn.do("start", name)
+		p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+		t.Logf("%s: the Node named it after %s and was Ready %s after its return", name,
+			named.Sub(lost).Round(100*time.Millisecond), time.Since(named).Round(100*time.Millisecond))
+	}
 }

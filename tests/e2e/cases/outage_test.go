@@ -86,8 +86,7 @@ func TestGivenAnAPIServerThatHangsWhenItGoesOnThenNothingFlipped(t *testing.T) {
 	})
 }
 
-// The version from which the host would resume its watch is gone for good: the
-// server answers 410, and the host lists again.
+// The version from which the host would resume its watch is gone: the server answers 410.
 func TestGivenAWatchWhoseVersionWasCompactedWhenTheHostResumesThenItListsAgain(t *testing.T) {
 	control, p := newBrokenPair(t)
 	start := time.Now()
@@ -103,8 +102,7 @@ func TestGivenAWatchWhoseVersionWasCompactedWhenTheHostResumesThenItListsAgain(t
 	p.sees("host", "a list after the 410", start, func(e harness.AuditEvent) bool { return e.Verb == "list" })
 }
 
-// After a restore the versions run again through numbers that the agents have
-// seen before, with other contents; a watch from the old number stays silent.
+// After a restore, versions that the agents have seen come again with other contents; an old watch stays silent.
 func TestGivenAnEtcdRestoredFromAnOlderSnapshotWhenVersionsGoBackThenNothingFlipped(t *testing.T) {
 	control, p := newBrokenPair(t)
 	snapshot := filepath.Join(control.Dir, "snapshot")

@@ -21,9 +21,8 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// backLimit is how long after its DPU is Ready a pod that lost its network may
-// take to have one again: the DPU settles for a lease duration and a quarter,
-// then a sandbox is stopped, then the kubelet looks and makes a new one.
+// backLimit is how long after its DPU a pod may have no network: the DPU settles for a lease duration and a quarter, a
+// sandbox is stopped, the kubelet makes a new one.
 const backLimit = nodeDuration*5/4 + soon
 
 // sandboxes are a pod's, the ready ones first.
@@ -179,8 +178,7 @@ func (p *pair) dpuctl(argv []string, words ...string) {
 	})
 }
 
-// A DPU that resets takes the pods' interfaces with it, and is Ready again
-// before they are. One story, in order.
+// A DPU that resets takes the pods' interfaces with it, and is Ready before they are. One story, in order.
 func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack(t *testing.T) {
 	p := realPair(t)
 

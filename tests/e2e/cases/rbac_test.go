@@ -401,8 +401,7 @@ func slice(c *kubernetes.Clientset, node, driver string) func(context.Context) e
 	}
 }
 
-// A host's agent in a DaemonSet has one service account for all nodes; what
-// tells it apart is the node that the API server wrote into its token.
+// In a DaemonSet, all hosts have one service account: the node in its token tells one from another.
 func TestGivenAHostsTokenBoundToItsNodeWhenItTouchesAnotherLeaseThenItIsRefused(t *testing.T) {
 	r := newRights(t)
 	client := func(nodeName, nodeUID string) *kubernetes.Clientset {

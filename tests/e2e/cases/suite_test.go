@@ -37,8 +37,7 @@ func runPython(t *testing.T, limit time.Duration, dir, log, env string, args ...
 	t.Log(lines[len(lines)-1])
 }
 
-// The cases that hold the stand-in to the real server's behaviour, against the
-// real server: one list, two targets. DPU_E2E_SUITE=whole runs the others, too.
+// The cases that hold the stand-in to the real server. DPU_E2E_SUITE=whole runs the others, too.
 func TestGivenTheIntegrationSuiteWhenItRunsAgainstTheRealServerThenItPasses(t *testing.T) {
 	ours(t, "dpu-gate")
 	if out, err := exec.Command(python, "-c", "import pytest, xdist").CombinedOutput(); err != nil {

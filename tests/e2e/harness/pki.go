@@ -22,9 +22,8 @@ import (
 	"time"
 )
 
-// PKI is the cluster's one certificate authority and its service-account key.
-// A test that has both can make any identity it likes, with any lifetime: the
-// API's own TokenRequest never goes below ten minutes, which no test can wait.
+// PKI is the cluster's certificate authority and service-account key. With both, a test makes any identity with any
+// lifetime: the API's own TokenRequest never goes below ten minutes.
 type PKI struct {
 	dir   string
 	caKey *ecdsa.PrivateKey

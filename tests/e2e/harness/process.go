@@ -159,9 +159,8 @@ func Poll(ctx context.Context, limit, step time.Duration, what string, check fun
 	}
 }
 
-// freePorts returns so many ports of the loopback that nothing listens on. They are
-// taken from below the range that the kernel gives to outgoing connections, so that
-// none of those can take one before the caller's server does.
+// freePorts returns so many ports of the loopback that nothing listens on, from below the range of outgoing
+// connections: none of those takes one before the caller's server does.
 func freePorts(count int) ([]int, error) {
 	const first, room, tries = 20000, 12000, 50
 	var ports []int

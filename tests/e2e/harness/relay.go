@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Relay carries TCP connections from one listening address to others, and
-// counts their bytes. It is the node's only way to the API server, and so the
-// place to cut one off.
+// Relay carries TCP connections, and counts their bytes. It is the node's only way to the API server, and so the place
+// to cut one off.
 type Relay struct {
 	Up, Down atomic.Int64 // bytes: requests, answers
 	Accepted atomic.Int64 // connections
@@ -67,9 +66,8 @@ func listenIn(pid int, address string) (listener net.Listener, err error) {
 // ThreadNetwork is the network namespace of the calling thread.
 const ThreadNetwork = "/proc/thread-self/ns/net"
 
-// InOwnThread runs do with a thread that comes back to its network from where do goes. It
-// must come back and live on, because the kernel kills the processes that a thread
-// started with a parent-death signal when that thread ends.
+// InOwnThread runs do with a thread that comes back to its network from where do goes, and lives on: the kernel kills
+// what a thread started with a parent-death signal when that thread ends.
 func InOwnThread(do func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
