@@ -395,21 +395,24 @@ static void judge_message(struct grpc_call *call)
     }
 }
 
+static void take_data(struct grpc_call *call, const uint8_t *bytes, size_t len)
+{
+    if (call->conn->request_bytes + len > GRPC_CONN_REQUESTS_MAX_BYTES ||
+        buf_append(&call->request, bytes, len, NULL) != 0) {
+        call_end(call, "200", GRPC_RESOURCE_EXHAUSTED, "too many request bytes at a time");
+        return;
+    }
+    call->conn->request_bytes += len;
+    judge_message(call);
+}
+
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, const uint8_t *bytes,
                    size_t len, void *user)
 {
-    struct grpc_conn *conn = user;
     struct grpc_call *call = call_of(session, stream_id);
-    if (!call || call->phase != CALL_RECEIVING) {
-        return 0;
+    if (call && call->phase == CALL_RECEIVING) {
+        take_data(call, bytes, len);
     }
-    if (conn->request_bytes + len > GRPC_CONN_REQUESTS_MAX_BYTES ||
-        buf_append(&call->request, bytes, len, NULL) != 0) {
-        call_end(call, "200", GRPC_RESOURCE_EXHAUSTED, "too many request bytes at a time");
-        return 0;
-    }
-    conn->request_bytes += len;
-    judge_message(call);
     return 0;
 }
 

@@ -363,7 +363,7 @@ TEST_IN(plugin_that_crashes_or_cannot_run_is_no_old_one)
         CLEANUP(fd) int writer = is_busy ? open(w->plugin, O_WRONLY | O_CLOEXEC) : -1;
         struct mono began = clock_mono_now();
         assert_int_equal(delegate_ask_versions(&c, w->plugin, &knows), rows[i].code);
-        assert_int_equal(mono_since(clock_mono_now(), began) > NS_PER_SEC, is_busy); /* patience */
+        assert_true(!is_busy || mono_since(clock_mono_now(), began) > NS_PER_SEC); /* patience */
         assert_non_null(strstr(c.msg, rows[i].words));
     }
 }

@@ -224,6 +224,8 @@ TEST_IN(unknown_path_is_unimplemented)
         assert_string_equal(said, message);
         curl_free(said);
     }
+    const struct h2_request no_body = {.path = "/test.S/Nope", .stays_open = true};
+    assert_status_only(open_request(w, &no_body), GRPC_UNIMPLEMENTED); /* it is not waited for */
 }
 
 TEST_IN(failure_has_no_message)
@@ -326,6 +328,27 @@ TEST_IN(malformed_requests_are_told_apart)
     }
     assert_int_equal(w->handled, 0);
     assert_ok(call(w, "/test.S/Echo", "fine"), "fine");
+}
+
+/* In one piece, so that the server reads all of it before it can answer. */
+TEST_IN(what_comes_behind_a_malformed_message_is_passed_over)
+{
+    uint8_t all[512];
+    size_t used = 0;
+    const uint8_t *bytes;
+    ssize_t len;
+    const struct h2_request request = {
+        .path = "/test.S/Echo", .body = "\7\0\0\0\1x", .body_len = 6, .stays_open = true};
+    int32_t id = h2_client_open(w->client, &request);
+    for (int i = 0; i < 2; i++) {
+        while ((len = nghttp2_session_mem_send(w->client->session, &bytes)) > 0) {
+            memcpy(all + used, bytes, (size_t)len);
+            used += (size_t)len;
+        }
+        h2_client_send(w->client, id, "more", 4, false);
+    }
+    assert_int_equal(send(w->client->fd, all, used, 0), used);
+    assert_status_only(pumped(w, id), GRPC_INTERNAL);
 }
 
 TEST_IN(reply_beyond_the_limit_is_resource_exhausted)
