@@ -107,7 +107,7 @@ int text_to_duration_ns(const char *s, size_t len, int64_t *out_ns, struct err *
 
 struct text_span text_span(int64_t ns)
 {
-    struct text_span span;
+    struct text_span span = {.text = ""};
     int64_t seconds = ns / NS_PER_SEC;
     int64_t rest = ns % NS_PER_SEC;
     int digits = 9;

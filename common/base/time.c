@@ -80,7 +80,7 @@ static struct civil civil_from_days(int64_t days)
 
 struct rfc3339_text rfc3339_text(struct wall t, bool micros)
 {
-    struct rfc3339_text out;
+    struct rfc3339_text out = {.text = ""};
     int64_t ns = t.ns % NS_PER_SEC;
     int64_t seconds = t.ns / NS_PER_SEC - (ns < 0);
     int64_t of_day = seconds % 86400 + (seconds % 86400 < 0 ? 86400 : 0);
