@@ -8,6 +8,7 @@
 #include <ev.h>
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -81,24 +82,6 @@ static int bind_loopback(uint16_t port, uint16_t *out_port)
     return fd;
 }
 
-struct exchange {
-    ev_io readable;
-    char answer[ANSWER_BYTES];
-    size_t len;
-};
-
-static void on_answer(struct ev_loop *loop, ev_io *w, int events)
-{
-    struct exchange *x = w->data;
-    ssize_t got = read(w->fd, x->answer + x->len, sizeof(x->answer) - 1 - x->len);
-    if (got <= 0) {
-        ev_break(loop, EVBREAK_ALL);
-        return;
-    }
-    x->len += (size_t)got;
-    x->answer[x->len] = '\0';
-}
-
 static int connect_to(uint16_t port)
 {
     const struct sockaddr_in to = {
@@ -109,25 +92,29 @@ static int connect_to(uint16_t port)
     return fd;
 }
 
-/* Sends `request` and takes the whole answer; the server closes. */
-static void talk(struct ev_loop *loop, uint16_t port, const char *request, struct exchange *x)
+/* Sends `request`; the whole answer, until the next one: the server closes. */
+static const char *talk(const struct world *w, const char *request)
 {
-    int fd = connect_to(port);
-    *x = (struct exchange){.len = 0};
+    static char answer[ANSWER_BYTES];
+    int fd = connect_to(w->port);
+    size_t len = 0;
+    ssize_t got;
     assert_int_equal(write(fd, request, strlen(request)), strlen(request));
-    ev_io_init(&x->readable, on_answer, fd, EV_READ);
-    x->readable.data = x;
-    ev_io_start(loop, &x->readable);
-    ev_run(loop, 0);
-    ev_io_stop(loop, &x->readable);
+    while ((got = recv(fd, answer + len, sizeof(answer) - 1 - len, MSG_DONTWAIT)) > 0 ||
+           (got < 0 && errno == EAGAIN)) {
+        len += got > 0 ? (size_t)got : 0;
+        ev_run(w->loop, EVRUN_NOWAIT);
+    }
+    answer[len] = '\0';
     assert_int_equal(close(fd), 0);
+    return answer;
 }
 
-static void get(struct ev_loop *loop, uint16_t port, const char *path, struct exchange *x)
+static const char *get(const struct world *w, const char *path)
 {
     char request[128];
     (void)snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\n\r\n", path);
-    talk(loop, port, request, x);
+    return talk(w, request);
 }
 
 /* On a port that was free a moment ago, of this host or of all; the address is borrowed. */
@@ -183,11 +170,10 @@ TEST_IN(each_path_answers_by_what_the_agent_says)
         {"/nothing", " 404 ", .content = "/metrics"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct exchange x;
         w->agent = rows[i].agent;
-        get(w->loop, w->port, rows[i].path, &x);
-        if (!strstr(x.answer, rows[i].status) || !strstr(x.answer, rows[i].content)) {
-            fail_msg("row %zu: %s", i, x.answer);
+        const char *answer = get(w, rows[i].path);
+        if (!strstr(answer, rows[i].status) || !strstr(answer, rows[i].content)) {
+            fail_msg("row %zu: %s", i, answer);
         }
     }
 }
@@ -214,10 +200,9 @@ TEST_IN(only_whole_requests_without_a_body_are_served)
         {"\x16\x03\x01 not http at all\r\n\r\n", "400", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct exchange x;
-        talk(w->loop, w->port, rows[i].request, &x);
-        if (!strstr(x.answer, rows[i].status) || !strstr(x.answer, rows[i].content)) {
-            fail_msg("row %zu: %s", i, x.answer);
+        const char *answer = talk(w, rows[i].request);
+        if (!strstr(answer, rows[i].status) || !strstr(answer, rows[i].content)) {
+            fail_msg("row %zu: %s", i, answer);
         }
     }
 }
@@ -276,7 +261,6 @@ static void run_for(struct ev_loop *loop, double seconds)
 
 TEST_IN(a_taken_port_is_taken_over_once_it_is_free)
 {
-    struct exchange x;
     const char *address = free_address(w, "127.0.0.1");
     int holder = bind_loopback(w->port, &w->port);
     assert_int_equal(start_at(w, address, NULL), 0);
@@ -284,15 +268,13 @@ TEST_IN(a_taken_port_is_taken_over_once_it_is_free)
     assert_non_null(w->page);
     assert_int_equal(close(holder), 0);
     run_for(w->loop, 1.5);
-    get(w->loop, w->port, "/livez", &x);
-    assert_non_null(strstr(x.answer, " 200 "));
+    assert_non_null(strstr(get(w, "/livez"), " 200 "));
 }
 
 /* No timer runs while nobody asks: an agent with a page sleeps as long as one without. */
 TEST_IN(an_idle_page_wakes_nobody)
 {
-    struct exchange x;
-    get(w->loop, w->port, "/livez", &x);
+    (void)get(w, "/livez");
     (void)ev_run(w->loop, EVRUN_NOWAIT); /* the server notices the close */
     unsigned int before = ev_iteration(w->loop);
     run_for(w->loop, 0.5);
