@@ -216,7 +216,7 @@ def test_dpuctl_without_a_runtime_does_not_know(node, runtime):
     done = node.call("pods")
     assert (done.returncode, "set --cri-socket=FILE" in done.stderr) == (2, True)
     runtime.add("web")
-    runtime.order("hang Inspect")
+    runtime.moods["PodSandboxStatus"] = "hangs"
     done = node.call("pods", CRI, "--api-timeout=200ms")
     assert (done.returncode, "waiting for" in done.stderr) == (2, True)
     runtime.stop()
@@ -227,7 +227,7 @@ def test_dpuctl_without_a_runtime_does_not_know(node, runtime):
 def test_dpuctl_waits_no_longer_for_many_pods_than_for_one(node, runtime):
     for i in range(12):
         runtime.add(f"web-{i}")
-    runtime.order("slow Inspect")
+    runtime.moods["PodSandboxStatus"] = "slow"
     done = node.call("pods", CRI, "--api-timeout=500ms")
     assert (done.returncode, "waiting for" in done.stderr) == (2, True)
     assert done.seconds < 1.5
@@ -248,17 +248,17 @@ def test_doctor_asks_the_runtime_itself(node, runtime):
     checks = network_checks(node)
     assert (checks["network"]["outcome"], checks["pods"]["outcome"]) == ("pass", "pass")
     assert checks["runtime"]["found"] == "containerd v2.1.9 polls STATUS"
-    runtime.order("network Network plugin returns error: DPU Not Ready: because")
+    runtime.trouble = "Network plugin returns error: DPU Not Ready: because"
     found = network_checks(node)["network"]
     assert found["outcome"] == "fail"
     assert found["found"].endswith("plugin returns error: DPU Not Ready: because")
     assert "dpu-gate answers" in found["mend"]
-    runtime.order("network cni plugin not initialized")
+    runtime.trouble = "cni plugin not initialized"
     assert "another plugin answers" in network_checks(node)["network"]["mend"]
-    runtime.order("network ")
+    runtime.trouble = ""
     node.record("state=NotReady", "reason=LeaseExpired")
     assert network_checks(node)["network"]["outcome"] == "warn"
-    runtime.order("refuse Status")
+    runtime.moods["Status"] = "refuses"
     found = network_checks(node)["network"]
     assert (found["outcome"], "Status is refused" in found["found"]) == ("warn", True)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container runtime of sandboxes alone (tests/support/cri_stage.c), and the /proc of a made-up
-host that they live in."""
+"""A container runtime of sandboxes alone, as ill as a test wants (its gRPC:
+tests/support/cri_stage.c), and the /proc of a made-up host that they live in."""
 
+import contextlib
 import itertools
 import json
 import os
@@ -9,54 +10,93 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 
 from .process import clean_env
 from .wait import until
 
 DEV = "Inter-|   Receive\n face |bytes\n    lo:       0\n"
 ETH0 = "  eth0:     100       1\n"
+NOT_FOUND, UNAVAILABLE, NEVER = 5, 14, -1  # what a call ends with; 0 is fine
+
+
+def varint(number):
+    return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + varint(number // 128)
+
+
+def message(*fields):
+    """Of protobuf: numbers, and texts or messages. The numbers of the fields are CRI's."""
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number * 8) + varint(value)
+        else:
+            value = value.encode() if isinstance(value, str) else value
+            out += varint(number * 8 + 2) + varint(len(value)) + value
+    return out
 
 
 class Runtime:
-    """Sandboxes by their id. `root` is for --host-root; both paths are short, for the socket."""
+    """Sandboxes by their id. `root` is for --host-root; both paths are short, for the socket.
+    `moods` are those of its methods that do not just serve: "hangs", "slow" (0.2 s each),
+    "refuses". `trouble` is what it says of its network."""
 
     def __init__(self, binaries):
-        self.binary = binaries.path("cri-stage")
         self.root = tempfile.mkdtemp(prefix="host")
         self.socket = os.path.join(self.root, "cri.sock")
         self.pids = itertools.count(1000)
-        self.sandboxes = {}  # id: (line, pid)
-        self.said = []
-        self.popen = None
-        self.start()
-
-    def start(self):
+        self.sandboxes = {}  # those that ended, too
+        self.ended = []  # in the order of their ends
+        self.moods = {}
+        self.trouble = ""
         self.popen = subprocess.Popen(
-            [self.binary, self.socket],
+            [binaries.path("cri-stage"), self.socket],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=clean_env(),
-            text=True,
-            bufsize=1,
         )
-        for line, _ in self.sandboxes.values():
-            self.order(line)
-        self.order("listen")
-        assert self.popen.stdout.readline() == "started\n"
-        threading.Thread(target=self._read, args=(self.popen.stdout,), daemon=True).start()
+        assert self.popen.stdout.readline() == b"started\n"
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
 
-    def _read(self, lines):
-        for line in lines:
-            self.said.append(line.rstrip("\n"))
+    def _serve(self):
+        with contextlib.suppress(BrokenPipeError):
+            for line in self.popen.stdout:
+                method, length = line.decode().split()
+                status, answer = self._answer(method, self.popen.stdout.read(int(length)))
+                self.popen.stdin.write(b"%d %d\n%s" % (status, len(answer), answer))
+                self.popen.stdin.flush()
 
-    def order(self, line):
-        self.popen.stdin.write(line + "\n")
+    def _answer(self, method, request):
+        mood = self.moods.get(method)
+        if mood == "slow":
+            time.sleep(0.2)
+        elif mood:
+            return (NEVER, b"") if mood == "hangs" else (UNAVAILABLE, f"{method} is refused".encode())
+        if method == "Version":
+            return 0, message((2, "containerd"), (3, "v2.1.9"))
+        if method == "Status":
+            trouble = [(3, "NetworkPluginNotReady"), (4, self.trouble)] if self.trouble else []
+            network = message((1, "NetworkReady"), (2, int(not self.trouble)), *trouble)
+            return 0, message((1, message((1, network))))
+        if method == "ListPodSandbox":
+            alive = [s for s in list(self.sandboxes.values()) if s["is_alive"]]
+            return 0, b"".join(message((1, s["listed"])) for s in alive)
+        name = request[2 : 2 + request[1]].decode()  # its first field, which is short
+        sandbox = self.sandboxes.get(name, {"is_alive": False})
+        if method == "PodSandboxStatus":
+            return (0, sandbox["told"]) if sandbox["is_alive"] else (NOT_FOUND, b"no such sandbox")
+        if sandbox["is_alive"]:
+            sandbox["is_alive"] = False
+            self.ended.append(name)
+        return 0, b""
 
     def stop(self):
-        """As when a runtime is restarted; what it ran goes on."""
         self.popen.kill()
         self.popen.wait()
-        self.popen.stdin.close()
+        self.thread.join()
+        with contextlib.suppress(BrokenPipeError):
+            self.popen.stdin.close()
 
     def cleanup(self):
         self.stop()
@@ -88,15 +128,21 @@ class Runtime:
         sandbox = sandbox or f"{name}-sandbox"
         self.write(f"proc/{pid}/stat", f"{pid} (pause) S " + "0 " * 18 + "77 0\n")
         self.write(f"proc/{pid}/net/dev", DEV + (ETH0 if interface else ""))
-        told = pid if netns is None else 0
-        line = f"add {sandbox} {namespace} {name} {uid or name + '-uid'} {told} {made} {network}"
-        line += f" {netns}" if netns else ""
-        self.sandboxes[sandbox] = (line, pid)
-        self.order(line)
+        space = {"type": "network", **({"path": netns} if netns else {})}
+        info = {"image": "pause", **({"pid": pid} if netns is None else {})}
+        info["runtimeSpec"] = {"linux": {"namespaces": [{"type": "ipc"}, space]}}
+        pod = message((1, name), (2, uid or f"{name}-uid"), (3, namespace))
+        status = message((6, message((1, message((2, message((1, 2 if network == "host" else 0))))))))
+        self.sandboxes[sandbox] = {
+            "is_alive": True,
+            "pid": pid,
+            "listed": message((1, sandbox), (2, pod), (4, made)),
+            "told": message((1, status), (2, message((1, "info"), (2, json.dumps(info))))),
+        }
         return sandbox
 
     def _set_interfaces(self, sandbox, text):
-        self.write(f"proc/{self.sandboxes[sandbox][1]}/net/dev", DEV + text)
+        self.write(f"proc/{self.sandboxes[sandbox]['pid']}/net/dev", DEV + text)
 
     def lose(self, *sandboxes):
         for sandbox in sandboxes:
@@ -123,8 +169,7 @@ class Runtime:
         self.write(f"sys/bus/pci/devices/{device}/net/enp3s0f0v0/ifindex", "8\n")
 
     def stopped(self):
-        """In the order of their ends."""
-        return [line.split()[1] for line in self.said if line.startswith("stop ")]
+        return list(self.ended)
 
     def wait_stopped(self, count, timeout_s=20):
         until(
