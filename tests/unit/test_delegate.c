@@ -64,8 +64,8 @@ TEST(delegate_conf_is_one_plugin_but_for_del)
         CLEANUP(fd) int fd = file_of(rows[i].content);
         (void)snprintf(text, sizeof(text),
                        "{\"name\":\"n\",\"cniVersion\":\"1.1.0\","
-                       "\"delegateConf\":\"/proc/self/fd/%d\"}",
-                       fd);
+                       "\"delegateConf\":\"/proc/self/fd/%d\"%s}",
+                       fd, is_any ? ",\"lastDelegate\":{\"type\":\"old\"}" : "");
         print_message("%s\n", rows[i].content);
         assert_int_equal(find_types(&c, CNI_ADD, text, types), rows[i].code);
         assert_int_equal(find_types(&c, CNI_DEL, text, types), is_any ? 0 : rows[i].code);

@@ -221,10 +221,10 @@ TEST_IN(a_written_change_is_told_on_and_a_reboot_is_not)
 TEST_IN(every_name_is_one_that_the_server_takes)
 {
     char longest[NAMES_K8S_NAME_BYTES];
-    for (size_t odd = 200; odd < sizeof(longest) - 2; odd++) {
+    for (size_t i = 400; i < 2 * sizeof(longest) - 4; i++) { /* each of both at each place */
         memset(longest, 'a', sizeof(longest) - 1);
         longest[sizeof(longest) - 1] = '\0';
-        longest[odd] = odd % 2 == 0 ? '.' : '-';
+        longest[i / 2] = i % 2 == 0 ? '.' : '-';
         events_free(w->x);
         world_start();
         w->x = events_new(NULL, &world.client, longest);

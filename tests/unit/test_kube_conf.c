@@ -446,6 +446,7 @@ TEST(a_kubeconfig_that_is_written_anew_is_read_again)
     hear_log();
     assert_false(kube_conf_refresh(&conf, T(2), true));
     assert_false(conf.tls_changed);
+    assert_int_equal(said("\n"), 0);
     write_kubeconfig("https://h:22", "token: second");
     assert_true(kube_conf_refresh(&conf, T(3), false));
     assert_string_equal(token(), "second");
