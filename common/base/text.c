@@ -128,11 +128,11 @@ struct text_span text_span(int64_t ns)
 uint64_t text_stat_field(const char *stat, size_t field)
 {
     const char *at = strrchr(stat, ')');
-    uint64_t value;
+    uint64_t number = 0;
     for (size_t i = 2; at && i < field; i++) {
         at = strchr(at + 1, ' ');
     }
-    return at && text_to_u64(at + 1, strcspn(at + 1, " \n"), &value, NULL) == 0 ? value : 0;
+    return at && text_to_u64(at + 1, strcspn(at + 1, " \n"), &number, NULL) == 0 ? number : 0;
 }
 
 /* Source: RFC 3629, section 4. */

@@ -116,7 +116,7 @@ static void read_annotations(const json_t *annotations, struct lease_view *view)
         text_equal(json_text_get(annotations, NAMES_ANNOTATION_PROBES), NAMES_PROBES_NONE);
     const char *id = json_text_get(annotations, NAMES_ANNOTATION_BOOT_ID);
     size_t len = strspn(id ? id : "", "0123456789abcdef-");
-    if (len == NAMES_BOOT_ID_BYTES - 1 && id[len] == '\0') {
+    if (id && len == NAMES_BOOT_ID_BYTES - 1 && id[len] == '\0') {
         text_format(view->boot_id, sizeof(view->boot_id), "%s", id);
     }
 }
