@@ -153,7 +153,7 @@ def test_missing_right_is_named(world, target, runtime):
     wait_looked(host)
     runtime.lose(lost)
     host.wait_log(msg="apply rbac/host-agent-pods.yaml")
-    never(lambda: runtime.stopped(), 2, "a sandbox of an unknown pod is stopped")
+    never(lambda: runtime.ended, 2, "a sandbox of an unknown pod is stopped")
 
 
 # dpuctl.

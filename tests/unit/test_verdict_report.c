@@ -60,30 +60,6 @@ TEST_READY(report_that_stands_still_without_renewals_ends_as_expiry)
     SICK(w);
 }
 
-/* What was refused stays refused until a renewal. */
-TEST_READY(report_taken_back_admits_with_the_next_renewal)
-{
-    for (int is_renewed = 0; is_renewed < 2; is_renewed++) {
-        world_ready(w);
-        world_sick(w, 7);
-        if (is_renewed) { /* by ovn-kubernetes' own health check */
-            world_renew(w, 11);
-            SICK(w);
-        }
-        world_report(w, LEASE_HEALTH_NONE, "");
-        world_next_version(w);
-        world_seen(w, SEC(20));
-        SICK(w);
-        if (is_renewed) {
-            world_renew(w, 21);
-            READY(w);
-            continue;
-        }
-        world_silence_until(w, 62);
-        EXPIRED(w);
-    }
-}
-
 /* On a lease that an etcd brought back as it was, before the DPU could renew it again. */
 TEST_READY(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals)
 {

@@ -168,13 +168,10 @@ class Runtime:
         self.lose(sandbox)
         self.write(f"sys/bus/pci/devices/{device}/net/enp3s0f0v0/ifindex", "8\n")
 
-    def stopped(self):
-        return list(self.ended)
-
     def wait_stopped(self, count, timeout_s=20):
         until(
-            lambda: len(self.stopped()) >= count,
+            lambda: len(self.ended) >= count,
             timeout_s,
-            lambda: f"{count} sandboxes are stopped; so far {self.stopped()}",
+            lambda: f"{count} sandboxes are stopped; so far {self.ended}",
         )
-        return self.stopped()
+        return self.ended
