@@ -132,8 +132,8 @@ struct verdict {
     int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
 
     bool is_first_look;   /* since we started: another stamp than the record's was made meanwhile */
-    bool is_mark_wanted;  /* to tell which of two states stands in etcd */
     bool is_trial_wanted; /* to tell whether we may write */
+    bool is_mark_wanted;  /* to tell which of two states stands in etcd */
     char past_stamp[NAMES_STAMP_BYTES]; /* of the last such one */
     enum verdict_sight sight;
     struct lease_view lease; /* the last one that was seen, to be marked; uid "": none was */
