@@ -660,14 +660,14 @@ static void send_in_turn(struct kube_call *call)
     wait_or_send(call, wait_ns, now);
 }
 
-/* The API server is back: who waits for that waits no longer. */
-static void end_pause(struct kube_client *client)
+/* The API server is back: who waits for that waits so much longer. */
+static void end_pause(struct kube_client *client, int64_t wait_ns)
 {
     struct kube_call *call;
     LIST_FOREACH(call, &client->calls, link)
     {
         if (call->is_waiting) {
-            loop_timer_arm(client->loop, &call->next_try, 0);
+            loop_timer_arm(client->loop, &call->next_try, wait_ns);
         }
     }
 }
@@ -698,8 +698,9 @@ static void observe(struct kube_call *call, const struct kube_response *r)
 {
     const struct kube_request *request = &call->request;
     bool is_answered = r->transport_error == KUBE_TRANSPORT_OK;
-    if (is_answered && kube_bucket_reached(&call->client->bucket)) {
-        end_pause(call->client);
+    int64_t wait_ns = is_answered ? kube_bucket_reached(&call->client->bucket) : 0;
+    if (wait_ns > 0) {
+        end_pause(call->client, wait_ns);
     } else if (kube_is_unreachable(r)) {
         kube_bucket_unreached(&call->client->bucket, r->received_at);
     }

@@ -16,7 +16,7 @@ static void earn(struct kube_bucket *b, struct mono now)
 
 void kube_bucket_init(struct kube_bucket *b, struct mono now)
 {
-    *b = (struct kube_bucket){.credit_ns = FULL_NS, .credited = now};
+    *b = (struct kube_bucket){.credit_ns = FULL_NS, .credited = now, .random = (uint64_t)now.ns};
 }
 
 int64_t kube_bucket_take(struct kube_bucket *b, struct mono now)
@@ -55,11 +55,11 @@ void kube_bucket_unreached(struct kube_bucket *b, struct mono now)
     b->unreached_at = now;
 }
 
-bool kube_bucket_reached(struct kube_bucket *b)
+int64_t kube_bucket_reached(struct kube_bucket *b)
 {
     bool was_paused = b->unreached >= KUBE_UNREACHED;
     b->unreached = 0;
-    return was_paused;
+    return was_paused ? 1 + prng_next(&b->random, KUBE_RETURN_NS) : 0;
 }
 
 int64_t kube_bucket_pause_ns(const struct kube_bucket *b, struct mono now)

@@ -54,7 +54,7 @@ void kube_bucket_unreached(struct kube_bucket *b, struct mono now)
     unreached++;
 }
 
-bool kube_bucket_reached(struct kube_bucket *b)
+int64_t kube_bucket_reached(struct kube_bucket *b)
 {
     bool was_paused = unreached > 0;
     unreached = 0;
