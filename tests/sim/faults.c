@@ -250,48 +250,38 @@ static void give_back(void *user)
 
 static void write_nonsense(int64_t what)
 {
+    static const struct {
+        const char *in; /* NULL: the lease itself */
+        const char *key;
+        const char *value; /* NULL: none */
+    } rows[] = {
+        {"spec", "leaseDurationSeconds", "1"},
+        {"spec", "leaseDurationSeconds", "2147483647"},
+        {"spec", "leaseDurationSeconds", NULL},
+        {"spec", "renewTime", NULL},
+        {"spec", "renewTime", "\"9999-12-31T23:59:59.999999Z\""},
+        {"metadata", "annotations", "{\"dpu.k8s.ovn.org/health\":\"perhaps \\u0001 ?\"}"},
+        {"metadata", "annotations", "{\"dpu.k8s.ovn.org/health\":7}"},
+        {"metadata", "ownerReferences", "[{\"kind\":\"Pod\"}]"},
+        {NULL, "spec", NULL},
+        {"spec", "holderIdentity", "\"\""},
+    };
     static char large[40000];
+    size_t row = (size_t)what % 10;
     json_t *lease = edit_lease();
     if (!lease) {
         return;
     }
-    json_t *spec = json_object_get(lease, "spec");
-    json_t *metadata = json_object_get(lease, "metadata");
-    memset(large, 'x', sizeof(large) - 1);
-    switch (what % 10) {
-    case 0:
-        json_object_set_new(spec, "leaseDurationSeconds", json_integer(1));
-        break;
-    case 1:
-        json_object_set_new(spec, "leaseDurationSeconds", json_integer(2147483647));
-        break;
-    case 2:
-        json_object_del(spec, "leaseDurationSeconds");
-        break;
-    case 3:
-        json_object_del(spec, "renewTime");
-        break;
-    case 4:
-        json_object_set_new(spec, "renewTime", json_string("9999-12-31T23:59:59.999999Z"));
-        break;
-    case 5:
-        json_object_set_new(metadata, "annotations",
-                            json_pack("{s:s,s:s}", "dpu.k8s.ovn.org/health", "perhaps \x01 ?",
-                                      "dpu.k8s.ovn.org/health-message", large));
-        break;
-    case 6:
-        json_object_set_new(metadata, "annotations",
-                            json_pack("{s:i}", "dpu.k8s.ovn.org/health", 7));
-        break;
-    case 7:
-        json_object_set_new(metadata, "ownerReferences", json_pack("[{s:s}]", "kind", "Pod"));
-        break;
-    case 8:
-        json_object_del(lease, "spec");
-        break;
-    default:
-        json_object_set_new(spec, "holderIdentity", json_string(""));
-        break;
+    json_t *at = rows[row].in ? json_object_get(lease, rows[row].in) : lease;
+    if (rows[row].value) {
+        json_object_set_new(at, rows[row].key, json_loads(rows[row].value, JSON_DECODE_ANY, NULL));
+    } else {
+        json_object_del(at, rows[row].key);
+    }
+    if (row == 5) {
+        memset(large, 'x', sizeof(large) - 1);
+        json_object_set_new(json_object_get(at, "annotations"), "dpu.k8s.ovn.org/health-message",
+                            json_string(large));
     }
     api_put_lease(api_get(), "vandal", lease);
 }
