@@ -311,42 +311,38 @@ TEST(a_disarmed_timer_does_not_fire)
     fini(&f);
 }
 
-struct order {
-    struct daemon *daemon;
-    struct named_timer {
-        struct order *all;
-        struct boot_timer *timer;
-        char name;
-    } timers[3];
-    char fired[4];
-    size_t count;
+struct named_timer {
+    struct boot_timer *timer;
+    char *fired;
+    char name;
 };
 
-static void fire_named(void *user)
+static void add_name(void *user)
 {
-    struct named_timer *t = user;
-    struct order *o = t->all;
-    o->fired[o->count++] = t->name;
-    boot_timer_free(t->timer);
-    if (o->count == ARRAY_LEN(o->timers)) {
-        daemon_quit(o->daemon, 0);
-    }
+    const struct named_timer *t = user;
+    t->fired[strlen(t->fired)] = t->name;
 }
 
 TEST(timers_of_one_loop_fire_in_the_order_of_their_deadlines)
 {
+    struct named_timer timers[] = {{.name = 'a'}, {.name = 'b'}, {.name = 'c'}};
     static const int64_t after_ms[] = {30, 10, 20};
-    struct order o = {.daemon = daemon_new(1000, NULL, NULL, NULL)};
+    char fired[ARRAY_LEN(timers) + 1] = "";
+    struct daemon *d = daemon_new(1000, NULL, NULL, NULL);
     struct mono now = clock_mono_now();
-    for (size_t i = 0; i < ARRAY_LEN(o.timers); i++) {
-        struct named_timer *t = &o.timers[i];
-        *t = (struct named_timer){.all = &o, .name = (char)('a' + (char)i)};
-        t->timer = boot_timer_new(daemon_loop(o.daemon), fire_named, t);
-        boot_timer_arm(t->timer, mono_add(now, after_ms[i] * NS_PER_MS));
+    for (size_t i = 0; i < ARRAY_LEN(timers); i++) {
+        timers[i].fired = fired;
+        timers[i].timer = boot_timer_new(daemon_loop(d), add_name, &timers[i]);
+        boot_timer_arm(timers[i].timer, mono_add(now, after_ms[i] * NS_PER_MS));
     }
-    (void)daemon_run(o.daemon);
-    assert_string_equal(o.fired, "bca");
-    daemon_free(o.daemon);
+    while (strlen(fired) < ARRAY_LEN(timers)) {
+        ev_run(daemon_loop(d), EVRUN_ONCE);
+    }
+    assert_string_equal(fired, "bca");
+    for (size_t i = 0; i < ARRAY_LEN(timers); i++) {
+        boot_timer_free(timers[i].timer);
+    }
+    daemon_free(d);
 }
 
 static int be_quiet(void **state)
