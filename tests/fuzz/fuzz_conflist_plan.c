@@ -7,7 +7,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 
 /* Returns whether there is a plan. */
 static bool check_plan(const char *source, size_t len, const struct conflist_request *request)

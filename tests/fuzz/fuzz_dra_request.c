@@ -12,7 +12,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { LOOKUPS_MAX = PLUGIN_CLAIMS_MAX };
 

@@ -7,7 +7,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT_BYTES = 64 };

@@ -5,7 +5,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 
 static bool tells(const uint8_t *data, size_t size, enum kube_secret which)
 {

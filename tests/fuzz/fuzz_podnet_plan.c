@@ -7,7 +7,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 enum { IDS = 8, STEP_BYTES = 4 };
 

@@ -7,8 +7,6 @@
 #include "host-agent/dra/slice.h"
 #include "tests/fuzz/fuzz.h"
 
-#include <stdlib.h>
-
 static void check_device(const json_t *slice, const char *taint, struct slice_dropped dropped)
 {
     const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
-#include <string.h>
 
 /*
  * Each line of stdin is a command of a test or the demo, ["NAME", WHAT]; a line of JSON on stdout

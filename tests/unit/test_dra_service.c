@@ -11,9 +11,7 @@
 #include "tests/unit/api_client.h"
 
 #include <ev.h>
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #define DRIVER "dpu.example.com"
 

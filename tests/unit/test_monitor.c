@@ -14,8 +14,6 @@
 #include "tests/unit/api_world.h"
 #include "tests/unit/verdict_world.h"
 
-#include <sys/mman.h>
-
 #define READY_STORY "record systemd dra pods events condition rule"
 
 /* One for all parts: each is only ever passed back to its functions. */

@@ -7,7 +7,6 @@
 #include "tests/support/case.h"
 #include "tests/support/scratch.h"
 
-#include <fcntl.h>
 #include <time.h>
 
 struct config {
