@@ -599,15 +599,15 @@ TEST_IN(plugin_that_hangs_is_ended_at_its_deadline)
     for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
         struct cni_call c = {.code = 0};
         struct delegate_question q = {
-            .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 400};
+            .file = w->plugin, .verb = "STATUS", .config = &config, .deadline_ms = 1000};
         write_plugin(w, scripts[i]);
         struct mono began = clock_mono_now();
         clock_t used = clock();
         assert_int_equal(delegate_ask(&c, &q), CNI_TRY_AGAIN_LATER);
-        assert_true(clock() - used < CLOCKS_PER_SEC / 8); /* it waited, and did nothing else */
+        assert_true(clock() - used < CLOCKS_PER_SEC / 4); /* it waited, and did nothing else */
         int64_t took_ms = mono_since(clock_mono_now(), began) / NS_PER_MS;
-        assert_non_null(strstr(c.msg, "did not answer STATUS within 400 ms"));
-        assert_true(took_ms >= 399 && took_ms < 5000);
+        assert_non_null(strstr(c.msg, "did not answer STATUS within 1000 ms"));
+        assert_true(took_ms >= 999 && took_ms < 5000);
         pid_t grandchild = pid_of_child(w);
         int status = 0;
         assert_int_equal(waitpid(grandchild, &status, 0), grandchild);
