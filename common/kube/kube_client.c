@@ -660,14 +660,19 @@ static void send_in_turn(struct kube_call *call)
     wait_or_send(call, wait_ns, now);
 }
 
-/* The API server is back: who waits for that waits so much longer. */
+static bool is_watch(const struct kube_request *request)
+{
+    return request->channel == KUBE_LIST || request->channel == KUBE_STREAM;
+}
+
+/* The API server is back: of those that wait for that, watches wait so much longer. */
 static void end_pause(struct kube_client *client, int64_t wait_ns)
 {
     struct kube_call *call;
     LIST_FOREACH(call, &client->calls, link)
     {
         if (call->is_waiting) {
-            loop_timer_arm(client->loop, &call->next_try, wait_ns);
+            loop_timer_arm(client->loop, &call->next_try, is_watch(&call->request) ? wait_ns : 0);
         }
     }
 }
@@ -689,8 +694,9 @@ static bool send_again(struct kube_call *call)
 /* How long a request of its kind may take. */
 static uint32_t *patience_of(struct kube_client *client, const struct kube_request *request)
 {
-    bool is_watch = request->channel == KUBE_LIST || request->channel == KUBE_STREAM;
-    return &client->patience_ms[request->method != KUBE_GET ? WRITES : is_watch ? WATCHES : READS];
+    return &client->patience_ms[request->method != KUBE_GET ? WRITES
+                                : is_watch(request)         ? WATCHES
+                                                            : READS];
 }
 
 /* Counts an answer or a failure, and learns from it. */
