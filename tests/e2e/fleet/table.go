@@ -135,11 +135,11 @@ func (out *results) print(w io.Writer) {
 			printRows(w, kind.title, aliveRows, inColumns(agents, func(a *agent) string { return a.scheme }))
 		}
 	}
-	for len(out.Steady) > 0 {
-		n := out.Steady[0].N
+	for rest := slices.Clone(out.Steady); len(rest) > 0; {
+		n := rest[0].N
 		ofSize := func(r *steadyResult) bool { return r.N == n }
-		size := slices.DeleteFunc(slices.Clone(out.Steady), func(r *steadyResult) bool { return !ofSize(r) })
-		out.Steady = slices.DeleteFunc(out.Steady, ofSize)
+		size := slices.DeleteFunc(slices.Clone(rest), func(r *steadyResult) bool { return !ofSize(r) })
+		rest = slices.DeleteFunc(rest, ofSize)
 		printRows(w, fmt.Sprintf("%d DPUs and their hosts", n), steadyRows,
 			inColumns(size, func(r *steadyResult) string { return r.Scheme }))
 	}
