@@ -10,7 +10,9 @@ static bool tells(const uint8_t *data, size_t size, enum kube_secret which)
 {
     struct kube_conf conf = {.server = NULL};
     struct kube_expiry expiry;
-    conf.secrets[which].content = (struct buf){.data = (char *)data, .len = size};
+    CLEANUP(buf) struct buf content = {.max_bytes = size};
+    check(buf_append(&content, data, size, NULL) == 0);
+    conf.secrets[which].content = content; /* borrowed */
     bool known = kube_conf_expiry(&conf, &expiry);
     check(!known || (expiry.from.ns >= 0 && wall_since(expiry.until, expiry.from) > 0));
     return known;
