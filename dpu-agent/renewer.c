@@ -19,7 +19,6 @@ enum {
 };
 
 enum {
-    SPAN_BYTES = 32,
     CLEAN_ROUNDS_TO_FORGET = 10, /* a sighting of a stranger */
     /* Two sightings of a renewTime that is not ours make a second agent: a single one may be our
      * own former process or a restored etcd. */
@@ -125,11 +124,11 @@ static const char *refusal_hint(const struct renewer *r, int http_status)
 
 /* A duration for people: tenths of a second are enough. One that is yet to come is none: a note
  * that does not name it has it, too. */
-static void format_span(int64_t ns, char out[static SPAN_BYTES])
+static struct text_span note_span(int64_t ns)
 {
     ns = mono_ns_max(ns, 0);
     int64_t unit_ns = ns < NS_PER_SEC ? NS_PER_MS : NS_PER_SEC / 10;
-    text_format(out, SPAN_BYTES, "%s", text_span(ns / unit_ns * unit_ns).text);
+    return text_span(ns / unit_ns * unit_ns);
 }
 
 /* The value of a word in braces. */
@@ -161,15 +160,14 @@ static void note_write(const struct renewer *r, enum renewer_note_kind kind,
 {
     const struct renewer_config *c = &r->config;
     const char *why = text_is_empty(event->message) ? "" : event->message;
-    char lease[2 * NAMES_K8S_NAME_BYTES + 4], interval[SPAN_BYTES], duration[SPAN_BYTES];
-    char renewed[SPAN_BYTES], missing[SPAN_BYTES], failing[SPAN_BYTES], late[SPAN_BYTES];
+    const struct text_span duration = text_span(mono_ns_mul(NS_PER_SEC, r->lease_duration_s));
+    const struct text_span interval = note_span(c->interval_ns);
+    const struct text_span renewed = note_span(mono_since(event->now, r->renewed_at));
+    const struct text_span missing = note_span(mono_since(event->now, r->missing_since));
+    const struct text_span failing = note_span(mono_since(event->now, r->failing_since));
+    const struct text_span late = note_span(mono_since(event->now, r->slot));
+    char lease[2 * NAMES_K8S_NAME_BYTES + 4];
     text_format(lease, sizeof(lease), "'%s/%s'", c->lease_ns, c->lease_name);
-    text_format(duration, sizeof(duration), "%us", (unsigned)r->lease_duration_s);
-    format_span(c->interval_ns, interval);
-    format_span(mono_since(event->now, r->renewed_at), renewed);
-    format_span(mono_since(event->now, r->missing_since), missing);
-    format_span(mono_since(event->now, r->failing_since), failing);
-    format_span(mono_since(event->now, r->slot), late);
     const struct note_word words[] = {
         {"{lease}", lease},
         {"{holder}", c->holder},
@@ -177,14 +175,14 @@ static void note_write(const struct renewer *r, enum renewer_note_kind kind,
         {"{stamp}", r->lease_stamp},
         {"{uid}", r->lease_uid},
         {"{message}", r->message},
-        {"{interval}", interval},
-        {"{duration}", duration},
-        {"{renewed}", renewed},
-        {"{last}", r->ever_renewed ? renewed : "never"},
+        {"{interval}", interval.text},
+        {"{duration}", duration.text},
+        {"{renewed}", renewed.text},
+        {"{last}", r->ever_renewed ? renewed.text : "never"},
         {"{ago}", r->ever_renewed ? " ago" : ""},
-        {"{missing}", missing},
-        {"{failing}", failing},
-        {"{late}", late},
+        {"{missing}", missing.text},
+        {"{failing}", failing.text},
+        {"{late}", late.text},
         {"{doing}", r->sent_action == RENEWER_GET      ? "getting"
                     : r->sent_action == RENEWER_CREATE ? "creating"
                                                        : "updating"},
