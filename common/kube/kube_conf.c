@@ -134,20 +134,14 @@ static char *copy_text(struct reader *r, const json_t *mapping, const char *key)
 static json_t *find_named(struct reader *r, const json_t *root, const char *list, const char *name,
                           const char *inner)
 {
-    const json_t *entry;
-    size_t i;
-    json_array_foreach(json_object_get(root, list), i, entry)
-    {
-        if (text_equal(json_string_value(json_object_get(entry, "name")), name)) {
-            json_t *found = json_object_get(entry, inner);
-            if (!json_is_object(found)) {
-                refuse(r, ERR_PARSE, "entry '%s' of '%s' has no mapping '%s'", name, list, inner);
-            }
-            return found;
-        }
+    const json_t *entry = json_text_find(json_object_get(root, list), "name", name);
+    json_t *found = json_object_get(entry, inner);
+    if (!entry) {
+        refuse(r, ERR_PARSE, "no entry '%s' in '%s'", name, list);
+    } else if (!json_is_object(found)) {
+        refuse(r, ERR_PARSE, "entry '%s' of '%s' has no mapping '%s'", name, list, inner);
     }
-    refuse(r, ERR_PARSE, "no entry '%s' in '%s'", name, list);
-    return NULL;
+    return found;
 }
 
 static bool decode_text(const char *in, struct buf *out)
