@@ -392,7 +392,7 @@ static size_t read_some(int *fd, void *out, size_t out_bytes)
     if (got == 0) {
         close_end(fd); /* nobody has its other end */
     }
-    return (size_t)mono_ns_max(got, 0);
+    return got > 0 ? (size_t)got : 0;
 }
 
 /* Takes a piece of what the child says. Returns false if there was none, or none that counts. */

@@ -25,8 +25,8 @@ static size_t count_digits(const char *s, size_t len)
 /* Outside data in an error message is short. */
 static int refuse(int code, const char *s, size_t len, const char *what, struct err *e)
 {
-    return err_set(e, code, "'%.*s' is %s", (int)mono_ns_min((int64_t)len, QUOTE_MAX_BYTES), s,
-                   what);
+    int shown = len < QUOTE_MAX_BYTES ? (int)len : QUOTE_MAX_BYTES;
+    return err_set(e, code, "'%.*s' is %s", shown, s, what);
 }
 
 int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *e)
@@ -47,7 +47,7 @@ int text_to_u64(const char *s, size_t len, uint64_t *out, struct err *e)
 
 int text_to_i64(const char *s, size_t len, int64_t *out, struct err *e)
 {
-    bool negative = memchr(s, '-', len) == s;
+    bool negative = len > 0 && s[0] == '-';
     uint64_t magnitude;
     int rc = text_to_u64(s + negative, len - negative, &magnitude, e);
     if (rc != 0) {
