@@ -588,12 +588,14 @@ TEST_IN(stderr_that_nobody_reads_keeps_nobody_waiting_beyond_the_deadline)
     assert_int_equal(code, CNI_TRY_AGAIN_LATER);
 }
 
-/* With what it has started, whether or not that holds its stdout. */
+/* With what it has started, whether or not that holds its stdout. The plugin itself does not wait
+ * for that: it is we who are told how it ended. */
 TEST_IN(plugin_that_hangs_is_ended_at_its_deadline)
 {
-    static const char *const scripts[] = {"sleep 60 & echo $! >$0.pid; sleep 60",
-                                          "exec >&-; sleep 60 & echo $! >$0.pid; sleep 60",
-                                          "trap '' TERM INT; sleep 60 & echo $! >$0.pid; wait"};
+    static const char *const scripts[] = {
+        "sleep 60 & echo $! >$0.pid; exec sleep 60",
+        "exec >&-; sleep 60 & echo $! >$0.pid; exec sleep 60",
+        "trap '' TERM INT; sleep 60 & echo $! >$0.pid; exec sleep 60"};
     CLEANUP(buf) struct buf config = {.max_bytes = 100};
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); /* what they leave becomes ours */
     for (size_t i = 0; i < ARRAY_LEN(scripts); i++) {
