@@ -217,10 +217,10 @@ static void note_add(struct renewer *r, enum renewer_note_kind kind, const struc
 /* ---- pace -----------------------------------------------------------------------------------
  *
  * budget = the time between a renewal that is due and the end of the lease. RENEWER_TRIES requests
- * that run into their deadline, and the longest backoffs between them, fit into it. Once that many
- * have failed, or a write took longer, the deadline widens. A request that is not answered by its
- * deadline goes on beside the next try for the whole budget, so that a slow API server, or a slow
- * name server, does not fail for ever. */
+ * that run into their deadline, and the longest backoffs between them, fit into it; the first soon
+ * gives way to another connection. Once that many have failed, or a write took longer, the deadline
+ * widens. A request that is not answered by its deadline goes on beside the next try for the whole
+ * budget, so that a slow API server, or a slow name server, does not fail for ever. */
 
 int64_t renewer_budget_ns(const struct renewer *r)
 {
@@ -237,19 +237,31 @@ int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
     return mono_ns_doubled(wait_ns, failures, cap_ns);
 }
 
+/* Between the tries that have to fit. */
+static int64_t waits_ns(const struct renewer *r)
+{
+    return renewer_backoff_ns(r, 1) + renewer_backoff_ns(r, 2);
+}
+
 /* The deadline while all is well. */
 static int64_t first_deadline_ns(const struct renewer *r)
 {
-    int64_t waits_ns = renewer_backoff_ns(r, 1) + renewer_backoff_ns(r, 2);
-    int64_t share_ns = (renewer_budget_ns(r) - waits_ns) / RENEWER_TRIES;
+    int64_t share_ns = (renewer_budget_ns(r) - waits_ns(r)) / RENEWER_TRIES;
     return mono_ns_max(mono_ns_min(share_ns, lease_pace_deadline_ns(r->config.interval_ns)),
                        NS_PER_MS);
 }
 
 int64_t renewer_deadline_ns(const struct renewer *r)
 {
-    bool is_slow = r->is_slow || r->failures >= RENEWER_TRIES; /* those that had to fit */
-    return is_slow ? lease_pace_slow_deadline_ns(r->config.interval_ns) : first_deadline_ns(r);
+    int64_t first_ns = first_deadline_ns(r);
+    int64_t slow_ns = lease_pace_slow_deadline_ns(r->config.interval_ns);
+    int64_t left_ns = renewer_budget_ns(r) - waits_ns(r) - first_ns;
+    if (r->is_slow || r->failures >= RENEWER_TRIES) {
+        return slow_ns;
+    }
+    return r->failures == 0
+               ? first_ns
+               : mono_ns_max(mono_ns_min(left_ns / (RENEWER_TRIES - 1), slow_ns), first_ns);
 }
 
 int64_t renewer_lasting_ns(const struct renewer *r)
@@ -676,24 +688,24 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
     }
 }
 
-/* A failed write is soon tried again. After RENEWER_TRIES failures the wait before a try is no
- * longer cut by chance where the API server cannot be reached; where it has no such lease, it is
- * looked for with the next renewal, or sooner if the lease would not last for as many tries.
- * Thousands of DPUs need not ask again and again for what is not there. */
+/* A failed write is soon tried again. Where the API server cannot be reached twice in a row, the
+ * tries that follow are spread over what the lease lasts: thousands of DPUs need not knock again
+ * and again. Nor where it has no such lease, after RENEWER_TRIES failures: it is looked for with
+ * the next renewal, or sooner if the lease would not last for as many tries. */
 static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
 {
     /* A conflict is an answer: it waits for other writers, not for the API server. */
     uint32_t count = event->code == ERR_CONFLICT ? r->conflicts - 1 : r->failures;
-    int64_t longest_ns = renewer_backoff_ns(r, count);
-    int64_t wait_ns = prng_next(&r->random, longest_ns);
-    if (count < RENEWER_TRIES) {
-        return wait_ns;
+    int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
+    int64_t share_ns = renewer_budget_ns(r) / RENEWER_TRIES;
+    if (event->is_unreachable && count > 1) {
+        return mono_ns_min(share_ns, RENEWER_BACKOFF_MAX_NS);
     }
-    if (event->http_status == HTTP_NOT_FOUND) {
+    if (event->http_status == HTTP_NOT_FOUND && count >= RENEWER_TRIES) {
         return mono_ns_min(mono_since(next_slot(r, event->now), event->now),
-                           mono_ns_max(wait_ns, renewer_budget_ns(r) / RENEWER_TRIES));
+                           mono_ns_max(wait_ns, share_ns));
     }
-    return event->is_unreachable ? longest_ns : wait_ns;
+    return wait_ns;
 }
 
 static void set_backoff(struct renewer *r, const struct renewer_event *event)

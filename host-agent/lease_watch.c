@@ -446,7 +446,7 @@ static void send_mark(struct lease_watch *w)
                  : NULL;
     const struct kube_request request = {.method = is_patch ? KUBE_MERGE_PATCH : KUBE_GET,
                                          .channel = KUBE_FRESH,
-                                         .priority = KUBE_URGENT,
+                                         .priority = w->is_trial ? KUBE_ORDINARY : KUBE_URGENT,
                                          .path = path,
                                          .body = body,
                                          .is_repeatable = is_patch && !is_slow,

@@ -544,7 +544,9 @@ static struct mono next_mark(const struct verdict *x)
                    mono_reached(x->looked_at, mono_max(x->verdict.failing, x->last_mark));
     int64_t pause_ns = mono_ns_mul(pace_ns(x), 2) + (is_renewal ? deadline_ns(x) : 0);
     if (is_back || has_failed) {
-        return mono_add(x->last_mark, is_back ? hurry_ns(x) : pace_ns(x));
+        struct mono renewed_by = mono_add(x->looked_at, pace_ns(x) / 2); /* the DPU goes first */
+        return is_back ? mono_max(mono_add(x->last_mark, hurry_ns(x)), renewed_by)
+                       : mono_add(x->last_mark, pace_ns(x));
     }
     return mono_max(mono_add(x->last_mark, pace_ns(x) / 2), mono_add(x->verdict.checked, pause_ns));
 }
@@ -587,9 +589,12 @@ static bool is_trial(const struct verdict *x, struct mono now)
 static struct mono read_due(const struct verdict *x)
 {
     struct mono last = mono_max(x->last_read, x->looked_at);
+    if (x->phase == VERDICT_FRESH) { /* a mark looks, too */
+        last = mono_max(last, x->last_mark);
+    }
     struct mono next = mono_add(last, mono_ns_max(pace_ns(x), hurry_ns(x)));
     if (!mono_is_never(x->blind_since)) {
-        next = mono_max(next, mono_add(x->blind_since, pace_ns(x) / 10));
+        next = mono_max(next, mono_add(x->blind_since, pace_ns(x) / 2));
     } else if (x->phase == VERDICT_FRESH) {
         next = MONO_NEVER;
     }

@@ -26,12 +26,15 @@ enum {
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
     UNACKED_TIMEOUT_MS = 15000,
-    JUST_LEFT_S = 1, /* an idle connection that is older may be half open: it is closed */
+    JUST_LEFT_S = 1, /* an idle connection that is older may be half open: no evidence goes there */
+    LEFT_S = 15,     /* nor a watch, which would be silent */
     TRIES_MAX = 2,
     WAIT_SHARE = 2,         /* of the time that an answer is waited for: when the next try begins */
     TRIM_BYTES = 256 << 10, /* an answer above this is rare enough to tidy up after it */
     RETRY_AFTER_MAX_S = 86400,
 };
+
+#define TURN_NS (2 * NS_PER_SEC) /* what does not hurry waits so long for a connection */
 
 /* They learn apart: a loaded etcd is slow to write and fast to read. Watches and their lists
  * connect anew: where a fleet comes back at once, handshakes that are given up early are work in
@@ -46,8 +49,8 @@ struct kube_client {
     X509_STORE *ca;            /* parsed; NULL: libcurl reads it, or has its own */
     struct kube_bucket bucket; /* every request passes it */
     uint32_t patience_ms[PATIENCE_KINDS];
-    LIST_HEAD(kube_calls, kube_call) calls; /* the newest first */
-    char last_good[INET6_ADDRSTRLEN];       /* an address of the server that answered; "": none */
+    TAILQ_HEAD(kube_calls, kube_call) calls; /* the oldest first */
+    char last_good[INET6_ADDRSTRLEN];        /* an address of the server that answered; "": none */
     bool draining; /* the next control request takes a new connection: the credentials changed */
     struct kube_metrics metrics;
     char description[256];
@@ -81,18 +84,19 @@ try {
  * answer, and a name server may be slow or silent: there may be further tries. */
 struct kube_call {
     struct kube_client *client;
-    LIST_ENTRY(kube_call) link;
+    TAILQ_ENTRY(kube_call) link;
     struct kube_request request; /* but for: */
     char *path;
     char *body; /* NULL or text */
     kube_done_fn *done;
     void *user;
-    bool has_retried; /* after a 401 */
-    bool is_waiting;  /* for its turn */
-    bool is_accepted; /* a stream, by the server */
+    bool has_retried;       /* after a 401 */
+    bool is_waiting;        /* for its turn */
+    struct mono not_before; /* of one that waits */
+    bool is_accepted;       /* a stream, by the server */
     struct try tries[TRIES_MAX];
     int count;         /* of tries that were begun */
-    ev_timer next_try; /* or the first, of one that waits */
+    ev_timer next_try; /* or the next look whether it is the turn of one that waits */
     ev_timer due;      /* of one that is awaited, or of a stream's head */
 };
 
@@ -341,7 +345,6 @@ static void set_connection(struct try *t)
     enum kube_channel channel = request->channel;
     bool is_second = t != t->call->tries;
     bool is_new = is_second || t->call->client->draining;
-    bool is_last = is_second || channel == KUBE_STREAM; /* one that is kept is enough */
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
@@ -356,9 +359,9 @@ static void set_connection(struct try *t)
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
     (void)curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket_open);
     (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, is_new ? 1L : 0L);
-    (void)curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, is_last ? 1L : 0L);
     if (channel != KUBE_CONTROL) {
-        (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, (long)JUST_LEFT_S);
+        (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN,
+                               (long)(channel == KUBE_FRESH ? JUST_LEFT_S : LEFT_S));
     }
     if (channel == KUBE_CONTROL) {
         t->call->client->draining = false;
@@ -571,6 +574,7 @@ static void wait_for_next(struct kube_call *call)
 static void send_now(struct kube_call *call, struct mono now)
 {
     (void)refresh_credentials(call->client, now, false);
+    ev_timer_stop(call->client->loop, &call->next_try);
     call->count = 1;
     if (call->request.on_bytes) {
         loop_timer_arm(call->client->loop, &call->due, call->request.deadline_ms * NS_PER_MS);
@@ -581,13 +585,84 @@ static void send_now(struct kube_call *call, struct mono now)
     }
 }
 
-static void wait_or_send(struct kube_call *call, int64_t wait_ns, struct mono now)
+/* ---- a turn for each ------------------------------------------------------------------------ */
+
+/* Whether another is under way, whose connection will be free. A stream's is not. */
+static bool is_another_under_way(const struct kube_call *call)
 {
+    const struct kube_call *other;
+    TAILQ_FOREACH(other, &call->client->calls, link)
+    {
+        if (other != call && other->count > 0 && !other->request.on_bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How long it still waits for its turn, at most. */
+static int64_t turn_ns(const struct kube_call *call, struct mono now)
+{
+    int64_t wait_ns = mono_since(call->not_before, now);
+    if (call->request.priority == KUBE_URGENT) {
+        return 0;
+    }
+    if (is_another_under_way(call)) {
+        wait_ns = mono_ns_add(wait_ns, TURN_NS);
+    }
+    return mono_ns_max(0, mono_ns_max(wait_ns, kube_bucket_pause_ns(&call->client->bucket, now)));
+}
+
+/* Sends it, or lets it wait. */
+static void take_turn(struct kube_call *call)
+{
+    struct mono now = clock_mono_now();
+    int64_t wait_ns = turn_ns(call, now);
     call->is_waiting = wait_ns > 0;
     if (call->is_waiting) {
         loop_timer_arm(call->client->loop, &call->next_try, wait_ns);
     } else {
         send_now(call, now);
+    }
+}
+
+static void start_turn(struct kube_call *call)
+{
+    struct kube_bucket *bucket = &call->client->bucket;
+    struct mono now = clock_mono_now();
+    call->not_before = now;
+    if (call->request.priority == KUBE_URGENT) {
+        kube_bucket_take_urgent(bucket, now);
+    } else {
+        int64_t wait_ns = kube_bucket_take(bucket, now);
+        call->client->metrics.delayed += wait_ns > 0;
+        call->not_before = mono_add(now, wait_ns);
+    }
+    take_turn(call);
+}
+
+/* Whoever has waited longest goes on over the connection that has become free. */
+static void pass_turn(struct kube_client *client)
+{
+    struct kube_call *call;
+    TAILQ_FOREACH(call, &client->calls, link)
+    {
+        if (call->is_waiting) {
+            take_turn(call);
+        }
+    }
+}
+
+/* The API server is back: those that wait for that wait so much longer. */
+static void end_pause(struct kube_client *client, int64_t wait_ns)
+{
+    struct mono then = mono_add(clock_mono_now(), wait_ns);
+    struct kube_call *call;
+    TAILQ_FOREACH(call, &client->calls, link)
+    {
+        if (call->is_waiting) {
+            call->not_before = mono_max(call->not_before, then);
+        }
     }
 }
 
@@ -597,7 +672,7 @@ static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
     struct kube_bucket *bucket = &call->client->bucket;
     struct mono now = clock_mono_now();
     if (call->is_waiting) {
-        wait_or_send(call, kube_bucket_pause_ns(bucket, now), now);
+        take_turn(call);
         return;
     }
     if (call->count == TRIES_MAX || !may_hang(&call->tries[0])) {
@@ -642,41 +717,6 @@ static void end_tries(struct kube_call *call)
     call->count = 0;
 }
 
-/* ---- a turn for each ------------------------------------------------------------------------ */
-
-/* Sends it, or lets it wait for its turn. An urgent one does not wait. */
-static void send_in_turn(struct kube_call *call)
-{
-    struct kube_bucket *bucket = &call->client->bucket;
-    struct mono now = clock_mono_now();
-    int64_t wait_ns = 0;
-    if (call->request.priority == KUBE_URGENT) {
-        kube_bucket_take_urgent(bucket, now);
-    } else {
-        wait_ns = kube_bucket_take(bucket, now);
-        call->client->metrics.delayed += wait_ns > 0;
-        wait_ns = mono_ns_max(wait_ns, kube_bucket_pause_ns(bucket, now));
-    }
-    wait_or_send(call, wait_ns, now);
-}
-
-static bool is_watch(const struct kube_request *request)
-{
-    return request->channel == KUBE_LIST || request->channel == KUBE_STREAM;
-}
-
-/* The API server is back: of those that wait for that, watches wait so much longer. */
-static void end_pause(struct kube_client *client, int64_t wait_ns)
-{
-    struct kube_call *call;
-    LIST_FOREACH(call, &client->calls, link)
-    {
-        if (call->is_waiting) {
-            loop_timer_arm(client->loop, &call->next_try, is_watch(&call->request) ? wait_ns : 0);
-        }
-    }
-}
-
 /* ---- the end --------------------------------------------------------------------------------- */
 
 /* After a 401 the credentials are read again; one more try if they are new. */
@@ -687,8 +727,13 @@ static bool send_again(struct kube_call *call)
     }
     call->has_retried = true;
     end_tries(call);
-    send_in_turn(call);
+    start_turn(call);
     return true;
+}
+
+static bool is_watch(const struct kube_request *request)
+{
+    return request->channel == KUBE_LIST || request->channel == KUBE_STREAM;
 }
 
 /* How long a request of its kind may take. */
@@ -805,7 +850,7 @@ static void end_try(struct try *t)
 static struct try *first_to_deliver(struct kube_client *client)
 {
     struct kube_call *call;
-    LIST_FOREACH(call, &client->calls, link)
+    TAILQ_FOREACH(call, &client->calls, link)
     {
         for (struct try *t = call->tries; t < call->tries + call->count; t++) {
             if (t->ended || t->is_paused || (t->has_bytes && call->request.on_bytes)) {
@@ -862,6 +907,7 @@ static void deliver_all(void *user)
             end_try(t);
         }
     }
+    pass_turn(user);
 }
 
 static void on_ended(void *user, CURL *easy, CURLcode code)
@@ -898,8 +944,8 @@ struct kube_call *kube_client_start(struct kube_client *client, const struct kub
         call->tries[i].call = call;
         close_try(&call->tries[i]);
     }
-    LIST_INSERT_HEAD(&client->calls, call, link);
-    send_in_turn(call);
+    TAILQ_INSERT_TAIL(&client->calls, call, link);
+    start_turn(call);
     if (request->awaited_ms > 0) {
         loop_timer_arm(client->loop, &call->due, request->awaited_ms * NS_PER_MS);
     }
@@ -915,7 +961,7 @@ void kube_call_cancel(struct kube_call *call)
         if (call->is_waiting) {
             kube_bucket_return(&call->client->bucket);
         }
-        LIST_REMOVE(call, link);
+        TAILQ_REMOVE(&call->client->calls, call, link);
         ev_timer_stop(call->client->loop, &call->due);
         end_tries(call);
         free(call->body);
@@ -932,6 +978,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
         .ended = on_ended, .after = deliver_all, .user = client};
     struct mono now = clock_mono_now();
     client->loop = loop;
+    TAILQ_INIT(&client->calls);
     client->conf = *conf;
     *conf = (struct kube_conf){0};
     int rc = kube_conf_open(&client->conf, now, e);
@@ -966,8 +1013,8 @@ void kube_client_free(struct kube_client *client)
     if (!client) {
         return;
     }
-    while (!LIST_EMPTY(&client->calls)) {
-        kube_call_cancel(LIST_FIRST(&client->calls));
+    while (!TAILQ_EMPTY(&client->calls)) {
+        kube_call_cancel(TAILQ_FIRST(&client->calls));
     }
     curl_loop_free(client->curl);
     (void)curl_share_cleanup(client->sessions); /* also of none */

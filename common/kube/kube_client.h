@@ -8,6 +8,9 @@
  * after a 401; a changed certificate or CA gives new connections. Redirects are not followed. A
  * token bucket bounds what one agent sends, whatever loop its owner or its server leads it into.
  *
+ * An ordinary request waits up to two seconds for those under way, and takes over their connection:
+ * a TLS handshake costs more than a request. The stream comes last, since it keeps its own.
+ *
  * A request that has no answer after half of the time that it is waited for is tried again beside,
  * over a new connection; the first answer counts. It goes to the address that answered last, and
  * asks no name server, unless the first try went there. Not so a stream; a write, only until one

@@ -47,13 +47,13 @@ void kube_bucket_return(struct kube_bucket *b);
 /* Where KUBE_UNREACHED connections in a row did not come about, ordinary requests wait until
  * KUBE_UNREACHED_PAUSE_NS after the last one: the urgent ones, which do not wait, find out when the
  * API server is back, and thousands of agents do not all ask in vain for all that they would. Then
- * watches wait for up to KUBE_RETURN_NS, each its own time, and the DPUs renew first. */
+ * they wait for up to KUBE_RETURN_NS, each agent its own time, and the DPUs renew first. */
 #define KUBE_UNREACHED_PAUSE_NS (15 * NS_PER_SEC)
 #define KUBE_RETURN_NS          (10 * NS_PER_SEC)
 enum { KUBE_UNREACHED = 3 };
 
 void kube_bucket_unreached(struct kube_bucket *b, struct mono now);
-/* How long watches that were waiting for it still wait; 0: nobody was, or would have. */
+/* How long those that were waiting for it still wait; 0: nobody was, or would have. */
 int64_t kube_bucket_reached(struct kube_bucket *b);
 int64_t kube_bucket_pause_ns(const struct kube_bucket *b, struct mono now); /* 0: none */
 

@@ -16,9 +16,10 @@
 
 #define SILENCE_NS     (90 * NS_PER_SEC) /* bookmarks come each minute */
 #define RETRY_MAX_NS   (15 * NS_PER_SEC)
-#define RETRY_BASE_NS  (500 * NS_PER_MS)
+#define RETRY_BASE_NS  (2 * NS_PER_SEC) /* a fleet that has lost its server is spread over it */
 #define SHORT_WATCH_NS (10 * NS_PER_SEC)  /* a server that ends one sooner is sick */
 #define GONE_CALM_NS   (60 * NS_PER_SEC)  /* two 410 within that are no mere compaction */
+#define DENIED_BASE_NS (500 * NS_PER_MS)
 #define DENIED_MAX_NS  (600 * NS_PER_SEC) /* a right may be granted at any time */
 
 enum {
@@ -70,12 +71,14 @@ static void start_over(struct kube_watch *w)
     arm_watch(w, 0);
 }
 
-/* Tells the owner of a failure and tries again. An API server that has just started denies
- * everything until it has read its rules: asked again soon, and ever more rarely while the denial
- * lasts. */
+/* Tells the owner of a failure, and lists anew: a look is needed all the same, a server that has
+ * started again knows no history, and the watch takes over the list's connection. An API server
+ * that has just started denies everything until it has read its rules: asked again soon, and ever
+ * more rarely while the denial lasts. */
 static void fail_watch(struct kube_watch *w, const struct kube_response *r)
 {
     drop_call(w);
+    w->version[0] = '\0';
     if (r->http_status == 403) {
         arm_watch(w, backoff_next_ns(&w->denied, 0));
     } else {
@@ -125,7 +128,6 @@ static void on_error_event(struct kube_watch *w, json_t *status)
     struct kube_response r = {.http_status = http_status,
                               .code = kube_status_code(http_status == 200 ? 0 : http_status),
                               .body = status};
-    w->version[0] = '\0';
     kube_status_fill(&r, KUBE_GET, w->query, NULL);
     r.body = NULL;
     if (r.code == ERR_GONE) {
@@ -143,7 +145,6 @@ static bool on_line(struct kube_watch *w, const char *line, size_t len)
     const char *type = json_text_get(event, "type");
     json_t *object = json_object_get(event, "object");
     if (!type || !json_is_object(object)) {
-        w->version[0] = '\0';
         break_stream(w, ERR_PARSE, event ? "an event without type and object" : e.msg);
         return false;
     }
@@ -211,7 +212,6 @@ static void on_stream_bytes(void *user, struct buf *inbox)
         }
     }
     if (line || left > KUBE_WATCH_LINE_MAX_BYTES) { /* not cut: half an event is no event */
-        w->version[0] = '\0';
         break_stream(w, ERR_LIMIT, "an event is larger than allowed");
         return;
     }
@@ -226,9 +226,6 @@ static void on_stream_done(void *user, const struct kube_response *r)
     if (r->code == ERR_GONE) {
         on_gone(w);
     } else if (!is_accepted) {
-        if (r->code != ERR_RETRY || r->http_status == 504) {
-            w->version[0] = '\0'; /* 504: our version is ahead of this server's */
-        }
         fail_watch(w, r);
     } else if (r->message[0] != '\0') {
         break_stream(w, ERR_RETRY, r->message);
@@ -269,7 +266,6 @@ static void on_listed(void *user, const struct kube_response *r)
     remember_version(w, r->body);
     if (r->code != 0 || !json_is_array(items) || w->version[0] == '\0') {
         struct kube_response failed = *r;
-        w->version[0] = '\0';
         if (r->code == 0) {
             failed.code = ERR_PARSE;
             failed.outcome = KUBE_UNREADABLE;
@@ -319,7 +315,7 @@ struct kube_watch *kube_watch_start(struct kube_client *client,
     backoff_init(&w->backoff, RETRY_BASE_NS, RETRY_MAX_NS,
                  (uint64_t)clock_wall_now().ns ^
                      crc32c_compute(config->name, strlen(config->name)));
-    backoff_init(&w->denied, RETRY_BASE_NS, DENIED_MAX_NS, ~w->backoff.random);
+    backoff_init(&w->denied, DENIED_BASE_NS, DENIED_MAX_NS, ~w->backoff.random);
     ev_timer_init(&w->timer, on_timer, 0., 0.);
     w->timer.data = w;
     arm_watch(w, 0);

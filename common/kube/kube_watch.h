@@ -3,13 +3,13 @@
  * One object under watch: LIST with its name as field selector, then WATCH from the list's
  * resourceVersion, for ever. Loop thread only.
  *
- * Resumes by resourceVersion after an ordinary close; starts over with a LIST after 410, an ERROR
- * event, garbage or "too large resource version". Bookmarks are asked for; without a byte for a
- * minute and a half it connects anew. A line is bounded by KUBE_WATCH_LINE_MAX_BYTES. Where list or
- * watch is forbidden (403) it asks again within a second, then ever more rarely, up to ten minutes
- * apart; the owner reads meanwhile.
- * Retries have full jitter and a cap, and honour Retry-After up to the cap. Only the first 410 in a
- * minute is followed at once; a stream that ends within seconds counts as a failure.
+ * Resumes by resourceVersion after an ordinary close; starts over with a LIST after anything else:
+ * a look is needed then, too. Bookmarks are asked for; without a byte for a minute and a half it
+ * connects anew. A line is bounded by KUBE_WATCH_LINE_MAX_BYTES. Where list or watch is forbidden
+ * (403) it asks again within a second, then ever more rarely, up to ten minutes apart; the owner
+ * reads meanwhile. Retries have full jitter and a cap, and honour Retry-After up to the cap. Only
+ * the first 410 in a minute is followed at once; a stream that ends within seconds counts as a
+ * failure.
  */
 #ifndef KUBE_KUBE_WATCH_H
 #define KUBE_KUBE_WATCH_H

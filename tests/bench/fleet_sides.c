@@ -18,11 +18,11 @@
 #include <ev.h>
 #include <stdlib.h>
 
-#define LOOK_S 0.02 /* how often the hosts are looked at: a verdict is sampled where it is new */
+#define LOOK_S 0.1 /* how often the hosts are looked at: a verdict is sampled where it is new */
 
 /* On machines of their own they have a processor each for their TLS handshakes. More at a time than
  * this machine can do would only run into their deadlines together. */
-enum { CONNECTING_MAX = 10 };
+enum { CONNECTING_MAX = 5 };
 
 struct side {
     struct fleet *fleet;

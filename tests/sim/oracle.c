@@ -180,6 +180,9 @@ static bool is_regular(const struct oracle *o, int64_t now)
 /* A look at it is no later. */
 #define HOST_PROBE_NS (SEC_NS + LATENCY_NS)
 
+/* Where its watch broke, the host looks again by then. */
+#define LOOK_NS (2 * SEC_NS + LATENCY_NS)
+
 /* A request that hangs, on either side. */
 #define HANG_NS (5 * SEC_NS)
 
@@ -460,7 +463,7 @@ static void note_renewed_boot(struct oracle *o, int64_t now, const json_t *lease
 {
     const char *boot = annotation(lease, "dpu.k8s.ovn.org/boot-id");
     bool is_old = find_boot(o, boot) + 1 < o->boot_count;
-    bool is_unseen = now - o->gone_at < LATENCY_NS || o->blind_at >= o->gone_at;
+    bool is_unseen = now - o->gone_at < LOOK_NS || o->blind_at >= o->gone_at;
     if (is_old && is_unseen) {
         (void)snprintf(o->renewed_boot, sizeof(o->renewed_boot), "%s", boot);
     }
@@ -519,6 +522,9 @@ void oracle_lease(struct oracle *o, int64_t now, const char *who, const json_t *
                         now - o->renewed_at > LATENCY_NS;
         o->gone_at = now;
         o->was_ready = o->was_ready && was_seen; /* else nobody will ever see it */
+        if (strcmp(text_at(before, "spec", "renewTime"), text_at(after, "spec", "renewTime")) < 0) {
+            note_renewed_boot(o, now, after); /* stamped later: the clock was set back */
+        }
     }
     if (!before && after) { /* on a lease that was made anew a DPU gets the time of a retry */
         o->gone_at = now;

@@ -375,21 +375,33 @@ static void wait_told(int told, int told_late)
     assert_int_equal(asker.told_late, told_late);
 }
 
-/* Of the oldest connection; 0: it is cut. */
-static void answer_next(int http_status)
+/* One that came over this connection; below 0: over the oldest that is new. Returns which. */
+static int read_request(int fd)
 {
     char bytes[4096];
-    int fd = -1;
     while (fd < 0 || recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0) {
         fd = fd < 0 ? accept(asker.listener, NULL, NULL) : fd;
         (void)ev_run(ev_default_loop(0), EVRUN_NOWAIT);
     }
+    return fd;
+}
+
+static void send_answer(int fd, int http_status)
+{
+    char bytes[4096];
     int len = snprintf(bytes, sizeof(bytes),
                        "HTTP/1.1 %d X\r\nContent-Type: application/json\r\n"
                        "Content-Length: 17\r\n\r\n{\"kind\":\"Status\"}",
                        http_status);
+    assert_int_equal(send(fd, bytes, (size_t)len, MSG_NOSIGNAL), len);
+}
+
+/* Of the oldest connection; 0: it is cut. */
+static void answer_next(int http_status)
+{
+    int fd = read_request(-1);
     if (http_status != 0) {
-        assert_int_equal(send(fd, bytes, (size_t)len, MSG_NOSIGNAL), len);
+        send_answer(fd, http_status);
     }
     (void)close(fd);
 }
@@ -463,6 +475,29 @@ TEST(a_late_failure_is_no_news)
     }
     wait_told(1, 0);
     asker_stop();
+}
+
+/* But not for long. */
+TEST(what_does_not_hurry_waits_for_a_connection)
+{
+    struct done done = {.count = 0};
+    struct mono begin = clock_mono_now();
+    asker_start(20 * LONG_MS);
+    int first = read_request(-1);
+    start(asker.client, KUBE_ORDINARY, &done);
+    start(asker.client, KUBE_ORDINARY, &done);
+    send_answer(first, 200);
+    wait_told(1, 0);
+    assert_int_equal(read_request(first), first);
+    asker_ask(20 * LONG_MS);
+    int urgent = read_request(-1);
+    assert_true(mono_since(clock_mono_now(), begin) < NS_PER_SEC);
+    int last = read_request(-1);
+    assert_true(mono_since(clock_mono_now(), begin) >= 2 * NS_PER_SEC);
+    asker_stop();
+    (void)close(first);
+    (void)close(urgent);
+    (void)close(last);
 }
 
 /* ---- a stream -------------------------------------------------------------------------------- */

@@ -444,7 +444,7 @@ TEST(a_stream_goes_on_where_the_last_one_ended)
         end_stream(200, rows[i].text, 11 * NS_PER_SEC, "");
         struct mono before = world.now;
         wake();
-        assert_true(mono_since(world.now, before) <= 50 * NS_PER_MS); /* an ordinary end */
+        assert_true(mono_since(world.now, before) <= 200 * NS_PER_MS); /* an ordinary end */
         assert_int_equal(world.stream_failures, 0);
         assert_true(world.has_stream == (rows[i].from[0] != '\0'));
         assert_non_null(strstr(world.path, rows[i].from));
@@ -452,24 +452,23 @@ TEST(a_stream_goes_on_where_the_last_one_ended)
 }
 
 /* And says nothing about reads. */
-TEST(a_stream_that_breaks_is_resumed_or_listed_anew)
+TEST(a_stream_that_breaks_is_listed_anew)
 {
     static const struct {
         int http_status;
         const char *text;
         const char *broken;
-        bool is_resumed;
     } rows[] = {
-        {500, "{}", "", true},
-        {429, "{}", "", true},
-        {504, "{}", "", false},
-        {400, "{}", "", false},
-        {0, "", "timeout", true},
-        {200, "", "cut", true},
-        {200, "7\n", "", false},
-        {200, "{\"type\":\"MODIFIED\"}\n", "", false},
-        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", "", false},
-        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":200}}\n", "", false},
+        {500, "{}", ""},
+        {429, "{}", ""},
+        {504, "{}", ""},
+        {400, "{}", ""},
+        {0, "", "timeout"},
+        {200, "", "cut"},
+        {200, "7\n", ""},
+        {200, "{\"type\":\"MODIFIED\"}\n", ""},
+        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", ""},
+        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":200}}\n", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
@@ -477,8 +476,7 @@ TEST(a_stream_that_breaks_is_resumed_or_listed_anew)
         assert_int_equal(world.stream_failures, 1);
         assert_int_equal(world.list_failures, 0);
         wake();
-        assert_true(world.has_stream == rows[i].is_resumed);
-        assert_true(world.has_list != rows[i].is_resumed);
+        assert_true(world.has_list && !world.has_stream);
     }
 }
 
@@ -567,7 +565,7 @@ TEST(silence_is_a_failure_after_a_minute_and_a_half)
     }
     assert_in_range(mono_since(world.now, heard), 90 * NS_PER_SEC, 91 * NS_PER_SEC);
     wake();
-    assert_true(world.has_stream); /* resumed */
+    assert_true(world.has_list);
 }
 
 TEST(a_server_that_says_when_is_obeyed)
@@ -616,24 +614,23 @@ TEST(a_stream_that_ends_early_once_is_no_failure)
     assert_int_equal(world.stream_failures, 1);
     assert_int_equal(world.opened, 2);
     for (int i = 2; i < 12; i++) {
-        wake();
-        assert_true(world.has_stream);
+        relist();
         end_stream(200, "", 0, "");
         assert_int_equal(world.stream_failures, i);
         assert_true(world.wait_s <= 15);
     }
-    wake();
+    relist();
     end_stream(200, "", 11 * NS_PER_SEC, ""); /* it lasted: all is forgotten */
-    assert_true(world.wait_s <= 0.05);
+    assert_true(world.wait_s <= 0.2);
     wake();
     end_stream(200, "", 0, "");
     assert_int_equal(world.opened, 14);
     assert_int_equal(world.stream_failures, 11);
-    assert_true(world.wait_s <= 0.5);
+    assert_true(world.wait_s <= 2);
     wake();
     end_stream(200, "", 11 * NS_PER_SEC, "cut");
     assert_int_equal(world.stream_failures, 12);
-    assert_true(world.wait_s <= 0.5);
+    assert_true(world.wait_s <= 2);
 }
 
 TEST(each_stream_is_asked_for_a_time_of_its_own)

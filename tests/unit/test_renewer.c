@@ -128,12 +128,12 @@ TEST(failed_renewal_is_retried_with_growing_jittered_backoff_on_a_fresh_connecti
 /* A host grants a living DPU the time of one retry: no pause takes all of it. */
 TEST(a_server_that_cannot_be_reached_is_left_alone_for_as_long_as_may_be)
 {
-    static const int64_t wait_ms[] = {200, 400, 800, 1600, 3200, 5000, 5000};
+    static const int64_t wait_ms[] = {200, 5000, 5000, 5000};
     struct world w = renewing();
     w.is_unreachable = true;
     play(&w, "wake>put");
     for (size_t i = 0; i < ARRAY_LEN(wait_ms); i++) {
-        int64_t least_ms = i < RENEWER_TRIES - 1 ? 0 : wait_ms[i];
+        int64_t least_ms = i == 0 ? 0 : wait_ms[i];
         world_fail(&w, w.now, ERR_RETRY, 0, -1);
         assert_in_range(mono_since(w.out.wake_at, w.now), least_ms * NS_PER_MS,
                         wait_ms[i] * NS_PER_MS);

@@ -307,6 +307,21 @@ TEST_READY(the_retry_is_that_of_the_dpu)
     }
 }
 
+/* During an outage there is one attempt in each interval; a mark looks, too. */
+TEST_READY(after_an_outage_the_dpu_goes_first)
+{
+    world_watch(w, SEC(2), false);
+    world_until(w, 60, CHAIN_LOST);
+    assert_in_range(w->reads + w->marks, 5, 7);
+    const double back = 61;
+    world_list(w, SEC(back));
+    w->marks = 0;
+    world_silence_until(w, back + 4.9);
+    assert_int_equal(w->marks, 0);
+    world_silence_until(w, back + 5.1);
+    assert_int_equal(w->marks, 1);
+}
+
 TEST_READY(an_attempt_that_fails_counts_from_its_start)
 {
     world_silence_until(w, 16);

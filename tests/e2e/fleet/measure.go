@@ -27,8 +27,8 @@ const (
 	patience = 3 * time.Minute // until all of a fleet are ready
 	ticks    = 100.0           // of the kernel's CPU times, per second
 
-	startsPerSecond = 40  // of the DPUs, and of the hosts
-	perProcess      = 100 // of ours: an agent has few timers, and looks through all of its process
+	startsPerSecond = 40 // of the DPUs, and of the hosts
+	perProcess      = 50 // of ours: an agent has few timers, and looks through all of its process
 )
 
 var schemes = []string{"ours", "upstream"}

@@ -125,8 +125,9 @@ func (r *Relay) accept() {
 }
 
 func (r *Relay) dial() (server net.Conn, err error) {
-	for range r.targets {
-		server, err = net.Dial("tcp", r.targets[int(r.next.Add(1))%len(r.targets)])
+	first := int(r.next.Add(1))
+	for i := range r.targets { // each, whoever else dials meanwhile
+		server, err = net.Dial("tcp", r.targets[(first+i)%len(r.targets)])
 		if err == nil {
 			break
 		}
