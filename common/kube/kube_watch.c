@@ -16,9 +16,9 @@
 
 #define SILENCE_NS     (90 * NS_PER_SEC) /* bookmarks come each minute */
 #define RETRY_MAX_NS   (15 * NS_PER_SEC)
-#define RETRY_BASE_NS  (2 * NS_PER_SEC) /* a fleet that has lost its server is spread over it */
-#define SHORT_WATCH_NS (10 * NS_PER_SEC)  /* a server that ends one sooner is sick */
-#define GONE_CALM_NS   (60 * NS_PER_SEC)  /* two 410 within that are no mere compaction */
+#define RETRY_BASE_NS  (2 * NS_PER_SEC)  /* a fleet that has lost its server is spread over it */
+#define SHORT_WATCH_NS (10 * NS_PER_SEC) /* a server that ends one sooner is sick */
+#define GONE_CALM_NS   (60 * NS_PER_SEC) /* two 410 within that are no mere compaction */
 #define DENIED_BASE_NS (500 * NS_PER_MS)
 #define DENIED_MAX_NS  (600 * NS_PER_SEC) /* a right may be granted at any time */
 

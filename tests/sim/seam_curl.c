@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HANDLES_MAX = 64, CONNECT_DEFAULT_MS = 300 * 1000 }; /* curl's, for a limit of 0 */
+enum { HANDLES_MAX = 64 };
 
 struct multi;
 
@@ -27,8 +27,7 @@ struct easy {
     const char *method; /* borrowed, static */
     const char *body;   /* borrowed */
     struct curl_slist *headers;
-    int64_t limit_ms;         /* 0: none */
-    int64_t connect_limit_ms; /* 0: curl's default */
+    int64_t limit_ms; /* 0: none */
     curl_prereq_callback before_request;
     void *before_request_user;
     void *private;
@@ -91,8 +90,6 @@ CURLcode curl_easy_setopt(CURL *handle, CURLoption option, ...)
         easy->headers = va_arg(ap, struct curl_slist *);
     } else if (option == CURLOPT_TIMEOUT_MS) {
         easy->limit_ms = va_arg(ap, long);
-    } else if (option == CURLOPT_CONNECTTIMEOUT_MS) {
-        easy->connect_limit_ms = va_arg(ap, long);
     } else if (option == CURLOPT_PREREQFUNCTION) {
         easy->before_request = va_arg(ap, curl_prereq_callback);
     } else if (option == CURLOPT_PREREQDATA) {
@@ -218,11 +215,7 @@ static int64_t monotonic_now(void)
 /* When a handle runs out of time. */
 static int64_t limit_of(const struct easy *easy)
 {
-    int64_t limit = easy->limit_ms != 0 ? easy->started + easy->limit_ms * MS : NEVER;
-    bool is_connecting = easy->exchange && !easy->exchange->is_connected;
-    int64_t connect_ms = easy->connect_limit_ms != 0 ? easy->connect_limit_ms : CONNECT_DEFAULT_MS;
-    int64_t connect = is_connecting ? easy->started + connect_ms * MS : NEVER;
-    return limit < connect ? limit : connect;
+    return easy->limit_ms != 0 ? easy->started + easy->limit_ms * MS : NEVER;
 }
 
 /* As curl does after each call: when it wants to be called at the latest. */

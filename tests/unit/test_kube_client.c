@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #define WAIT_NS (50 * NS_PER_MS)
+#define NOBODY  1 /* a port that nobody listens at */
 
 enum { SENT = KUBE_BUCKET_BURST, WAITING = 4, DONE_MAX = 2 * (SENT + WAITING) };
 
@@ -115,12 +116,6 @@ static int listen_anywhere(uint16_t *out_port)
     return listener;
 }
 
-/* Nobody listens there. */
-static struct kube_client *new_client(void)
-{
-    return new_client_of(1);
-}
-
 static void on_done(void *user, const struct kube_response *response)
 {
     struct done *d = user;
@@ -149,7 +144,7 @@ TEST(who_waits_is_sent_in_its_turn)
     struct done early = {.count = 0};
     struct done late[WAITING] = {{.count = 0}};
     struct done urgent = {.count = 0};
-    struct kube_client *client = new_client();
+    struct kube_client *client = new_client_of(NOBODY);
     struct mono begin = clock_mono_now();
     for (int i = 0; i < SENT; i++) {
         start(client, KUBE_ORDINARY, &early);
@@ -176,7 +171,7 @@ TEST(who_waits_is_sent_in_its_turn)
 TEST(one_that_waits_no_longer_returns_its_token)
 {
     struct done done = {.count = 0};
-    struct kube_client *client = new_client();
+    struct kube_client *client = new_client_of(NOBODY);
     const struct kube_request request = {.path = "/x"};
     taken = SENT;
     kube_call_cancel(kube_client_start(client, &request, on_done, &done));
