@@ -231,11 +231,16 @@ int64_t renewer_budget_ns(const struct renewer *r)
     return duration_ns > interval_ns ? duration_ns - interval_ns : duration_ns;
 }
 
+/* A host grants a living DPU the time of one retry: no pause takes all of it. */
+static int64_t longest_pause_ns(const struct renewer *r)
+{
+    return mono_ns_min(r->config.interval_ns, RENEWER_BACKOFF_MAX_NS);
+}
+
 int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
 {
-    int64_t cap_ns = mono_ns_min(r->config.interval_ns, RENEWER_BACKOFF_MAX_NS);
     int64_t wait_ns = mono_ns_min(RENEWER_BACKOFF_MIN_NS, renewer_budget_ns(r) / 15);
-    return mono_ns_doubled(wait_ns, failures, cap_ns);
+    return mono_ns_doubled(wait_ns, failures, longest_pause_ns(r));
 }
 
 /* Between the tries that have to fit. */
@@ -701,7 +706,7 @@ static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
     int64_t share_ns = renewer_budget_ns(r) / RENEWER_TRIES;
     bool is_closed = event->is_unreachable || event->http_status == HTTP_TOO_MANY_REQUESTS;
     if (is_closed && count > 1) {
-        return mono_ns_min(share_ns, RENEWER_BACKOFF_MAX_NS);
+        return mono_ns_min(share_ns, longest_pause_ns(r));
     }
     if (event->http_status == HTTP_NOT_FOUND && count >= RENEWER_TRIES) {
         return mono_ns_min(mono_since(next_slot(r, event->now), event->now),

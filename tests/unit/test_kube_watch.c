@@ -462,7 +462,6 @@ TEST(a_stream_that_breaks_is_listed_anew)
         {200, "7\n", ""},
         {200, "{\"type\":\"MODIFIED\"}\n", ""},
         {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", ""},
-        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":200}}\n", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
