@@ -535,7 +535,7 @@ static struct mono awaited_until(const struct verdict *x, struct mono asked)
 }
 
 /* The pace of marks: 2 r after evidence, and q more after a renewal, which another may follow; r
- * after one that failed, and soon where a read has found the way back, or after a conflict. */
+ * after one that failed, r / 2 where a read has found the way back, and soon after a conflict. */
 static struct mono next_mark(const struct verdict *x)
 {
     bool is_renewal = x->verdict.checked.ns == x->observed.ns;
@@ -543,10 +543,12 @@ static struct mono next_mark(const struct verdict *x)
     bool is_back = is_failing(x) && !is_refusing_writes(x) && x->sight == VERDICT_SEES_LEASE &&
                    mono_reached(x->looked_at, mono_max(x->verdict.failing, x->last_mark));
     int64_t pause_ns = mono_ns_mul(pace_ns(x), 2) + (is_renewal ? deadline_ns(x) : 0);
-    if (is_back || has_failed) {
-        struct mono renewed_by = mono_add(x->looked_at, pace_ns(x) / 2); /* the DPU goes first */
-        return is_back ? mono_max(mono_add(x->last_mark, hurry_ns(x)), renewed_by)
-                       : mono_add(x->last_mark, pace_ns(x));
+    if (is_back) { /* the DPU goes first */
+        return mono_max(mono_add(x->last_mark, hurry_ns(x)),
+                        mono_add(x->looked_at, pace_ns(x) / 2));
+    }
+    if (has_failed) {
+        return mono_add(x->last_mark, pace_ns(x));
     }
     return mono_max(mono_add(x->last_mark, pace_ns(x) / 2), mono_add(x->verdict.checked, pause_ns));
 }

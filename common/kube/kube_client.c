@@ -37,8 +37,8 @@ enum {
 #define TURN_NS (2 * NS_PER_SEC) /* what does not hurry waits so long for a connection */
 
 /* They learn apart: a loaded etcd is slow to write and fast to read. Watches and their lists
- * connect anew: where a fleet comes back at once, handshakes that are given up early are work in
- * vain. */
+ * may connect anew: where a fleet comes back at once, handshakes that are given up early are work
+ * in vain. */
 enum patience_kind { READS, WRITES, WATCHES, PATIENCE_KINDS };
 
 struct kube_client {
@@ -362,8 +362,7 @@ static void set_connection(struct try *t)
     if (channel != KUBE_CONTROL) {
         (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN,
                                (long)(channel == KUBE_FRESH ? JUST_LEFT_S : LEFT_S));
-    }
-    if (channel == KUBE_CONTROL) {
+    } else {
         t->call->client->draining = false;
     }
 }
@@ -603,20 +602,19 @@ static bool is_another_under_way(const struct kube_call *call)
 /* How long it still waits for its turn, at most. */
 static int64_t turn_ns(const struct kube_call *call, struct mono now)
 {
-    int64_t wait_ns = mono_since(call->not_before, now);
     if (call->request.priority == KUBE_URGENT) {
         return 0;
     }
+    int64_t wait_ns = mono_since(call->not_before, now);
     if (is_another_under_way(call)) {
         wait_ns = mono_ns_add(wait_ns, TURN_NS);
     }
-    return mono_ns_max(0, mono_ns_max(wait_ns, kube_bucket_pause_ns(&call->client->bucket, now)));
+    return mono_ns_max(wait_ns, kube_bucket_pause_ns(&call->client->bucket, now));
 }
 
 /* Sends it, or lets it wait. */
-static void take_turn(struct kube_call *call)
+static void take_turn(struct kube_call *call, struct mono now)
 {
-    struct mono now = clock_mono_now();
     int64_t wait_ns = turn_ns(call, now);
     call->is_waiting = wait_ns > 0;
     if (call->is_waiting) {
@@ -638,17 +636,18 @@ static void start_turn(struct kube_call *call)
         call->client->metrics.delayed += wait_ns > 0;
         call->not_before = mono_add(now, wait_ns);
     }
-    take_turn(call);
+    take_turn(call, now);
 }
 
 /* Whoever has waited longest goes on over the connection that has become free. */
 static void pass_turn(struct kube_client *client)
 {
+    struct mono now = clock_mono_now();
     struct kube_call *call;
     TAILQ_FOREACH(call, &client->calls, link)
     {
         if (call->is_waiting) {
-            take_turn(call);
+            take_turn(call, now);
         }
     }
 }
@@ -672,7 +671,7 @@ static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
     struct kube_bucket *bucket = &call->client->bucket;
     struct mono now = clock_mono_now();
     if (call->is_waiting) {
-        take_turn(call);
+        take_turn(call, now);
         return;
     }
     if (call->count == TRIES_MAX || !may_hang(&call->tries[0])) {
