@@ -179,8 +179,7 @@ static bool is_regular(const struct oracle *o, int64_t now)
 
 /* A look at it is no later. */
 #define HOST_PROBE_NS (SEC_NS + LATENCY_NS)
-
-#define LOOK_NS (2 * SEC_NS + LATENCY_NS) /* when its watch broke, by then the host looks again */
+#define LOOK_NS       (2 * SEC_NS + LATENCY_NS) /* when its watch broke, by then the host looks again */
 
 /* A request that hangs, on either side. */
 #define HANG_NS (5 * SEC_NS)

@@ -16,9 +16,8 @@
 #include <sys/wait.h>
 
 #define WAIT_NS (50 * NS_PER_MS)
-#define NOBODY  1 /* a port that nobody listens at */
 
-enum { SENT = KUBE_BUCKET_BURST, WAITING = 4, DONE_MAX = 2 * (SENT + WAITING) };
+enum { NOBODYS_PORT = 1, SENT = KUBE_BUCKET_BURST, WAITING = 4, DONE_MAX = 2 * (SENT + WAITING) };
 
 /* The bucket and the patience, put in place of the real ones when linking. */
 static int taken;
@@ -144,7 +143,7 @@ TEST(who_waits_is_sent_in_its_turn)
     struct done early = {.count = 0};
     struct done late[WAITING] = {{.count = 0}};
     struct done urgent = {.count = 0};
-    struct kube_client *client = new_client_of(NOBODY);
+    struct kube_client *client = new_client_of(NOBODYS_PORT);
     struct mono begin = clock_mono_now();
     for (int i = 0; i < SENT; i++) {
         start(client, KUBE_ORDINARY, &early);
@@ -171,7 +170,7 @@ TEST(who_waits_is_sent_in_its_turn)
 TEST(one_that_waits_no_longer_returns_its_token)
 {
     struct done done = {.count = 0};
-    struct kube_client *client = new_client_of(NOBODY);
+    struct kube_client *client = new_client_of(NOBODYS_PORT);
     const struct kube_request request = {.path = "/x"};
     taken = SENT;
     kube_call_cancel(kube_client_start(client, &request, on_done, &done));

@@ -452,17 +452,17 @@ TEST(a_stream_that_breaks_is_listed_anew)
 {
     static const struct {
         int http_status;
-        const char *text;
-        const char *broken;
-    } rows[] = {
-        {500, "{}", ""},
-        {504, "{}", ""},
-        {0, "", "timeout"},
-        {200, "", "cut"},
-        {200, "7\n", ""},
-        {200, "{\"type\":\"MODIFIED\"}\n", ""},
-        {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", ""},
-    };
+        const char *text, *broken;
+    } rows[] = {{500, "{}", ""},
+                {429, "{}", ""},
+                {504, "{}", ""},
+                {400, "{}", ""},
+                {0, "", "timeout"},
+                {200, "", "cut"},
+                {200, "7\n", ""},
+                {200, "{\"type\":\"MODIFIED\"}\n", ""},
+                {200, "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n", ""},
+                {200, "{\"type\":\"ERROR\",\"object\":{\"code\":200}}\n", ""}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         begin_watching();
         end_stream(rows[i].http_status, rows[i].text, 0, rows[i].broken);

@@ -91,9 +91,12 @@ TEST(three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease)
         int64_t first = renewer_deadline_ns(&w.r);
         w.r.failures = 1;
         int64_t next = renewer_deadline_ns(&w.r);
-        int64_t all = first + 2 * next + renewer_backoff_ns(&w.r, 1) + renewer_backoff_ns(&w.r, 2);
+        int64_t waits = renewer_backoff_ns(&w.r, 1) + renewer_backoff_ns(&w.r, 2);
+        int64_t all = first + 2 * next + waits;
         assert_int_equal(renewer_budget_ns(&w.r), (int64_t)(rows[i].budget_s * 1e9));
         assert_true(all <= renewer_budget_ns(&w.r) && first <= next);
+        assert_true(first == lease_pace_deadline_ns(w.r.config.interval_ns) ||
+                    3 * first + waits > renewer_budget_ns(&w.r) - 3);
         assert_true(next == slow || all > renewer_budget_ns(&w.r) - 3); /* none is wasted */
         assert_in_range(first, 40 * NS_PER_MS, 5 * NS_PER_SEC);
         w.r.failures = 3;
@@ -115,7 +118,7 @@ TEST(failed_renewal_is_retried_after_a_wait_on_a_fresh_connection)
 {
     static const int64_t bound_ms[] = {200, 400, 800, 1600, 3200, 5000, 5000, 5000};
     for (int row = 0; row < 4; row++) {
-        int http_status = row == 2 ? 429 : 0;
+        int status = row == 2 ? 429 : 0;
         struct world w = renewing();
         w.is_unreachable = row % 2 == 1;
         w.r.config.interval_ns = (row == 3 ? 1 : 10) * NS_PER_SEC;
@@ -124,14 +127,13 @@ TEST(failed_renewal_is_retried_after_a_wait_on_a_fresh_connection)
             bool is_long = row > 0 && i > 0;
             int64_t most_ns = (is_long ? 5000 : bound_ms[i]) * NS_PER_MS;
             most_ns = mono_ns_min(most_ns, w.r.config.interval_ns);
-            world_fail(&w, mono_add(w.now, w.out.deadline_ms * NS_PER_MS), ERR_RETRY, http_status,
-                       -1);
+            world_fail(&w, mono_add(w.now, w.out.deadline_ms * NS_PER_MS), ERR_RETRY, status, -1);
             assert_in_range(mono_since(w.out.wake_at, w.now), is_long ? most_ns : 0, most_ns);
             if (w.out.action == RENEWER_NONE) {
                 play(&w, "wake");
             }
             expect_action(&w, RENEWER_PUT_RENEWAL);
-            assert_true(w.out.fresh == (http_status == 0));
+            assert_true(w.out.fresh == (status == 0));
         }
         expect_recovery(&w);
     }
