@@ -157,12 +157,12 @@ static void sync_works(struct kube_sync *s)
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* Takes `path`. A write does not wait for its turn: the reads before it did, and what they showed
- * would be old. Nor does a read while the object is gone, unless something has failed. */
+ * would be old. Nor does a read while the object is gone. */
 static void sync_send(struct kube_sync *s, enum kube_method method, char *path, const json_t *body,
                       kube_done_fn *then)
 {
     bool is_gone = s->is_known && !s->existing;
-    bool waits = method == KUBE_GET && (!is_gone || s->backoff.failures > 0);
+    bool waits = method == KUBE_GET && !is_gone;
     const struct kube_request request = {.method = method,
                                          .channel = KUBE_CONTROL,
                                          .priority = s->config.is_urgent && !waits ? KUBE_URGENT

@@ -313,7 +313,6 @@ TEST_IN(a_write_that_lost_the_race_reads_again)
     }
 }
 
-/* A living DPU may be refused until the lease is there again: only after a failure that waits. */
 TEST_IN(nothing_waits_while_the_lease_is_gone)
 {
     settle();
@@ -326,7 +325,7 @@ TEST_IN(nothing_waits_while_the_lease_is_gone)
     vanish();
     world_pass(wait_ns());
     world_expect(KUBE_GET, NODE);
-    assert_int_equal(world.client.priority, KUBE_ORDINARY);
+    assert_int_equal(world.client.priority, KUBE_URGENT);
     answer(200, node("n1"));
     world_expect(KUBE_POST, LEASES);
     assert_int_equal(world.client.priority, KUBE_URGENT);
