@@ -231,16 +231,20 @@ int64_t renewer_budget_ns(const struct renewer *r)
     return duration_ns > interval_ns ? duration_ns - interval_ns : duration_ns;
 }
 
-/* A host grants a living DPU the time of one retry: no pause takes all of it. */
-static int64_t longest_pause_ns(const struct renewer *r)
+/* While the lease lasts there is no hurry. Later a host grants a living DPU the time of one retry:
+ * no pause takes much of that. */
+static int64_t longest_pause_ns(const struct renewer *r, struct mono now)
 {
-    return mono_ns_min(r->config.interval_ns, RENEWER_BACKOFF_MAX_NS);
+    int64_t lasts_ns = mono_ns_add(r->config.interval_ns, renewer_budget_ns(r));
+    int64_t left_ns = mono_since(mono_add(r->renewed_at, lasts_ns), now);
+    return mono_ns_min(r->config.interval_ns, mono_ns_max(left_ns / 2, RENEWER_BACKOFF_MAX_NS));
 }
 
 int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
 {
     int64_t wait_ns = mono_ns_min(RENEWER_BACKOFF_MIN_NS, renewer_budget_ns(r) / 15);
-    return mono_ns_doubled(wait_ns, failures, longest_pause_ns(r));
+    return mono_ns_doubled(wait_ns, failures,
+                           mono_ns_min(r->config.interval_ns, RENEWER_BACKOFF_MAX_NS));
 }
 
 /* Between the tries that have to fit. */
@@ -706,7 +710,7 @@ static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
     int64_t share_ns = renewer_budget_ns(r) / RENEWER_TRIES;
     bool is_closed = event->is_unreachable || event->http_status == HTTP_TOO_MANY_REQUESTS;
     if (is_closed && count > 1) {
-        return mono_ns_min(share_ns, longest_pause_ns(r));
+        return mono_ns_min(share_ns, longest_pause_ns(r, event->now));
     }
     if (event->http_status == HTTP_NOT_FOUND && count >= RENEWER_TRIES) {
         return mono_ns_min(mono_since(next_slot(r, event->now), event->now),
@@ -717,14 +721,13 @@ static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
 
 static void set_backoff(struct renewer *r, const struct renewer_event *event)
 {
-    int64_t longest_ns = r->config.interval_ns;
     int64_t wait_ns = pause_ns(r, event);
     if (event->retry_after_ms > 0) {
         int64_t asked_ns = mono_ns_mul(event->retry_after_ms, NS_PER_MS);
-        wait_ns = mono_ns_min(mono_ns_add(asked_ns, wait_ns), longest_ns);
+        wait_ns = mono_ns_min(mono_ns_add(asked_ns, wait_ns), longest_pause_ns(r, event->now));
     }
     if (event->http_status == HTTP_BAD_REQUEST || event->http_status == HTTP_UNPROCESSABLE) {
-        wait_ns = longest_ns; /* the same words again would be refused again */
+        wait_ns = r->config.interval_ns; /* the same words again would be refused again */
     }
     r->retry_at = mono_add(event->now, wait_ns);
 }

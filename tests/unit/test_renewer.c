@@ -113,7 +113,7 @@ static void expect_recovery(struct world *w)
 }
 
 /* The wait grows, cut by chance. A server that takes nothing is soon left alone for as long as may
- * be: a host grants a living DPU the time of one retry, and no pause takes all of it. */
+ * be: half of what the lease lasts, and then little of the retry that a host grants. */
 TEST(failed_renewal_is_retried_after_a_wait_on_a_fresh_connection)
 {
     static const int64_t bound_ms[] = {200, 400, 800, 1600, 3200, 5000, 5000, 5000};
@@ -125,9 +125,11 @@ TEST(failed_renewal_is_retried_after_a_wait_on_a_fresh_connection)
         play(&w, "wake>put");
         for (size_t i = 0; i < ARRAY_LEN(bound_ms); i++) {
             bool is_long = row > 0 && i > 0;
-            int64_t most_ns = (is_long ? 5000 : bound_ms[i]) * NS_PER_MS;
+            struct mono then = mono_add(w.now, w.out.deadline_ms * NS_PER_MS);
+            int64_t left_ns = is_long ? 40 * NS_PER_SEC - mono_since(then, w.r.renewed_at) : 0;
+            int64_t most_ns = mono_ns_max(left_ns / 2, bound_ms[is_long ? 7 : i] * NS_PER_MS);
             most_ns = mono_ns_min(most_ns, w.r.config.interval_ns);
-            world_fail(&w, mono_add(w.now, w.out.deadline_ms * NS_PER_MS), ERR_RETRY, status, -1);
+            world_fail(&w, then, ERR_RETRY, status, is_long && row == 2 ? 60000 : -1);
             assert_in_range(mono_since(w.out.wake_at, w.now), is_long ? most_ns : 0, most_ns);
             if (w.out.action == RENEWER_NONE) {
                 play(&w, "wake");
