@@ -49,11 +49,13 @@ static int64_t deadline_ns(const struct verdict *x)
     return (int64_t)verdict_deadline_ms(x->config) * NS_PER_MS;
 }
 
-/* A renewal is overdue, and a read looks for it: half-way to what the duration leaves at most. */
+/* A renewal is overdue, and a read looks for it: half a deadline before the first mark, and
+ * half-way to what the duration leaves at most. */
 static struct mono overdue_at(const struct verdict *x)
 {
     int64_t r = x->config->renew_interval_ns;
-    return mono_add(x->observed, mono_ns_min(r + r / 2, r + (x->duration_ns - r) / 2));
+    return mono_add(x->observed, mono_ns_min(mono_ns_mul(r, 2) + deadline_ns(x) / 2,
+                                             r + (x->duration_ns - r) / 2));
 }
 
 /* G */
@@ -152,6 +154,12 @@ static void miss_evidence(struct verdict *x, enum chain_outcome cause, struct mo
         x->verdict.failing = is_gap(x, t) ? evidence_due(x) : mono_max(t, evidence_due(x));
     }
     text_format(x->failure, sizeof(x->failure), "%s", failure ? failure : "");
+}
+
+/* Nobody answers: then a read looks for the way back, before a mark. */
+static bool is_lost(const struct verdict *x)
+{
+    return x->cause == CHAIN_LOST && !x->has_contact;
 }
 
 static bool is_refusing_writes(const struct verdict *x)
@@ -609,7 +617,7 @@ static void plan(struct verdict *x, struct mono now, struct verdict_update *out)
     x->is_reading = x->is_reading && mono_before(now, awaited_until(x, x->last_read));
     x->is_marking = x->is_marking && mono_before(now, awaited_until(x, x->last_mark));
     bool is_mark_due = !x->is_marking && mono_reached(now, mark_due(x));
-    out->mark = is_mark_due && x->sight == VERDICT_SEES_LEASE; /* else a read takes its place */
+    out->mark = is_mark_due && x->sight == VERDICT_SEES_LEASE && !is_lost(x); /* else a read is */
     out->is_trial = out->mark && is_trial(x, now);
     x->is_marking = x->is_marking || out->mark;
     out->confirm = !x->is_reading && !x->is_marking &&

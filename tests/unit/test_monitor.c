@@ -395,9 +395,9 @@ TEST_WITH(without_a_health_check_nobody_looks_at_the_lease, stage_up, stage_down
 TEST_WITH(what_the_verdict_needs_is_asked_for, stage_up, stage_down)
 {
     be_ready();
-    world_pass(15 * NS_PER_SEC); /* it is overdue */
+    world_pass(23 * NS_PER_SEC); /* it is overdue */
     assert_non_null(strstr(stage.story, "confirm"));
-    world_pass(10 * NS_PER_SEC);
+    world_pass(3 * NS_PER_SEC);
     assert_non_null(strstr(stage.story, "mark"));
     stage.story[0] = '\0';
     struct lease_view unseen = stage.lease;

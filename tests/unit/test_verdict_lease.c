@@ -163,7 +163,7 @@ TEST_READY(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it)
     static const struct {
         double at;
         bool is_read, restarts;
-    } rows[] = {{20, true, true}, {20, false, false}, {12, true, false}};
+    } rows[] = {{24, true, true}, {24, false, false}, {12, true, false}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         world_ready(w);
         world_renew_unseen(w, 11);
