@@ -689,8 +689,9 @@ static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
 static bool other_goes_on(struct try *t, const struct kube_response *r)
 {
     struct kube_call *call = t->call;
+    bool is_failure = r->transport_error != KUBE_TRANSPORT_OK || r->http_status == 429;
     bool may_have_landed = t->has_sent && is_sent_once(call);
-    if (call->request.on_bytes || r->transport_error == KUBE_TRANSPORT_OK || may_have_landed) {
+    if (call->request.on_bytes || !is_failure || may_have_landed) {
         return false;
     }
     if (r->transport_error == KUBE_TRANSPORT_RESOLVE && call->count < TRIES_MAX &&
