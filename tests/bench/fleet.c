@@ -129,10 +129,10 @@ int main(int argc, char **argv)
     allow_files();
     if (start(&run, argv, &e) == 0) {
         status = daemon_run(run.daemon);
+        fleet_free(run.fleet);
     } else {
         (void)fprintf(stderr, "fleet: %s\n", e.msg);
     }
-    fleet_free(run.fleet);
     daemon_free(run.daemon);
     return status;
 }

@@ -40,7 +40,7 @@ struct fleet_report {
 
 /* Starts all of them, or begins to. Borrows the texts for its life. */
 struct fleet *fleet_start(const struct fleet_config *config);
-void fleet_free(struct fleet *f); /* accepts NULL */
+void fleet_free(struct fleet *f);
 
 /* Restarts all sides, one by one, within FLEET_ROLLOUT_S, with another lease duration. A host finds
  * its record again, a DPU its lease. */

@@ -11,6 +11,7 @@
 #include "host-agent/lease_watch.h"
 #include "host-agent/monitor.h"
 #include "host-agent/outputs/events.h"
+#include "host-agent/record.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
@@ -122,7 +123,11 @@ static void start_host(struct side *s)
         .stale_hold_ns = 300 * NS_PER_SEC,
         .events = s->events,
     };
-    s->monitor = monitor_new(&monitor, NULL);
+    struct record carry;
+    struct err why = ERR_INIT;
+    bool carried = s->was_ready && record_carry_read(s->record, s->node, &monitor.verdict, &carry,
+                                                     &why) == 0; /* of a former fleet: none */
+    s->monitor = monitor_new(&monitor, carried ? &carry : NULL);
     monitor_start(s->monitor);
 }
 
@@ -244,15 +249,10 @@ struct fleet *fleet_start(const struct fleet_config *config)
 
 void fleet_free(struct fleet *f)
 {
-    if (!f) {
-        return;
-    }
-    for (size_t i = 0; f->sides && i < f->config.count; i++) {
+    for (size_t i = 0; i < f->config.count; i++) {
         stop_side(&f->sides[i]);
     }
-    if (f->config.daemon) {
-        ev_timer_stop(daemon_loop(f->config.daemon), &f->look);
-    }
+    ev_timer_stop(daemon_loop(f->config.daemon), &f->look);
     free(f->samples);
     free(f->sides);
     free(f);
