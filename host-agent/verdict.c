@@ -156,7 +156,7 @@ static void miss_evidence(struct verdict *x, enum chain_outcome cause, struct mo
     text_format(x->failure, sizeof(x->failure), "%s", failure ? failure : "");
 }
 
-/* Nobody answers: then a read looks for the way back, before a mark. */
+/* Nobody answers, and what is sent looks for the way back. */
 static bool is_lost(const struct verdict *x)
 {
     return x->cause == CHAIN_LOST && !x->has_contact;
@@ -617,7 +617,8 @@ static void plan(struct verdict *x, struct mono now, struct verdict_update *out)
     x->is_reading = x->is_reading && mono_before(now, awaited_until(x, x->last_read));
     x->is_marking = x->is_marking && mono_before(now, awaited_until(x, x->last_mark));
     bool is_mark_due = !x->is_marking && mono_reached(now, mark_due(x));
-    out->mark = is_mark_due && x->sight == VERDICT_SEES_LEASE && !is_lost(x); /* else a read is */
+    bool may_mark = x->sight == VERDICT_SEES_LEASE && !is_lost(x); /* else a read takes its place */
+    out->mark = is_mark_due && may_mark;
     out->is_trial = out->mark && is_trial(x, now);
     x->is_marking = x->is_marking || out->mark;
     out->confirm = !x->is_reading && !x->is_marking &&

@@ -685,7 +685,8 @@ static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
     start_second_try(call);
 }
 
-/* Whether a try that has failed leaves the other one under way: then it is forgotten. */
+/* Whether a try that has failed, or was turned away (429), leaves the other one under way: then it
+ * is forgotten. */
 static bool other_goes_on(struct try *t, const struct kube_response *r)
 {
     struct kube_call *call = t->call;
