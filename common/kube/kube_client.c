@@ -823,6 +823,7 @@ static void end_try(struct try *t)
     bool is_large = t->inbox.len > TRIM_BYTES;
     read_response(t, &r);
     if (other_goes_on(t, &r)) {
+        json_decref(r.body);
         return;
     }
     if (r.outcome == KUBE_ANSWERED) {
