@@ -190,6 +190,8 @@ TEST(refusals_get_the_right_wait_and_words)
         world_fail(&w, w.now, rows[i].code, rows[i].status, rows[i].retry_after_ms);
         expect_note(&w, RENEWER_NOTE_FAILED, rows[i].words);
         expect_note(&w, RENEWER_NOTE_FAILED, "updating lease 'ovn-kubernetes/ovn-dpu-w1'");
+        const char *last = strstr(world_note(&w, RENEWER_NOTE_FAILED), "last renewed ");
+        assert_null(strchr(last, 'm')); /* seconds ago */
         double wait_s = (double)mono_since(w.out.wake_at, w.now) / 1e9;
         if (wait_s < rows[i].least_s || wait_s > rows[i].most_s) {
             fail_msg("row %zu waits %f s", i, wait_s);
