@@ -32,9 +32,9 @@ struct events {
     const char *node;
     struct readiness current; /* the last change that was taken in */
     bool has_current;
-    struct mono settle_until;
     struct readiness waiting; /* the last verdict */
-    bool has_waiting;         /* it is still to be taken in */
+    bool has_waiting;         /* it is still to be taken in: */
+    struct mono tell_at;      /* then */
     struct event
         *queue[EVENT_NODE_QUEUE + EVENT_POD_QUEUE]; /* owned; the Node's before the pods' */
     size_t count;
@@ -145,7 +145,7 @@ static void take_change(struct events *x, const struct readiness *v)
 
 static void settle(struct events *x, struct mono now)
 {
-    if (x->has_waiting && mono_reached(now, x->settle_until)) {
+    if (x->has_waiting && mono_reached(now, x->tell_at)) {
         x->has_waiting = false;
         take_change(x, &x->waiting);
     }
@@ -157,13 +157,18 @@ void events_begin(struct events *x, const struct readiness *carried)
         x->has_current = true;
         x->current = *carried;
     }
-    x->settle_until = mono_add(clock_mono_now(), EVENT_SETTLE_NS);
+    x->tell_at = mono_add(clock_mono_now(), EVENT_UNKNOWN_NS);
 }
 
 void events_publish(struct events *x, const struct readiness *verdict)
 {
     struct mono now = clock_mono_now();
     settle(x, now); /* the one before, if the timer is late */
+    if (verdict->state != READINESS_UNKNOWN) {
+        x->tell_at = now;
+    } else if (x->waiting.state != READINESS_UNKNOWN) {
+        x->tell_at = mono_add(now, EVENT_UNKNOWN_NS);
+    }
     x->waiting = *verdict;
     x->has_waiting = true;
     events_pump(x, now);
@@ -384,7 +389,7 @@ static void events_pump(struct events *x, struct mono now)
     } else if (!x->sent && x->node_count > 0) {
         wake_at = token_at(x);
     }
-    boot_timer_arm(x->timer, x->has_waiting ? mono_min(wake_at, x->settle_until) : wake_at);
+    boot_timer_arm(x->timer, x->has_waiting ? mono_min(wake_at, x->tell_at) : wake_at);
 }
 
 static void on_timer(void *user)

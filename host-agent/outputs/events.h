@@ -5,8 +5,8 @@
  *
  * About the Node, one for each change of state, reason or admission, and one for a reboot of the
  * DPU; a changed message alone is no change.
- *  - In the first EVENT_SETTLE_NS only the outcome counts: a restart that ends where it began
- *    writes nothing.
+ *  - An Unknown is told once it has lasted EVENT_UNKNOWN_NS: a start tells its outcome, and a
+ *    restart, or an API server's, that ends where it began writes nothing.
  *  - A token bucket bounds them: a burst of EVENT_BURST, then one per EVENT_REFILL_NS.
  *    EVENT_NODE_QUEUE wait for their turn, or for a server that does not answer. If one more comes,
  *    the oldest is left out: the last change is always written in the end, with the time at which
@@ -28,8 +28,8 @@ struct ev_loop;
 struct events;
 struct kube_client;
 
-#define EVENT_SETTLE_NS (3 * NS_PER_SEC)
-#define EVENT_REFILL_NS (60 * NS_PER_SEC)
+#define EVENT_UNKNOWN_NS (30 * NS_PER_SEC)
+#define EVENT_REFILL_NS  (60 * NS_PER_SEC)
 
 enum { EVENT_BURST = 10, EVENT_NODE_QUEUE = 4, EVENT_POD_QUEUE = 512, EVENT_NOTE_BYTES = 640 };
 
