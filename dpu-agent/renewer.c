@@ -698,8 +698,8 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
     }
 }
 
-/* A failed write is soon tried again. Where the API server cannot be reached, or has too much to
- * do, twice in a row, the tries that follow are spread over what the lease lasts: thousands of DPUs
+/* A failed write is soon tried again. Where the API server has too much to do, or cannot be reached
+ * twice in a row, the tries that follow are spread over what the lease lasts: thousands of DPUs
  * need not knock again and again. Nor where it has no such lease, after RENEWER_TRIES failures: it
  * is looked for with the next renewal, or sooner if the lease would not last for as many tries. */
 static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
@@ -708,8 +708,8 @@ static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
     uint32_t count = event->code == ERR_CONFLICT ? r->conflicts - 1 : r->failures;
     int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
     int64_t share_ns = renewer_budget_ns(r) / RENEWER_TRIES;
-    bool is_closed = event->is_unreachable || event->http_status == HTTP_TOO_MANY_REQUESTS;
-    if (is_closed && count > 1) {
+    bool is_closed = event->is_unreachable && count > 1;
+    if (is_closed || event->http_status == HTTP_TOO_MANY_REQUESTS) {
         return mono_ns_min(share_ns, longest_pause_ns(r, event->now));
     }
     if (event->http_status == HTTP_NOT_FOUND && count >= RENEWER_TRIES) {
