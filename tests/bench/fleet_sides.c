@@ -19,11 +19,11 @@
 #include <ev.h>
 #include <stdlib.h>
 
-#define LOOK_S 0.1 /* how often the hosts are looked at: a verdict is sampled where it is new */
+#define TICK_S 0.1 /* how often more sides are started that are due */
 
 /* On machines of their own they have a processor each for their TLS handshakes. More at a time than
  * this machine can do would only run into their deadlines together. */
-enum { CONNECTING_MAX = 5 };
+enum { CONNECTING_MAX = 5, LOOK_TICKS = 10 /* the hosts are looked at every so many */ };
 
 struct side {
     struct fleet *fleet;
@@ -37,6 +37,7 @@ struct side {
     struct mono renewed_at;
     uint64_t renewals;
     uint64_t failures;
+    uint64_t changes; /* of a host: to NotReady */
     enum readiness_state state;
     bool was_ready; /* once */
 };
@@ -47,7 +48,8 @@ struct fleet {
     size_t rolled; /* of them; all: nothing is to be started */
     struct mono rolls_since;
     int64_t spread_ns; /* within which they are started */
-    ev_timer look;
+    ev_timer tick;
+    unsigned int ticks;
     struct fleet_report since;
     int64_t *samples;
 };
@@ -134,14 +136,27 @@ static void start_host(struct side *s)
 static void look_at(struct fleet *f, struct side *s, struct mono now)
 {
     const struct monitor_stats stats = monitor_stats(s->monitor, now);
-    enum readiness_state state = monitor_verdict(s->monitor)->state;
     if (stats.renewals != s->renewals && stats.has_skew && f->since.samples < FLEET_SAMPLES_MAX) {
         f->samples[f->since.samples++] = -stats.skew_ns; /* stamped on the same machine */
     }
+    uint64_t changes = 0;
+    for (enum readiness_reason i = 0; i < REASON_COUNT; i++) {
+        changes += readiness_reason_traits(i)->state == READINESS_NOT_READY ? stats.changes[i] : 0;
+    }
+    f->since.fell += s->was_ready ? changes - s->changes : 0;
+    s->changes = changes;
     s->renewals = stats.renewals;
-    f->since.fell += s->was_ready && state == READINESS_NOT_READY && s->state != state;
-    s->was_ready = s->was_ready || state == READINESS_READY;
-    s->state = state;
+    s->state = monitor_verdict(s->monitor)->state;
+    s->was_ready = s->was_ready || s->state == READINESS_READY;
+}
+
+static void look(struct fleet *f)
+{
+    for (size_t i = 0; i < f->config.count; i++) {
+        if (f->sides[i].monitor) {
+            look_at(f, &f->sides[i], clock_mono_now());
+        }
+    }
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -168,16 +183,11 @@ static int start_side(struct side *s, size_t number, struct err *e)
 
 static void stop_side(struct side *s)
 {
-    monitor_free(s->monitor);
-    events_free(s->events);
-    lease_writer_free(s->writer);
-    kube_client_free(s->client);
-    free(s->record);
-    s->monitor = NULL;
-    s->events = NULL;
-    s->writer = NULL;
-    s->client = NULL;
-    s->record = NULL;
+    monitor_free(TAKE(s->monitor));
+    events_free(TAKE(s->events));
+    lease_writer_free(TAKE(s->writer));
+    kube_client_free(TAKE(s->client));
+    free(TAKE(s->record));
 }
 
 /* How many may start now. Hosts connect until their watch is open. */
@@ -194,21 +204,18 @@ static size_t count_due(const struct fleet *f, struct mono now)
     return due < room ? due : room;
 }
 
-/* As many as are due in one look. One that cannot start again is not ready. */
+/* As many as are due. One that cannot start again is not ready. */
 static void roll_some(struct fleet *f, struct mono now)
 {
-    size_t due = f->rolled < f->config.count ? count_due(f, now) : 0;
-    for (; due > 0 && f->rolled < f->config.count; due--) {
+    for (size_t due = count_due(f, now); due > 0; due--, f->rolled++) {
         struct side *s = &f->sides[f->rolled];
         struct err e = ERR_INIT;
         stop_side(s);
-        s->renewals = 0;
-        s->failures = 0;
+        s->renewals = s->failures = s->changes = 0;
         if (start_side(s, f->rolled, &e) != 0) {
             log_error("fleet", "%s", e.msg);
             s->state = READINESS_NOT_READY;
         }
-        f->rolled++;
     }
 }
 
@@ -219,15 +226,12 @@ static void roll(struct fleet *f, int64_t spread_ns)
     f->spread_ns = spread_ns;
 }
 
-static void on_look(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_tick(struct ev_loop *loop, ev_timer *w, int revents)
 {
     struct fleet *f = w->data;
-    struct mono now = clock_mono_now();
-    roll_some(f, now);
-    for (size_t i = 0; i < f->config.count; i++) {
-        if (f->sides[i].monitor) {
-            look_at(f, &f->sides[i], now);
-        }
+    roll_some(f, clock_mono_now());
+    if (f->ticks++ % LOOK_TICKS == 0) {
+        look(f);
     }
 }
 
@@ -237,9 +241,9 @@ struct fleet *fleet_start(const struct fleet_config *config)
     f->sides = mem_calloc(config->count, sizeof(*f->sides));
     f->samples = mem_calloc(FLEET_SAMPLES_MAX, sizeof(*f->samples));
     f->config = *config;
-    ev_timer_init(&f->look, on_look, LOOK_S, LOOK_S);
-    f->look.data = f;
-    ev_timer_start(daemon_loop(config->daemon), &f->look);
+    ev_timer_init(&f->tick, on_tick, TICK_S, TICK_S);
+    f->tick.data = f;
+    ev_timer_start(daemon_loop(config->daemon), &f->tick);
     for (size_t i = 0; i < config->count; i++) {
         f->sides[i].fleet = f;
     }
@@ -252,7 +256,7 @@ void fleet_free(struct fleet *f)
     for (size_t i = 0; i < f->config.count; i++) {
         stop_side(&f->sides[i]);
     }
-    ev_timer_stop(daemon_loop(f->config.daemon), &f->look);
+    ev_timer_stop(daemon_loop(f->config.daemon), &f->tick);
     free(f->samples);
     free(f->sides);
     free(f);
@@ -273,6 +277,7 @@ static int compare(const void *a, const void *b)
 
 void fleet_report(struct fleet *f, struct fleet_report *out)
 {
+    look(f);
     size_t n = f->since.samples;
     *out = f->since;
     f->since = (struct fleet_report){0};

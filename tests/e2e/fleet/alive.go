@@ -89,7 +89,7 @@ func (m *measure) alive() error {
 				return err
 			}
 			defer a.relay.Close()
-			defer a.side.kill()
+			defer func() { _ = a.side.cmd.Process.Kill(); _ = a.side.cmd.Wait() }()
 			m.out.Alive = append(m.out.Alive, a)
 		}
 	}

@@ -225,8 +225,3 @@ func (all sides) stop() {
 		s.stop()
 	}
 }
-
-func (s *side) kill() {
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-}
