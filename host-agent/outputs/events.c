@@ -33,8 +33,7 @@ struct events {
     struct readiness current; /* the last change that was taken in */
     bool has_current;
     struct readiness waiting; /* the last verdict */
-    bool has_waiting;         /* it is still to be taken in: */
-    struct mono tell_at;      /* then */
+    struct mono tell_at;      /* when it is taken in; MONO_NEVER: there was none yet */
     struct event
         *queue[EVENT_NODE_QUEUE + EVENT_POD_QUEUE]; /* owned; the Node's before the pods' */
     size_t count;
@@ -145,8 +144,7 @@ static void take_change(struct events *x, const struct readiness *v)
 
 static void settle(struct events *x, struct mono now)
 {
-    if (x->has_waiting && mono_reached(now, x->tell_at)) {
-        x->has_waiting = false;
+    if (mono_reached(now, x->tell_at)) {
         take_change(x, &x->waiting);
     }
 }
@@ -157,20 +155,19 @@ void events_begin(struct events *x, const struct readiness *carried)
         x->has_current = true;
         x->current = *carried;
     }
-    x->tell_at = mono_add(clock_mono_now(), EVENT_UNKNOWN_NS);
 }
 
 void events_publish(struct events *x, const struct readiness *verdict)
 {
     struct mono now = clock_mono_now();
     settle(x, now); /* the one before, if the timer is late */
+    bool is_first = mono_is_never(x->tell_at);
     if (verdict->state != READINESS_UNKNOWN) {
         x->tell_at = now;
-    } else if (x->waiting.state != READINESS_UNKNOWN) {
+    } else if (is_first || x->waiting.state != READINESS_UNKNOWN) {
         x->tell_at = mono_add(now, EVENT_UNKNOWN_NS);
     }
     x->waiting = *verdict;
-    x->has_waiting = true;
     events_pump(x, now);
 }
 
@@ -389,7 +386,10 @@ static void events_pump(struct events *x, struct mono now)
     } else if (!x->sent && x->node_count > 0) {
         wake_at = token_at(x);
     }
-    boot_timer_arm(x->timer, x->has_waiting ? mono_min(wake_at, x->tell_at) : wake_at);
+    if (mono_before(now, x->tell_at)) {
+        wake_at = mono_min(wake_at, x->tell_at);
+    }
+    boot_timer_arm(x->timer, wake_at);
 }
 
 static void on_timer(void *user)
@@ -404,6 +404,7 @@ struct events *events_new(struct ev_loop *loop, struct kube_client *client, cons
     struct events *x = MEM_NEW(struct events);
     x->client = client;
     x->node = node;
+    x->tell_at = MONO_NEVER;
     backoff_init(&x->backoff, RETRY_BASE_NS, RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
     x->timer = boot_timer_new(loop, on_timer, x);
     return x;
