@@ -17,6 +17,7 @@
 #define SILENCE_NS     (90 * NS_PER_SEC) /* bookmarks come each minute */
 #define RETRY_MAX_NS   (15 * NS_PER_SEC)
 #define RETRY_BASE_NS  (4 * NS_PER_SEC)  /* a fleet that has lost its server is spread over it */
+#define RESUME_NS      (200 * NS_PER_MS) /* within which an ordinary end is followed by the next */
 #define SHORT_WATCH_NS (10 * NS_PER_SEC) /* a server that ends one sooner is sick */
 #define GONE_CALM_NS   (60 * NS_PER_SEC) /* two 410 within that are no mere compaction */
 #define DENIED_BASE_NS (500 * NS_PER_MS)
@@ -231,7 +232,7 @@ static void on_stream_done(void *user, const struct kube_response *r)
         break_stream(w, ERR_RETRY, r->message);
     } else if (has_lasted(w)) { /* an ordinary close: resume from the last version */
         drop_call(w);
-        arm_watch(w, backoff_next_ns(&w->backoff, 0) / 20);
+        arm_watch(w, backoff_next_ns(&w->backoff, 0) / (RETRY_BASE_NS / RESUME_NS));
         backoff_reset(&w->backoff);
     } else if (w->backoff.failures == 0) { /* once may be a restart of the server */
         drop_call(w);
