@@ -152,9 +152,10 @@ static void look_at(struct fleet *f, struct side *s, struct mono now)
 
 static void look(struct fleet *f)
 {
+    struct mono now = clock_mono_now();
     for (size_t i = 0; i < f->config.count; i++) {
         if (f->sides[i].monitor) {
-            look_at(f, &f->sides[i], clock_mono_now());
+            look_at(f, &f->sides[i], now);
         }
     }
 }
@@ -196,11 +197,11 @@ static size_t count_due(const struct fleet *f, struct mono now)
     double passed = (double)mono_since(now, f->rolls_since) / (double)(f->spread_ns + 1);
     size_t due = passed < 1 ? (size_t)(passed * (double)f->config.count) : f->config.count;
     size_t room = CONNECTING_MAX;
-    for (size_t i = 0; i < f->rolled && room > 0; i++) {
+    due -= due < f->rolled ? due : f->rolled;
+    for (size_t i = 0; due > 0 && i < f->rolled && room > 0; i++) {
         const struct monitor *m = f->sides[i].monitor;
         room -= m && lease_watch_stats(monitor_parts(m)->watch)->watches == 0;
     }
-    due -= due < f->rolled ? due : f->rolled;
     return due < room ? due : room;
 }
 
