@@ -354,10 +354,10 @@ TEST_IN(kernel_shows_what_became_of_an_interface)
 {
     unsigned tag = (unsigned)getpid() % 100000;
     pid_t pid = netns_process_start();
-    if (pid == 0 ||
-        !scratch_run("ip link add pn%u type veth peer name eth0 netns %d", tag, (int)pid)) {
-        skip(); /* needs the right to make network namespaces, and veth */
+    if (pid == 0) {
+        skip(); /* qemu-user makes none; where nobody can, test_probe.c fails */
     }
+    assert_true(scratch_run("ip link add pn%u type veth peer name eth0 netns %d", tag, (int)pid));
     pid_t child = netns_process_start();
     assert_true(pod_net_open("", "no-such-sandbox", pid, "", &w->net));
     w->net.ends.count = 1; /* as CNI's result has it */
@@ -389,10 +389,11 @@ TEST_IN(namespace_without_a_process_is_looked_at_by_its_path)
     struct stat before;
     struct stat after;
     pid_t pid = netns_process_start();
-    if (pid == 0 ||
-        !scratch_run("nsenter -t %d -n ip link add eth0 type veth peer name other", (int)pid)) {
+    if (pid == 0) {
         skip(); /* the same */
     }
+    assert_true(
+        scratch_run("nsenter -t %d -n ip link add eth0 type veth peer name other", (int)pid));
     text_format(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
     assert_int_equal(stat("/proc/self/ns/net", &before), 0);
     assert_true(pod_net_open("", "no-such-sandbox", 0, path, &w->net));
