@@ -28,7 +28,9 @@ const (
 	ticks    = 100.0           // of the kernel's CPU times, per second
 
 	startsPerSecond = 40 // of the DPUs, and of the hosts
-	perProcess      = 50 // of ours: an agent has few timers, and looks through all of its process
+	// Of either scheme, which is one process per side on a node: whatever shares one shares its warm-up, its caches and
+	// Go's parsed certificates, too.
+	perProcess = 50
 )
 
 var schemes = []string{"ours", "upstream"}
@@ -196,16 +198,16 @@ func (m *measure) newFleet(scheme string, n int) (*fleet, error) {
 
 // startSides starts all "dpu" or all "host" within a time; 0: at once. Records are in memory, as on a node.
 func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Duration) (all sides, err error) {
-	argv, atOnce := []string{os.Getenv("DPU_FLEET"), kind}, perProcess
+	argv := []string{os.Getenv("DPU_FLEET"), kind}
 	if f.scheme == "upstream" {
-		argv, atOnce = []string{os.Args[0], "upstream-" + kind}, f.n
+		argv = []string{os.Args[0], "upstream-" + kind}
 	}
 	records, err := os.MkdirTemp(m.records, kind)
 	if err != nil {
 		return nil, err
 	}
-	for first := 0; first < f.n; first += atOnce {
-		args := sideArgs(kubeconfig, first, min(atOnce, f.n-first), spread, records)
+	for first := 0; first < f.n; first += perProcess {
+		args := sideArgs(kubeconfig, first, min(perProcess, f.n-first), spread, records)
 		s, err := startSide(append(slices.Clone(argv), args...), m.log)
 		if err != nil {
 			all.stop()
@@ -216,8 +218,8 @@ func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Dura
 	return all, nil
 }
 
-// spread is the time within which the sides of a fleet start, for its daily work to be measured: one process, on a
-// machine that it shares with the API server, makes no more connections a second.
+// spread is the time within which the sides of a fleet start, for its daily work to be measured: on a machine
+// that they share with the API server, they make no more connections a second.
 func (f *fleet) spread() time.Duration {
 	return max(interval, time.Duration(f.n)*time.Second/startsPerSecond)
 }
