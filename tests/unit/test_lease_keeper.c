@@ -313,6 +313,18 @@ TEST_IN(a_write_that_lost_the_race_reads_again)
     }
 }
 
+TEST_IN(a_write_that_lost_the_race_needs_no_read_of_what_was_shown_since)
+{
+    settle();
+    look(with_duration(lease("l1"), 15));
+    answer(409, NULL);
+    look(with_duration(lease("l1"), 16));
+    assert_false(world.client.is_busy);
+    world_pass(wait_ns());
+    repair("l1");
+    assert_true(is_idle());
+}
+
 TEST_IN(nothing_waits_while_the_lease_is_gone)
 {
     settle();
