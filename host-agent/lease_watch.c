@@ -533,5 +533,9 @@ void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sen
         how.outcome = CHAIN_TAKEN;
         how.lease = &view;
         w->config.on_event(w->config.user, how, lease);
+        if (w->mark && w->is_trial) { /* it waits for its turn, and would meet a conflict */
+            kube_call_cancel(TAKE(w->mark));
+            lease_watch_mark(w, &view, true);
+        }
     }
 }

@@ -398,6 +398,24 @@ TEST_IN(a_trial_asks_the_same_and_writes_nothing)
     assert_false(t->events[0].is_trial);
 }
 
+/* It waits for its turn, and would meet a conflict. */
+TEST_IN(a_trial_begins_anew_after_the_keeper_has_written)
+{
+    CLEANUP(json) json_t *written = ours();
+    json_t *version = json_string("99");
+    ask_to_write(true);
+    assert_int_equal(
+        json_object_set_new(json_object_get(written, "metadata"), "resourceVersion", version), 0);
+    lease_watch_saw(t->watch, written, world.now);
+    expect(VERDICT_BY_KEEPER, VERDICT_MARK);
+    world_expect(KUBE_MERGE_PATCH, LEASE "?dryRun=All");
+    const json_t *metadata = json_object_get(world.client.body, "metadata");
+    assert_string_equal(json_text_get(metadata, "resourceVersion"), "99");
+    answer(200, ours_with("any"));
+    assert_true(t->events[0].is_trial);
+    expect_mark(CHAIN_TAKEN, world.now);
+}
+
 /* The PATCH's answer, and a GET that shows the lease as it was judged. */
 TEST_IN(what_the_answer_to_a_patch_is_worth)
 {
