@@ -223,20 +223,24 @@ static void note_add(struct renewer *r, enum renewer_note_kind kind, const struc
  * widens. A request that is not answered by its deadline goes on beside the next try for the whole
  * budget, so that a slow API server, or a slow name server, does not fail for ever. */
 
+static int64_t duration_ns(const struct renewer *r)
+{
+    return r->lease_duration_s > 0 ? mono_ns_mul(NS_PER_SEC, r->lease_duration_s)
+                                   : r->config.duration_ns;
+}
+
 int64_t renewer_budget_ns(const struct renewer *r)
 {
     int64_t interval_ns = r->config.interval_ns;
-    int64_t duration_ns = r->lease_duration_s > 0 ? mono_ns_mul(NS_PER_SEC, r->lease_duration_s)
-                                                  : r->config.duration_ns;
-    return duration_ns > interval_ns ? duration_ns - interval_ns : duration_ns;
+    int64_t lasts_ns = duration_ns(r);
+    return lasts_ns > interval_ns ? lasts_ns - interval_ns : lasts_ns;
 }
 
 /* While the lease lasts there is no hurry. Later a host grants a living DPU the time of one retry:
  * no pause takes much of that. */
 static int64_t longest_pause_ns(const struct renewer *r, struct mono now)
 {
-    int64_t lasts_ns = mono_ns_add(r->config.interval_ns, renewer_budget_ns(r));
-    int64_t left_ns = mono_since(mono_add(r->renewed_at, lasts_ns), now);
+    int64_t left_ns = mono_since(mono_add(r->renewed_at, duration_ns(r)), now);
     return mono_ns_min(r->config.interval_ns, mono_ns_max(left_ns / 2, RENEWER_BACKOFF_MAX_NS));
 }
 
