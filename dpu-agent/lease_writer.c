@@ -331,9 +331,9 @@ static void on_timer(void *user)
     step_renewer(user, &event);
 }
 
-struct lease_writer *lease_writer_new(struct ev_loop *loop, struct kube_client *client,
-                                      const struct renewer_config *config,
-                                      const struct lease_writer_handlers *handlers)
+struct lease_writer *lease_writer_start(struct ev_loop *loop, struct kube_client *client,
+                                        const struct renewer_config *config,
+                                        const struct lease_writer_handlers *handlers)
 {
     struct lease_writer *w = MEM_NEW(struct lease_writer);
     w->handlers = *handlers;
@@ -343,6 +343,7 @@ struct lease_writer *lease_writer_new(struct ev_loop *loop, struct kube_client *
     text_format(w->path, sizeof(w->path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases/%s",
                 config->lease_ns, config->lease_name);
     w->timer = boot_timer_new(loop, on_timer, w);
+    on_timer(w);
     return w;
 }
 
@@ -370,11 +371,6 @@ const char *lease_writer_phase(const struct lease_writer *w)
 bool lease_writer_makes_progress(const struct lease_writer *w, struct mono now)
 {
     return !mono_reached(now, mono_add(w->update.wake_at, LATE_NS));
-}
-
-void lease_writer_start(struct lease_writer *w)
-{
-    on_timer(w);
 }
 
 void lease_writer_judge(struct lease_writer *w, enum probe_health verdict, const char *message)

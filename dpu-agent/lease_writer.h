@@ -38,15 +38,13 @@ struct lease_writer_handlers {
     void *user;                  /* neither may free the writer */
 };
 
-/* Borrows `loop` and `client` for its life; copies the rest. */
-struct lease_writer *lease_writer_new(struct ev_loop *loop, struct kube_client *client,
-                                      const struct renewer_config *config,
-                                      const struct lease_writer_handlers *handlers);
+/* Begins: looks for the lease. Borrows `loop` and `client` for its life; copies the rest. */
+struct lease_writer *lease_writer_start(struct ev_loop *loop, struct kube_client *client,
+                                        const struct renewer_config *config,
+                                        const struct lease_writer_handlers *handlers);
 /* Cancels what is under way. Accepts NULL. */
 void lease_writer_free(struct lease_writer *writer);
 
-/* Begins: looks for the lease. */
-void lease_writer_start(struct lease_writer *writer);
 /* The probes' verdict; `message` is borrowed. */
 void lease_writer_judge(struct lease_writer *writer, enum probe_health verdict,
                         const char *message);

@@ -109,10 +109,9 @@ static void start_writer(struct agent *a)
     if (clock_boot_id(renewer.boot_id, &e) != 0) {
         log_warn(MOD, "%s, continuing: the host will not detect reboots of this DPU", e.msg);
     }
-    a->writer = lease_writer_new(daemon_loop(a->daemon), a->client, &renewer, &handlers);
     daemon_notify_ready(a->daemon, "not yet renewed: lease %s", c->lease_name);
     a->was_renewed = false;
-    lease_writer_start(a->writer);
+    a->writer = lease_writer_start(daemon_loop(a->daemon), a->client, &renewer, &handlers);
     if (v->state != PROBE_HEALTH_UNKNOWN) {
         lease_writer_judge(a->writer, v->state, v->message);
     }

@@ -88,8 +88,7 @@ static int start_dpu(struct side *s, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    s->writer = lease_writer_new(daemon_loop(c->daemon), s->client, &renewer, &handlers);
-    lease_writer_start(s->writer);
+    s->writer = lease_writer_start(daemon_loop(c->daemon), s->client, &renewer, &handlers);
     lease_writer_judge(s->writer, PROBE_HEALTHY, "");
     return 0;
 }

@@ -373,8 +373,7 @@ void agents_start_dpu(void)
     dpu->client = make_client(dpu->proc.loop);
     int rc = clock_boot_id(config.boot_id, &e);
     assert(rc == 0);
-    dpu->writer = lease_writer_new(dpu->proc.loop, dpu->client, &config, &handlers);
-    lease_writer_start(dpu->writer);
+    dpu->writer = lease_writer_start(dpu->proc.loop, dpu->client, &config, &handlers);
     leave(before);
     world_at(w, w->now + world_between(w, MS, SEC), first_verdict, NULL);
 }

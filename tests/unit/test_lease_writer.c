@@ -48,9 +48,8 @@ static void start_with(const struct renewer_config *c)
     memset(&t, 0, sizeof(t));
     loop_world_start();
     world.client.may_be_fresh = true;
-    t.writer = lease_writer_new(LOOP_WORLD, &world.client, c, &handlers);
+    t.writer = lease_writer_start(LOOP_WORLD, &world.client, c, &handlers);
     assert_string_equal(lease_writer_phase(t.writer), "Starting");
-    lease_writer_start(t.writer);
     world_expect(KUBE_GET, LEASE);
     assert_int_equal(world.client.priority, KUBE_URGENT);
 }
