@@ -165,6 +165,7 @@ TEST_IN(what_is_no_lease_of_ours_is_told_as_unreadable)
     assert_int_equal(loop_world_said("cannot be read"), 1); /* a minute */
 }
 
+/* A trial that waits for its turn would meet a conflict, and begins anew. */
 TEST_IN(what_the_keeper_wrote_is_a_mark)
 {
     CLEANUP(json) json_t *written = ours();
@@ -176,6 +177,13 @@ TEST_IN(what_the_keeper_wrote_is_a_mark)
     expect(VERDICT_BY_KEEPER, VERDICT_MARK);
     lease_watch_saw(t->watch, other, (struct mono){8});
     expect(VERDICT_BY_KEEPER, VERDICT_LEASE_UNREADABLE);
+    ask_to_write(true);
+    json_t *metadata = json_object_get(written, "metadata");
+    assert_int_equal(json_object_set_new(metadata, "resourceVersion", json_string("99")), 0);
+    lease_watch_saw(t->watch, written, world.now);
+    world_expect(KUBE_MERGE_PATCH, LEASE "?dryRun=All");
+    const json_t *sent = json_object_get(world.client.body, "metadata");
+    assert_string_equal(json_text_get(sent, "resourceVersion"), "99");
 }
 
 TEST_IN(a_watch_that_fails_is_told_and_its_return_once)
@@ -396,24 +404,6 @@ TEST_IN(a_trial_asks_the_same_and_writes_nothing)
     world_expect(KUBE_MERGE_PATCH, LEASE);
     answer(200, ours_with("any"));
     assert_false(t->events[0].is_trial);
-}
-
-/* It waits for its turn, and would meet a conflict. */
-TEST_IN(a_trial_begins_anew_after_the_keeper_has_written)
-{
-    CLEANUP(json) json_t *written = ours();
-    json_t *version = json_string("99");
-    ask_to_write(true);
-    assert_int_equal(
-        json_object_set_new(json_object_get(written, "metadata"), "resourceVersion", version), 0);
-    lease_watch_saw(t->watch, written, world.now);
-    expect(VERDICT_BY_KEEPER, VERDICT_MARK);
-    world_expect(KUBE_MERGE_PATCH, LEASE "?dryRun=All");
-    const json_t *metadata = json_object_get(world.client.body, "metadata");
-    assert_string_equal(json_text_get(metadata, "resourceVersion"), "99");
-    answer(200, ours_with("any"));
-    assert_true(t->events[0].is_trial);
-    expect_mark(CHAIN_TAKEN, world.now);
 }
 
 /* The PATCH's answer, and a GET that shows the lease as it was judged. */

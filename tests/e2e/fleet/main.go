@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -59,11 +60,9 @@ func run() error {
 	if *write == "" || failed != nil {
 		return failed
 	}
-	said := []byte{}
-	if *agents != "" {
-		if said, err = os.ReadFile(*agents); err != nil {
-			return err
-		}
+	said, err := os.ReadFile(*agents)
+	if err != nil {
+		return err
 	}
 	return m.out.write(*write, string(said), time.Since(m.began))
 }
@@ -121,13 +120,12 @@ func playUpstream(args []string) error {
 	if len(args) != 8 {
 		return fmt.Errorf("want KIND KUBECONFIG FIRST COUNT INTERVAL DURATION SPREAD DIR")
 	}
-	first, err := strconv.Atoi(args[2])
-	if err != nil {
-		return err
-	}
-	count, err := strconv.Atoi(args[3])
-	if err != nil {
-		return err
+	var err error
+	var nodes [2]int
+	for i := range nodes {
+		if nodes[i], err = strconv.Atoi(args[2+i]); err != nil {
+			return err
+		}
 	}
 	var times [3]time.Duration
 	for i := range times {
@@ -135,18 +133,17 @@ func playUpstream(args []string) error {
 			return err
 		}
 	}
-	u := &upstream{interval: times[0], spread: times[2], first: first, count: count}
+	u := &upstream{interval: times[0], spread: times[2], first: nodes[0], count: nodes[1]}
 	u.duration.Store(int64(times[1]))
 	return u.run(args[0], args[1])
 }
 
 // side is one process with many DPUs, or many hosts.
 type side struct {
-	asking  sync.Mutex // one line in, one out
-	cmd     *exec.Cmd
-	in      *bufio.Writer
-	closeIn func() error
-	out     *bufio.Scanner
+	asking sync.Mutex // one line in, one out
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Scanner
 }
 
 func startSide(argv []string, log *os.File) (*side, error) {
@@ -163,7 +160,7 @@ func startSide(argv []string, log *os.File) (*side, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &side{cmd: cmd, in: bufio.NewWriter(in), closeIn: in.Close, out: bufio.NewScanner(out)}, nil
+	return &side{cmd: cmd, in: in, out: bufio.NewScanner(out)}, nil
 }
 
 // say has one line answered: with what there was since the one before. One with a duration restarts all sides, one by
@@ -172,10 +169,7 @@ func (s *side) say(line string) (report, error) {
 	var r report
 	s.asking.Lock()
 	defer s.asking.Unlock()
-	if _, err := s.in.WriteString(line + "\n"); err != nil {
-		return r, err
-	}
-	if err := s.in.Flush(); err != nil {
+	if _, err := io.WriteString(s.in, line+"\n"); err != nil {
 		return r, err
 	}
 	if !s.out.Scan() {
@@ -185,7 +179,7 @@ func (s *side) say(line string) (report, error) {
 }
 
 func (s *side) stop() {
-	_ = s.closeIn() // it ends with its stdin
+	_ = s.in.Close() // it ends with its stdin
 	_ = s.cmd.Wait()
 }
 

@@ -28,8 +28,7 @@ const (
 	ticks    = 100.0           // of the kernel's CPU times, per second
 
 	startsPerSecond = 40 // of the DPUs, and of the hosts
-	// Of either scheme, which is one process per side on a node: whatever shares one shares its warm-up, its caches and
-	// Go's parsed certificates, too.
+	// Of either scheme. On a node each side is a process: those that share one share its caches and certificates, too.
 	perProcess = 50
 )
 

@@ -153,8 +153,7 @@ func (m *measure) rollServers(peer string) error {
 	return nil
 }
 
-// stopEvenly takes as long for either scheme: an API server ends sooner that has no watches to end, and what all of a
-// phase cost is compared.
+// stopEvenly takes as long for either scheme: on a cluster others have watches, too, which hold up the end.
 func stopEvenly(server *harness.Process) {
 	over := time.After(stopped)
 	server.Stop()
