@@ -456,9 +456,10 @@ static void send_mark(struct lease_watch *w)
 
 void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease, bool is_trial)
 {
-    if (w->mark) {
+    if (w->mark && !w->is_trial) {
         return;
     }
+    kube_call_cancel(TAKE(w->mark));
     struct mono started = clock_mono_now();
     text_format(w->mark_text, sizeof(w->mark_text), "%s/%lld",
                 rfc3339_text(clock_wall_now(), true).text, (long long)started.ns);
@@ -534,7 +535,6 @@ void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sen
         how.lease = &view;
         w->config.on_event(w->config.user, how, lease);
         if (w->mark && w->is_trial) { /* it waits for its turn, and would meet a conflict */
-            kube_call_cancel(TAKE(w->mark));
             lease_watch_mark(w, &view, true);
         }
     }

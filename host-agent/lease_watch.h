@@ -45,7 +45,7 @@ void lease_watch_stop(struct lease_watch *w); /* accepts NULL; not within a call
  * that comes later as another read; one under way goes on. */
 void lease_watch_confirm(struct lease_watch *w);
 /* Makes a mark of the state that `lease` (copied) shows, or, as a trial, asks by dryRun whether one
- * would be taken. Its outcome is told; one under way goes on. */
+ * would be taken. Its outcome is told. A mark under way goes on, a trial ends untold. */
 void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease, bool is_trial);
 /* Lists and watches anew. Does nothing while the watch is broken. */
 void lease_watch_restart(struct lease_watch *w);

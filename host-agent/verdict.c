@@ -429,6 +429,7 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
     bool is_ours_alone = outcome == CHAIN_DENIED && !x->verdict.has_marked;
     if (event->source == VERDICT_BY_MARK) {
         x->is_marking = false;
+        x->is_trying = false;
         x->verdict.has_marked |= outcome == CHAIN_TAKEN;
         bool is_open = outcome != CHAIN_TAKEN && outcome != CHAIN_DENIED;
         x->is_mark_wanted = x->is_mark_wanted && (is_open || event->is_trial);
@@ -569,8 +570,8 @@ static struct mono mark_due(const struct verdict *x)
     struct mono end = condemned_at(x);
     bool is_first = x->last_mark.ns == 0;
     bool has_looked = x->looked_at.ns != 0;
-    bool is_wanted =
-        (x->is_mark_wanted || x->is_trial_wanted) && has_looked && x->sight == VERDICT_SEES_LEASE;
+    bool is_wanted = (x->is_mark_wanted || (x->is_trial_wanted && !x->is_trying)) && has_looked &&
+                     x->sight == VERDICT_SEES_LEASE;
     struct mono wanted = !is_wanted ? MONO_NEVER
                          : mono_before(x->last_mark, x->looked_at)
                              ? x->looked_at
@@ -616,13 +617,16 @@ static void plan(struct verdict *x, struct mono now, struct verdict_update *out)
 {
     x->is_reading = x->is_reading && mono_before(now, awaited_until(x, x->last_read));
     x->is_marking = x->is_marking && mono_before(now, awaited_until(x, x->last_mark));
+    x->is_trying = x->is_trying && mono_before(now, awaited_until(x, x->last_mark));
     bool is_mark_due = !x->is_marking && mono_reached(now, mark_due(x));
     bool may_mark = x->sight == VERDICT_SEES_LEASE && !is_lost(x); /* else a read takes its place */
     out->mark = is_mark_due && may_mark;
     out->is_trial = out->mark && is_trial(x, now);
-    x->is_marking = x->is_marking || out->mark;
-    out->confirm = !x->is_reading && !x->is_marking &&
-                   (is_mark_due || x->is_read_wanted || mono_reached(now, read_due(x)));
+    x->is_marking = x->is_marking || (out->mark && !out->is_trial);
+    x->is_trying = out->mark ? out->is_trial : x->is_trying;
+    out->confirm =
+        !x->is_reading && !x->is_marking &&
+        ((is_mark_due && !may_mark) || x->is_read_wanted || mono_reached(now, read_due(x)));
     x->is_read_wanted = x->is_read_wanted && !out->confirm;
     x->is_reading = x->is_reading || out->confirm;
     x->last_mark = is_mark_due ? now : x->last_mark;

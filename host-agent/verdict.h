@@ -154,8 +154,8 @@ struct verdict {
     struct mono blind_since; /* the watch broke or we were stalled; NEVER: a read was answered */
     struct mono looked_at;   /* start of the newest read or mark that was answered */
 
-    /* The requests under way: one read and one mark at a time. */
-    bool is_reading, is_marking, is_read_wanted;
+    /* The requests under way: one read at a time, and one mark or trial. A mark ends a trial. */
+    bool is_reading, is_marking, is_trying, is_read_wanted;
     struct mono last_read, last_mark; /* when it was asked for; no mark: 0 */
     struct mono next_rewrite;
     struct mono wake_due; /* as the last step asked for; waking later is a stall */

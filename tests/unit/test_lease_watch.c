@@ -86,11 +86,6 @@ static void answer_reason(int http_status, json_t *body, const char *reason)
     client_answer(&world.client, &r);
 }
 
-static void ask_confirm(void)
-{
-    lease_watch_confirm(t->watch);
-}
-
 /* Of our lease as it is. */
 static void ask_to_write(bool is_trial)
 {
@@ -98,11 +93,6 @@ static void ask_to_write(bool is_trial)
     struct lease_view judged;
     assert_int_equal(lease_read(object, &judged, NULL), 0);
     lease_watch_mark(t->watch, &judged, is_trial);
-}
-
-static void ask_mark(void)
-{
-    ask_to_write(false);
 }
 
 static void show(json_t *object, bool listed)
@@ -288,15 +278,15 @@ TEST_IN(evidence_is_had_afresh)
 {
     static const enum kube_method methods[] = {KUBE_GET, KUBE_MERGE_PATCH};
     for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-        void (*ask)(void) = i == 0 ? ask_confirm : ask_mark;
-        ask();
-        ask(); /* it goes on */
+        for (int asked = 0; asked < 2; asked++) { /* it goes on */
+            i == 0 ? lease_watch_confirm(t->watch) : ask_to_write(false);
+        }
         world_expect(methods[i], LEASE);
         assert_int_equal(world.client.channel, KUBE_FRESH);
         assert_int_equal(world.client.priority, KUBE_URGENT);
         assert_true(world.client.deadline_ms >= DEADLINE_MS);
         answer(200, ours());
-        ask();
+        i == 0 ? lease_watch_confirm(t->watch) : ask_to_write(false);
         world_expect(methods[i], LEASE);
         world_renew(w); /* ends it */
     }
@@ -371,7 +361,7 @@ TEST_IN(a_mark_patches_one_annotation_of_the_version_that_is_judged)
 {
     char texts[2][64];
     for (int i = 0; i < 2; i++) {
-        ask_mark();
+        ask_to_write(false);
         take_text(texts[i], sizeof(texts[i]));
         loop_world_pass(SECONDS(1));
         answer(200, ours_with(texts[i]));
@@ -400,7 +390,8 @@ TEST_IN(a_trial_asks_the_same_and_writes_nothing)
     answer(200, ours_with("any"));
     assert_true(t->events[t->count - 1].is_trial);
     expect_mark(CHAIN_TAKEN, world.now);
-    ask_mark();
+    ask_to_write(true);
+    ask_to_write(false); /* and does not keep it from being written */
     world_expect(KUBE_MERGE_PATCH, LEASE);
     answer(200, ours_with("any"));
     assert_false(t->events[0].is_trial);
@@ -416,7 +407,7 @@ TEST_IN(what_the_answer_to_a_patch_is_worth)
                 {401, CHAIN_REFUSED}, {429, CHAIN_REFUSED}, {500, CHAIN_REFUSED},
                 {504, CHAIN_REFUSED}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        ask_mark();
+        ask_to_write(false);
         answer(rows[i].http_status, NULL);
         assert_int_equal(t->count, 0); /* it is told with the mark's end */
         world_expect(KUBE_GET, LEASE);
@@ -432,16 +423,16 @@ TEST_IN(what_the_answer_to_a_patch_is_worth)
 
 TEST_IN(a_mark_ends_with_what_its_chain_says)
 {
-    ask_mark();
+    ask_to_write(false);
     answer(200, json_object()); /* a proxy's page */
     assert_null(t->events[t->count - 1].lease);
     expect_mark(CHAIN_NONSENSE, world.now);
-    ask_mark();
+    ask_to_write(false);
     answer(409, NULL);
     answer_reason(404, NULL, "NotFound");
     assert_int_equal(t->events[0].kind, VERDICT_LEASE_ABSENT);
     expect_mark(CHAIN_ABSENT, world.now);
-    ask_mark();
+    ask_to_write(false);
     for (int i = 0; i < 2; i++) {
         answer(0, NULL);
         world_expect(KUBE_GET, LEASE);
@@ -449,7 +440,7 @@ TEST_IN(a_mark_ends_with_what_its_chain_says)
         t->count = i == 0 ? 0 : t->count;
     }
     expect_mark(CHAIN_LOST, world.now);
-    ask_mark();
+    ask_to_write(false);
     answer(409, NULL);
     answer(0, NULL);
     expect_mark(CHAIN_LOST, world.now);
@@ -461,7 +452,7 @@ TEST_IN(a_mark_that_finds_its_own_text_was_taken)
     char text[64];
     for (int is_ours = 0; is_ours < 2; is_ours++) {
         struct mono patched_at = world.now;
-        ask_mark();
+        ask_to_write(false);
         take_text(text, sizeof(text));
         loop_world_pass(SECONDS(3));
         answer(0, NULL);
@@ -478,7 +469,7 @@ TEST_IN(a_mark_that_finds_its_own_text_was_taken)
 TEST_IN(a_slow_server_is_given_more_time_for_its_marks)
 {
     static const uint32_t deadlines_ms[] = {DEADLINE_MS, 2 * DEADLINE_MS, 12000, 12000};
-    ask_mark();
+    ask_to_write(false);
     for (size_t i = 0; i < ARRAY_LEN(deadlines_ms); i++) { /* PATCH, GET, PATCH, GET */
         struct kube_response late = loop_world_response(i % 2 == 0 ? 0 : 200, NULL);
         CLEANUP(json) json_t *body = ours();
@@ -488,11 +479,11 @@ TEST_IN(a_slow_server_is_given_more_time_for_its_marks)
         client_answer(&world.client, &late);
         t->count = 0;
     }
-    ask_mark();
+    ask_to_write(false);
     assert_int_equal(world.client.deadline_ms, 12000);
     answer(200, ours());
     t->count = 0;
-    ask_mark(); /* quick again */
+    ask_to_write(false); /* quick again */
     assert_int_equal(world.client.deadline_ms, DEADLINE_MS);
 }
 
@@ -505,14 +496,14 @@ TEST_IN(a_mark_that_is_forbidden_is_told_each_ten_minutes)
     } rows[] = {{0, 1}, {590, 1}, {20, 2}, {60, 2}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         loop_world_pass(SECONDS(rows[i].later_s));
-        ask_mark();
+        ask_to_write(false);
         answer(403, NULL);
         answer(200, ours());
         expect_mark(CHAIN_DENIED, world.now);
         assert_int_equal(loop_world_said("grant patch"), rows[i].told);
         assert_true(lease_watch_stats(t->watch)->may_not_write);
     }
-    ask_mark();
+    ask_to_write(false);
     answer(200, ours());
     assert_false(lease_watch_stats(t->watch)->may_not_write);
     assert_int_equal(loop_world_said("takes marks on lease"), 1);
@@ -521,11 +512,11 @@ TEST_IN(a_mark_that_is_forbidden_is_told_each_ten_minutes)
 /* A server that starts forbids all until it has read its rules. */
 TEST_IN(a_host_that_has_marked_is_told_of_a_refusal_once_it_lasts)
 {
-    ask_mark();
+    ask_to_write(false);
     answer(200, ours());
     for (int told = 0; told <= 1; told++) {
         t->count = 0;
-        ask_mark();
+        ask_to_write(false);
         answer(403, NULL);
         answer(200, ours());
         expect_mark(CHAIN_DENIED, world.now);
@@ -536,7 +527,7 @@ TEST_IN(a_host_that_has_marked_is_told_of_a_refusal_once_it_lasts)
 /* The DPU may renew between the refusal and the read behind it. */
 TEST_IN(a_mark_that_is_forbidden_is_told_although_the_dpu_renews)
 {
-    ask_mark();
+    ask_to_write(false);
     answer(403, NULL);
     json_t *renewed = ours();
     (void)json_object_set_new(json_object_get(renewed, "spec"), "renewTime",

@@ -267,6 +267,16 @@ TEST_READY(a_trial_is_no_evidence)
     }
 }
 
+TEST_READY(a_trial_keeps_nothing_that_is_evidence_from_being_asked_for)
+{
+    restart(w, 12);
+    world_list(w, SEC(12));
+    world_tick(w, SEC(23.5));
+    assert_true(w->out.confirm && w->out.wake_at.ns == SEC(26).ns);
+    world_tick(w, SEC(26));
+    assert_true(w->out.mark && !w->out.is_trial);
+}
+
 /* An older writer knew no evidence, and a broken one may name any time. */
 TEST_READY(evidence_is_no_older_than_the_renewal_and_no_newer_than_the_start)
 {
