@@ -42,8 +42,12 @@ func run() error {
 	runs := flag.Int("runs", 1, "how many storms of each; several are shown as median (least to most)")
 	alive := flag.Bool("alive", true, "measure one pair of agents")
 	write := flag.String("write", "", "folder with performance/measured.md, into which the figures go, too")
-	agents := flag.String("agents", "", "file with what tests/bench/bench.py said, for that page")
+	agents := flag.String("agents", os.DevNull, "file with what tests/bench/bench.py said, for that page")
 	flag.Parse()
+	said, err := os.ReadFile(*agents)
+	if err != nil {
+		return err
+	}
 	restore, err := allowInotify()
 	if err != nil {
 		return err
@@ -59,10 +63,6 @@ func run() error {
 	m.out.print(os.Stdout)
 	if *write == "" || failed != nil {
 		return failed
-	}
-	said, err := os.ReadFile(*agents)
-	if err != nil {
-		return err
 	}
 	return m.out.write(*write, string(said), time.Since(m.began))
 }
