@@ -616,8 +616,9 @@ static struct mono read_due(const struct verdict *x)
 static void plan(struct verdict *x, struct mono now, struct verdict_update *out)
 {
     x->is_reading = x->is_reading && mono_before(now, awaited_until(x, x->last_read));
-    x->is_marking = x->is_marking && mono_before(now, awaited_until(x, x->last_mark));
-    x->is_trying = x->is_trying && mono_before(now, awaited_until(x, x->last_mark));
+    bool is_mark_awaited = mono_before(now, awaited_until(x, x->last_mark));
+    x->is_marking = x->is_marking && is_mark_awaited;
+    x->is_trying = x->is_trying && is_mark_awaited;
     bool is_mark_due = !x->is_marking && mono_reached(now, mark_due(x));
     bool may_mark = x->sight == VERDICT_SEES_LEASE && !is_lost(x); /* else a read takes its place */
     out->mark = is_mark_due && may_mark;
