@@ -470,7 +470,7 @@ void kube_sync_saw(struct kube_sync *s, const json_t *object)
     }
     s->look_again |= s->call && !sync_lacks_owner(s);
     sync_take(s, json_incref((json_t *)(uintptr_t)object)); /* nobody changes it */
-    s->is_known |= !s->call; /* after a conflict, too: then nothing is to be read */
+    s->is_known |= !s->call;
     if (s->progress == SYNC_IDLE) {
         s->checked_at = clock_mono_now();
     } else if (s->is_known) {
