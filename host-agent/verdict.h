@@ -151,7 +151,8 @@ struct verdict {
     /* Sight: while it is impaired, what is seen may have happened any time since `looked_at`. */
     bool has_contact; /* the last request for the lease was answered */
     bool is_watch_broken;
-    struct mono blind_since; /* the watch broke or we were stalled; NEVER: a read was answered */
+    struct mono blind_since; /* the watch broke, nobody answered or we were stalled; NEVER: a read
+                                was answered */
     struct mono looked_at;   /* start of the newest read or mark that was answered */
 
     /* The requests under way: one read at a time, and one mark or trial. A mark ends a trial. */

@@ -458,6 +458,21 @@ TEST_READY(whatever_the_api_server_shows_is_contact)
     assert_true(w->x.has_contact);
 }
 
+/* While nobody answers, a watch may be held up, too: what it brings then was made before. */
+TEST_READY(what_a_watch_brings_after_a_failure_is_no_news)
+{
+    world_until(w, 39, CHAIN_LOST);
+    for (int at = 11; at <= 31; at += 10) {
+        world_renew_unseen(w, at);
+        world_seen(w, SEC(39.5));
+        expect_observed(w, at);
+    }
+    world_read(w, SEC(39.6), SEC(39.7));
+    world_renew_unseen(w, 39);
+    world_seen(w, SEC(40));
+    expect_observed(w, 40);
+}
+
 /* ---- the duration on the lease --------------------------------------------------------------- */
 
 TEST_READY(duration_on_the_lease_is_clamped)
