@@ -85,7 +85,7 @@ static bool on_written(void *user, enum kube_method method, const struct kube_re
         k->is_denied = is_forbidden(r);
     }
     if (r->code == 0) {
-        k->config.on_written(k->config.user, r->body, r->sent_at);
+        k->config.on_written(k->config.user, r->body, r->sent_at, method == KUBE_MERGE_PATCH);
     }
     return false;
 }

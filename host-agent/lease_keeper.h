@@ -25,7 +25,7 @@ struct lease_keeper_config {
     const char *holder;
     uint32_t duration_s;
     /* The lease as the API server answered to our own write, sent at `sent_at`; borrowed. */
-    void (*on_written)(void *user, const json_t *lease, struct mono sent_at);
+    void (*on_written)(void *user, const json_t *lease, struct mono sent_at, bool is_patch);
     void *user;
 };
 

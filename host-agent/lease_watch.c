@@ -501,14 +501,13 @@ struct lease_watch *lease_watch_start(struct kube_client *client,
 
 void lease_watch_stop(struct lease_watch *w)
 {
-    if (!w) {
-        return;
+    if (w) {
+        kube_call_cancel(w->confirm);
+        kube_call_cancel(w->late_confirm);
+        kube_call_cancel(w->mark);
+        kube_watch_stop(w->watch);
+        free(w);
     }
-    kube_call_cancel(w->confirm);
-    kube_call_cancel(w->late_confirm);
-    kube_call_cancel(w->mark);
-    kube_watch_stop(w->watch);
-    free(w);
 }
 
 void lease_watch_restart(struct lease_watch *w)
@@ -525,17 +524,17 @@ const struct lease_watch_stats *lease_watch_stats(const struct lease_watch *w)
     return &w->stats;
 }
 
-void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at)
+void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at, bool is_patch)
 {
     struct lease_view view;
-    struct verdict_event how = {.source = VERDICT_BY_KEEPER, .started_at = sent_at};
+    bool is_trial_over = is_patch && (!w->mark || w->is_trial);
+    struct verdict_event how = {.source = is_trial_over ? VERDICT_BY_MARK : VERDICT_BY_KEEPER,
+                                .started_at = sent_at};
     if (read_lease(w, lease, how, &view)) {
+        kube_call_cancel(is_trial_over ? TAKE(w->mark) : NULL);
         how.kind = VERDICT_MARK;
         how.outcome = CHAIN_TAKEN;
         how.lease = &view;
         w->config.on_event(w->config.user, how, lease);
-        if (w->mark && w->is_trial) { /* it waits for its turn, and would meet a conflict */
-            lease_watch_mark(w, &view, true);
-        }
     }
 }

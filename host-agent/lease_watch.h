@@ -52,7 +52,8 @@ void lease_watch_restart(struct lease_watch *w);
 
 const struct lease_watch_stats *lease_watch_stats(const struct lease_watch *w); /* borrowed */
 
-/* Passes a lease that the keeper got as the answer to its own write, which is a mark, too. */
-void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at);
+/* Passes the answer to the keeper's own write: a mark, too. A PATCH makes a trial needless. */
+void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at,
+                     bool is_patch);
 
 #endif

@@ -210,10 +210,10 @@ static void on_lease_event(void *user, struct verdict_event event, const json_t 
     take_event(m, event, object);
 }
 
-static void on_lease_written(void *user, const json_t *lease, struct mono sent_at)
+static void on_lease_written(void *user, const json_t *lease, struct mono sent_at, bool is_patch)
 {
     struct monitor *m = user;
-    lease_watch_saw(m->parts.watch, lease, sent_at);
+    lease_watch_saw(m->parts.watch, lease, sent_at, is_patch);
 }
 
 /* ---- start and end --------------------------------------------------------------------------- */
@@ -297,16 +297,15 @@ struct monitor *monitor_new(const struct monitor_config *config, const struct re
 
 void monitor_free(struct monitor *m)
 {
-    if (!m) {
-        return;
+    if (m) {
+        condition_free(m->parts.condition);
+        taint_rule_free(m->parts.rule);
+        lease_watch_stop(m->parts.watch);
+        lease_keeper_stop(m->parts.keeper);
+        boot_timer_free(m->timer);
+        record_writer_free(m->parts.record);
+        free(m);
     }
-    condition_free(m->parts.condition);
-    taint_rule_free(m->parts.rule);
-    lease_watch_stop(m->parts.watch);
-    lease_keeper_stop(m->parts.keeper);
-    boot_timer_free(m->timer);
-    record_writer_free(m->parts.record);
-    free(m);
 }
 
 void monitor_start(struct monitor *m)

@@ -70,7 +70,7 @@ enum verdict_source {
     VERDICT_BY_READ,    /* a list, or a poll */
     VERDICT_BY_CONFIRM, /* the read that `confirm` asked for */
     VERDICT_BY_MARK,    /* the mark that is under way, or a GET of it */
-    VERDICT_BY_KEEPER,  /* a write of the keeper's: a mark, too, but does not tell whether we may */
+    VERDICT_BY_KEEPER,  /* a write of the keeper's: a mark, too, but not the one under way */
 };
 
 struct verdict_event {
@@ -151,8 +151,7 @@ struct verdict {
     /* Sight: while it is impaired, what is seen may have happened any time since `looked_at`. */
     bool has_contact; /* the last request for the lease was answered */
     bool is_watch_broken;
-    struct mono blind_since; /* the watch broke, nobody answered or we were stalled; NEVER: a read
-                                was answered */
+    struct mono blind_since; /* by the watch, us or nobody's answer; NEVER: a read was answered */
     struct mono looked_at;   /* start of the newest read or mark that was answered */
 
     /* The requests under way: one read at a time, and one mark or trial. A mark ends a trial. */

@@ -16,11 +16,10 @@ static struct world {
     int told; /* leases that came back from a write */
 } * t;
 
-static void on_written(void *user, const json_t *lease, struct mono sent_at)
+static void on_written(void *user, const json_t *lease, struct mono sent_at, bool is_patch)
 {
-    assert_true(sent_at.ns > 0 && mono_reached(world.now, sent_at));
-    assert_ptr_equal(user, t);
-    assert_non_null(lease);
+    assert_int_equal(is_patch, world.client.method == KUBE_MERGE_PATCH);
+    assert_true(user == t && lease && sent_at.ns > 0 && mono_reached(world.now, sent_at));
     t->told++;
 }
 
