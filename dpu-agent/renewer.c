@@ -236,12 +236,13 @@ int64_t renewer_budget_ns(const struct renewer *r)
     return lasts_ns > interval_ns ? lasts_ns - interval_ns : lasts_ns;
 }
 
-/* While the lease lasts there is no hurry. Later a host grants a living DPU the time of one retry:
- * no pause takes much of that. */
+/* An interval, for which a host waits after an outage. Of a lease that lasts, there is a try before
+ * its end. */
 static int64_t longest_pause_ns(const struct renewer *r, struct mono now)
 {
     int64_t left_ns = mono_since(mono_add(r->renewed_at, duration_ns(r)), now);
-    return mono_ns_min(r->config.interval_ns, mono_ns_max(left_ns / 2, RENEWER_BACKOFF_MAX_NS));
+    int64_t half_ns = mono_ns_max(left_ns / 2, RENEWER_BACKOFF_MAX_NS);
+    return left_ns > 0 ? mono_ns_min(r->config.interval_ns, half_ns) : r->config.interval_ns;
 }
 
 int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures)
