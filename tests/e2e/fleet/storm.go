@@ -33,7 +33,8 @@ type phaseResult struct {
 	Name             string
 	Peak, Average    float64 // requests per second: of one second, and of all
 	APICPU, SidesCPU float64 // seconds, all of the phase
-	Fell, Failures   int64   // hosts that turned NotReady, requests of DPUs that failed
+	Fell             int64   // hosts that turned NotReady
+	Late, Failures   int64   // renewals of DPUs, requests of theirs that failed
 	Connections      int64   // that were opened to the balancer
 	ReadyAfter       float64 // seconds after what happened was over; 0: all always were
 	Left             int     // not ready in the end
@@ -189,7 +190,7 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 		if err != nil {
 			return err
 		}
-		host, failures, err := s.look()
+		host, dpu, err := s.look()
 		if err != nil {
 			return err
 		}
@@ -197,7 +198,8 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 		last = now
 		r.Peak = max(r.Peak, rate.requests())
 		r.Fell += host.Fell
-		r.Failures += failures
+		r.Late += dpu.Late
+		r.Failures += dpu.Failures
 		r.Left = s.f.n - host.Ready
 		if ended := over.Load(); ended > 0 && r.Left > 0 {
 			r.ReadyAfter = (time.Since(began) - time.Duration(ended)).Seconds()
@@ -207,17 +209,14 @@ func (s *stormy) phase(name string, after time.Duration, happen func() error) er
 	r.Average = last.since(first).requests()
 	r.APICPU, r.SidesCPU = last.sum[apiCPU]-first.sum[apiCPU], last.sum[sidesCPU]-first.sum[sidesCPU]
 	s.out.Phases = append(s.out.Phases, r)
-	fmt.Fprintf(os.Stderr, "%s, %d, %s: %d turned NotReady, %d are not ready in the end, all were after %.0f s, peak %.0f requests/s, %d connections, %d requests of DPUs failed\n",
-		s.f.scheme, s.f.n, name, r.Fell, r.Left, r.ReadyAfter, r.Peak, r.Connections, r.Failures)
+	fmt.Fprintf(os.Stderr, "%s, %d: %+v\n", s.f.scheme, s.f.n, r)
 	return <-done
 }
 
-// look asks the sides that there are: the hosts' report, and the DPUs' failures.
-func (s *stormy) look() (report, int64, error) {
-	dpu, err := s.f.dpus.report()
-	if err != nil || s.f.hosts == nil {
-		return report{}, dpu.Failures, err
+// look asks the sides that there are: hosts and DPUs.
+func (s *stormy) look() (host, dpu report, err error) {
+	if dpu, err = s.f.dpus.report(); err == nil && s.f.hosts != nil {
+		host, err = s.f.hosts.report()
 	}
-	host, err := s.f.hosts.report()
-	return host, dpu.Failures, err
+	return host, dpu, err
 }

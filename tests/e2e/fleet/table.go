@@ -125,6 +125,7 @@ var phaseRows = []row[*phaseResult]{
 	{"CPU time of the API server, s", "%.1f", func(p *phaseResult) float64 { return p.APICPU }},
 	{"CPU time of all sides, s", "%.1f", func(p *phaseResult) float64 { return p.SidesCPU }},
 	{"connections opened", "%.0f", func(p *phaseResult) float64 { return float64(p.Connections) }},
+	{"renewals late by half an interval", "%.0f", func(p *phaseResult) float64 { return float64(p.Late) }},
 	{"requests of DPUs that failed", "%.0f", func(p *phaseResult) float64 { return float64(p.Failures) }},
 }
 
