@@ -156,14 +156,14 @@ static void miss_evidence(struct verdict *x, enum chain_outcome cause, struct mo
     text_format(x->failure, sizeof(x->failure), "%s", failure ? failure : "");
 }
 
-/* Nobody answers: what the watch brings may be held up, too, until a read is answered. */
-static void lose_contact(struct verdict *x, struct mono now)
+/* While nobody answers, what the watch brings may be held up, too, until a read is answered. */
+static void note_contact(struct verdict *x, bool is_answered, struct mono now)
 {
-    x->has_contact = false;
-    x->blind_since = mono_min(x->blind_since, now);
+    x->has_contact = is_answered;
+    x->blind_since = is_answered ? x->blind_since : mono_min(x->blind_since, now);
 }
 
-/* Then what is sent looks for the way back. */
+/* Nobody answers, and what is sent looks for the way back. */
 static bool is_lost(const struct verdict *x)
 {
     return x->cause == CHAIN_LOST && !x->has_contact;
@@ -442,10 +442,7 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
         x->is_mark_wanted = x->is_mark_wanted && (is_open || event->is_trial);
         x->is_trial_wanted = x->is_trial_wanted && is_open;
     }
-    x->has_contact = true;
-    if (outcome == CHAIN_LOST) {
-        lose_contact(x, event->now);
-    }
+    note_contact(x, outcome != CHAIN_LOST, event->now);
     out->rewrite = true; /* for a restart */
     if (event->is_trial) {
         return;
@@ -500,7 +497,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         on_answer(x, event, out);
         break;
     case VERDICT_READ_FAILED:
-        lose_contact(x, event->now);
+        note_contact(x, false, event->now);
         miss_evidence(x, CHAIN_LOST, event->started_at, event->failure);
         break;
     case VERDICT_WATCH_BROKEN:

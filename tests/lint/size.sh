@@ -14,11 +14,6 @@ files() {
 
 lines() { files "$@" | xargs -r cat | wc -l; }
 
-# uses REGEX: lines of the products that match.
-uses() {
-  { files '*.c' '*.h' | grep -v '^tests/' | xargs grep -hE -- "$1" || true; } | wc -l
-}
-
 # At most, per row.
 declare -A limits=(["common, lines of C"]=12500 ["host-agent, lines of C"]=10500 ["dpuctl, lines of C"]=4800
   ["dpu-agent and cni, lines of C"]=3700 ["products, lines of C"]=31500 ["products, files of C"]=140
@@ -48,7 +43,4 @@ row "tests, lines of C, Python, Go, shell" "$(lines tests/'*.'{c,h,py,go,sh})"
 pages=(':(glob)docs/*.md')
 row "docs, pages" "$(files "${pages[@]}" | wc -l)"
 row "docs, words" "$(files "${pages[@]}" README.md CONTRIBUTING.md SECURITY.md | xargs cat | wc -w)"
-row "uses of 'rc = rc == 0 ? f() : rc'" "$(uses '\b(\w+) = \1 == 0 \?')"
-row "uses of '(void)snprintf'" "$(uses '\(void\)snprintf')"
-row "includes that go up" "$(files '*.c' '*.h' | { xargs awk -f tests/lint/layers.awk || true; } | wc -l)"
 [[ -z $only_limits ]] || exit "$bad"

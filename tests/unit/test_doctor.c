@@ -83,8 +83,7 @@ TEST(a_broken_file_before_all_stops_containerd)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct doctor *d =
             see_files("[{\"file\": \"00-a.conf\", \"problem\": \"broken\"}, {\"file\": "
-                      "\"10-b.conf\"}, {\"file\": \"20-c.conf\", \"problem\": "
-                      "\"broken\"}]");
+                      "\"10-b.conf\"}, {\"file\": \"20-c.conf\", \"problem\": \"broken\"}]");
         (void)strcpy(d->runtime_version, rows[i].runtime);
         check_cni(d);
         expect(d, 0, rows[i].before, "00-a.conf: broken");

@@ -224,8 +224,7 @@ TEST(errors_name_source_value_and_allowed_range)
          "environment variable PRE_COUNT: 'x' is not a whole number; allowed: 1 to 100"},
         {NULL, "PRE_ITEM=x", ERR_PARSE,
          "environment variable PRE_ITEM: a list cannot come from the environment; set --item once "
-         "for each "
-         "item, or 'item:' in the file of --config"},
+         "for each item, or 'item:' in the file of --config"},
         {"--cuont=1", NULL, ERR_PARSE, "unknown flag '--cuont'"},
         {"--time_span=1", NULL, ERR_PARSE, "unknown flag '--time_span'"},
         {"--entirely-different", NULL, ERR_PARSE, "unknown flag '--entirely-different'"},

@@ -27,8 +27,7 @@ static enum rpc_kind read_kind(const char *text, size_t len, bool is_end, size_t
 TEST(objects_back_to_back_are_cut_apart)
 {
     static const char stream[] =
-        "{\"id\":0,\"error\":\"}{\"} \n{\"id\":0,\"result\":[{\"c\":\"\\\"}\"}]}"
-        "{\"method\":\"a\"}";
+        "{\"id\":0,\"error\":\"}{\"} \n{\"id\":0,\"result\":[{\"c\":\"\\\"}\"}]}{\"method\":\"a\"}";
     static const char *const objects[] = {"{\"id\":0,\"error\":\"}{\"}",
                                           " \n{\"id\":0,\"result\":[{\"c\":\"\\\"}\"}]}",
                                           "{\"method\":\"a\"}"};

@@ -467,10 +467,6 @@ TEST_READY(what_a_watch_brings_after_a_failure_is_no_news)
         world_seen(w, SEC(39.5));
         expect_observed(w, at);
     }
-    world_read(w, SEC(39.6), SEC(39.7));
-    world_renew_unseen(w, 39);
-    world_seen(w, SEC(40));
-    expect_observed(w, 40);
 }
 
 /* ---- the duration on the lease --------------------------------------------------------------- */
