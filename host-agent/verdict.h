@@ -148,10 +148,10 @@ struct verdict {
     struct mono cause_since;
     char failure[VERDICT_FAILURE_BYTES];
 
-    /* Sight: while it is impaired, what is seen may have happened any time since `looked_at`. */
+    /* Sight. Impaired (broken watch, no answer, stall), it may show what is as old as looked_at. */
     bool has_contact; /* the last request for the lease was answered */
     bool is_watch_broken;
-    struct mono blind_since; /* by the watch, us or nobody's answer; NEVER: a read was answered */
+    struct mono blind_since; /* that it is impaired; NEVER: a read was answered */
     struct mono looked_at;   /* start of the newest read or mark that was answered */
 
     /* The requests under way: one read at a time, and one mark or trial. A mark ends a trial. */

@@ -49,7 +49,7 @@ void kube_bucket_return(struct kube_bucket *b);
  * API server is back, and thousands of agents do not all ask in vain for all that they would. Then
  * they wait for up to KUBE_RETURN_NS, each agent its own time, and the DPUs renew first. */
 #define KUBE_UNREACHED_PAUSE_NS (15 * NS_PER_SEC)
-#define KUBE_RETURN_NS          (10 * NS_PER_SEC)
+#define KUBE_RETURN_NS          (5 * NS_PER_SEC)
 enum { KUBE_UNREACHED = 3 };
 
 void kube_bucket_unreached(struct kube_bucket *b, struct mono now);
