@@ -466,7 +466,7 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
         x->observed = event->now; /* waiting counts from when a renewal could have been seen */
         x->verdict.checked = event->now;
     }
-    x->has_contact = true;
+    note_contact(x, true, event->now);
     if (event->kind == VERDICT_LEASE_OBSERVED) {
         on_observed(x, event, out);
     } else if (event->kind == VERDICT_LEASE_ABSENT) {
