@@ -69,7 +69,7 @@ enum verdict_source {
     VERDICT_BY_WATCH,
     VERDICT_BY_READ,    /* a list, or a poll */
     VERDICT_BY_CONFIRM, /* the read that `confirm` asked for */
-    VERDICT_BY_MARK,    /* the mark that is under way, or a GET of it */
+    VERDICT_BY_MARK,    /* the mark under way, a GET of it, or the keeper's PATCH in its place */
     VERDICT_BY_KEEPER,  /* a write of the keeper's: a mark, too, but not the one under way */
 };
 

@@ -47,7 +47,7 @@ void kube_bucket_return(struct kube_bucket *b);
 /* Where KUBE_UNREACHED connections in a row did not come about, ordinary requests wait until
  * KUBE_UNREACHED_PAUSE_NS after the last one: the urgent ones, which do not wait, find out when the
  * API server is back, and thousands of agents do not all ask in vain for all that they would. Then
- * they wait for up to KUBE_RETURN_NS, each agent its own time, and the DPUs renew first. */
+ * they wait for up to KUBE_RETURN_NS, each agent its own time. */
 #define KUBE_UNREACHED_PAUSE_NS (15 * NS_PER_SEC)
 #define KUBE_RETURN_NS          (5 * NS_PER_SEC)
 enum { KUBE_UNREACHED = 3 };
