@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a token and as a certificate: what is said to hold has an end after its beginning.
- */
+/* Any bytes as a token and as a certificate: what is said to hold ends after its beginning. */
 #include "kube/kube_conf.h"
 #include "tests/fuzz/fuzz.h"
 

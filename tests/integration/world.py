@@ -8,8 +8,7 @@ from dpu_testing.gate import Gate
 from dpu_testing.process import SANITIZER, Process  # noqa: F401  for other modules
 from dpu_testing.wait import boottime_ns, never, until
 
-# Asan builds on a busy machine are slow: what must happen gets this long, latencies are judged
-# apart and generously.
+# Asan builds on a busy machine are slow: what must happen gets this long, latencies are judged apart.
 SOON_S = 15
 
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/lint/run.sh [CHECK]...: all checks, or those named. ./dev lint has installed the tools and
-# built build/dev (the core symbols are checked by that build). Every check runs, even after
-# another one failed.
+# tests/lint/run.sh [CHECK]...: all checks, or those named, even after one has failed. ./dev lint has
+# installed the tools and built build/dev (the core symbols are checked by that build).
 set -uo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit
 
@@ -78,9 +77,8 @@ check_tidy() {
   } 2>&1 | awk '/: (error|warning): /{ show = 3 } show-- > 0' # without the analyzer's long paths
 }
 
-# Leaks are the sanitizers' to find: cppcheck does not know the cleanup attribute, nor can it parse
-# a compound literal inside ?: (internalAstError), nor does it read sys/queue.h, whose LIST_FOREACH
-# sets its variable.
+# Leaks are the sanitizers' to find: cppcheck does not know the cleanup attribute. Nor can it parse a
+# compound literal inside ?: (internalAstError), or know that LIST_FOREACH sets its variable.
 check_cppcheck() {
   local rooms=() room
   for room in common dpu-agent host-agent cni dpuctl tests/standin; do

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tests/model/run.sh BUILD [TRACES] [follow]: visits every state of the model, then lets the C core
-# follow so many of its simulations (200); with `follow` only the latter. All that it makes is below
-# BUILD/model.
+# follow so many of its simulations (200); with `follow` only the latter. Its files: BUILD/model.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 build=$(readlink -f "$1")

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs, upgrades, removes and purges the packages of build/packages with dpkg in a clean root of
-# Debian 12 (debootstrap), installs and starts them in one of Debian 13, and holds their dependencies
-# to what Ubuntu 22.04 has. Needs root. Exit status 0 if each step left what it should.
+# Installs, upgrades, removes and purges build/packages with dpkg in a clean root of Debian 12, starts
+# them in one of Debian 13, and holds their dependencies to what Ubuntu 22.04 has. Needs root.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 

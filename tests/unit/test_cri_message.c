@@ -93,8 +93,7 @@ TEST(more_sandboxes_than_a_node_has_are_refused)
     assert_int_equal(list.count, 0);
 }
 
-/* status{linux{namespaces{options{network}}}}, info{key "info", value}: less than 128 bytes each.
- */
+/* status{linux{namespaces{options{network}}}}, info{key "info", value}: below 128 bytes each. */
 static struct cri_detail detail_of(const char *info, uint8_t mode)
 {
     enum { MODE_AT = 9, ENTRY_LEN_AT = 11, INFO_LEN_AT = 19, HEAD_BYTES = 20 };

@@ -588,8 +588,7 @@ TEST_IN(stderr_that_nobody_reads_keeps_nobody_waiting_beyond_the_deadline)
     assert_int_equal(code, CNI_TRY_AGAIN_LATER);
 }
 
-/* With what it has started, which may hold its stdout, and whose end we are told, not the plugin.
- */
+/* With what it has started, which may hold its stdout, and whose end we are told. */
 TEST_IN(plugin_that_hangs_is_ended_at_its_deadline)
 {
     static const char *const scripts[] = {

@@ -75,8 +75,7 @@ TEST(what_is_wanted_is_laid_over_what_is_there)
         {SLICE(DPU(TAINT(EXPIRED, NOW))), NULL, false, SLICE(DPU(""))},
         {SLICE(DPU(TAINT(EXPIRED, NOW))), "DPUShutdown", false,
          SLICE(DPU(TAINT("DPUShutdown", "")))},
-        /* Without taints an unhealthy device is withdrawn, and a server leaves an empty list out.
-         */
+        /* Without taints an unhealthy device is withdrawn; a server leaves out an empty list. */
         {SLICE(DPU("")), EXPIRED, true, SLICE("")},
         {SLICE(""), EXPIRED, true, NULL},
         {SLICE_OF(OWNER("node-uid"), "1", ""), EXPIRED, true, NULL},

@@ -53,9 +53,7 @@ struct run {
     int rc;
 };
 
-/* `args` and `env` are NULL-terminated; either may be NULL. What it gives stands until the next
- * one.
- */
+/* `args` and `env` are NULL-terminated; either may be NULL. What it gives stands until the next. */
 static struct run run_options(const struct option_program *with, const char *const *args,
                               const char *const *env)
 {

@@ -183,8 +183,7 @@ func TestGivenPodsThatKnowNoDRAWhenTheDPUDiesThenTheyAreShownItAndKeptAway(t *te
 		t.Fatalf("it has no claim, or one of the policy: %v", pod.Spec.ResourceClaims)
 	}
 
-	// Given the label, then a plain pod has a claim, a healthy DPU and runs; one on the host's network is
-	// left alone.
+	// Given the label, then a plain pod has a claim, a healthy DPU and runs; one on the host's network is left alone.
 	must(t, p.labelDefaultNamespace(`"true"`))
 	t.Cleanup(func() { _ = p.labelDefaultNamespace("null") })
 	p.claimedByPolicy("plain")

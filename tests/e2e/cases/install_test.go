@@ -84,8 +84,7 @@ func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButT
 		t.Errorf("%d pods are attached, want %d", n, before+1)
 	}
 
-	// When ovn-kubernetes takes its file away, as it does when it stops, then the node is not ready
-	// until it is back.
+	// When ovn-kubernetes takes its file away, as it does when it stops, then the node is not ready until it is back.
 	source := filepath.Join(p.node.Path(harness.CNIConfDir), ovnConf)
 	text := readFile(t, source)
 	must(t, os.Remove(source))

@@ -46,8 +46,7 @@ func (to totals) since(from totals) rates {
 	return r
 }
 
-// meter adds up counters of processes that may come and go: who counts from zero again was
-// restarted.
+// meter adds up counters of processes that may come and go: who counts from zero again was restarted.
 type meter struct {
 	seen map[string]float64 // by whose and what
 	sum  map[string]float64
