@@ -346,15 +346,17 @@ static json_t *mended_owners(const json_t *meta, struct lease_owner owner)
 }
 
 /* Of what the host may repair, and nothing else: after an etcd that was restored, versions repeat,
- * and a whole lease would put a renewTime of before over the DPU's. */
+ * and a whole lease would put a renewTime of before over the DPU's. The duration needs no version:
+ * the DPU, which renews meanwhile, never changes it. */
 json_t *lease_repair(const json_t *lease, const char *holder, uint32_t duration_s,
                      struct lease_owner owner)
 {
     struct lease_drift drift = lease_check(lease, holder, duration_s, owner);
     const json_t *meta = json_object_get(lease, "metadata");
-    return json_pack("{s:{s:O, s:o*}, s:{s:i, s:s*}}", "metadata", "resourceVersion",
-                     json_object_get(meta, "resourceVersion"), "ownerReferences",
-                     drift.owner ? mended_owners(meta, owner) : NULL, "spec",
+    bool is_versioned = drift.owner || drift.holder_empty;
+    return json_pack("{s:{s:O*, s:o*}, s:{s:i, s:s*}}", "metadata", "resourceVersion",
+                     is_versioned ? json_object_get(meta, "resourceVersion") : NULL,
+                     "ownerReferences", drift.owner ? mended_owners(meta, owner) : NULL, "spec",
                      "leaseDurationSeconds", (int)duration_s, "holderIdentity",
                      drift.holder_empty ? holder : NULL);
 }

@@ -304,16 +304,11 @@ static void on_write(void *user, const struct kube_response *r)
     struct kube_sync *s = user;
     s->call = NULL;
     if (r->code != 0) {
-        bool is_overtaken = r->http_status == 409 && s->backoff.failures == 0;
         if (sync_is_absent(s, r) && s->method != KUBE_POST) {
             sync_take(s, NULL);
         }
         sync_fail(s, "writing", r->message, r);
         (void)sync_tell(s, r);
-        if (is_overtaken) { /* there is nothing to wait for: read it, over the same connection */
-            s->retry_at = r->received_at;
-            sync_step(s, r->received_at);
-        }
         return;
     }
     /* A state that a watch has shown meanwhile may be this very write. */

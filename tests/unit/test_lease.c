@@ -371,11 +371,14 @@ TEST(holder_and_duration_drift_is_named)
     assert_false(lease_check(lease, "me", 40, OWNER).holder_foreign);
 }
 
-/* As the API server takes the patch: no member in it is null. */
+/* As the API server takes the patch: no member in it is null. It has a version only where it writes
+ * over what somebody else may have changed. */
 static void mend(json_t *lease)
 {
     CLEANUP(json) json_t *patch = lease_repair(lease, "me", 40, OWNER);
-    expect_json(json_object_get(json_object_get(patch, "metadata"), "resourceVersion"), "\"7\"");
+    struct lease_drift drift = lease_check(lease, "me", 40, OWNER);
+    const char *version = json_text_get(json_object_get(patch, "metadata"), "resourceVersion");
+    assert_int_equal(text_equal(version, "7"), drift.owner || drift.holder_empty);
     assert_int_equal(json_object_update_recursive(lease, patch), 0);
 }
 
