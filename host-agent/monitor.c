@@ -153,7 +153,7 @@ static void perform(struct monitor *m, const struct verdict_update *update, cons
     } else if (m->unlogged && mono_reached(now, m->flip_logged_until)) {
         log_verdict(m, false, now);
     }
-    if (lease) {
+    if (lease && !update->is_past) {
         lease_keeper_saw(m->parts.keeper, lease);
     }
     look_at_lease(m, update, now);

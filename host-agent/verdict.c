@@ -375,6 +375,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
             text_format(x->past_stamp, sizeof(x->past_stamp), "%s", event->lease->renew_stamp);
         }
         out->renewed = false;
+        out->is_past = true;
         return;
     }
     x->sight = VERDICT_SEES_LEASE;

@@ -100,6 +100,7 @@ struct verdict_update {
     bool is_trial;        /* it only asks whether we may write: no evidence, nothing is written */
     bool restart_watch;   /* the read showed what the watch had not: mistrust it */
     bool repair;          /* the lease is absent: let the keeper look */
+    bool is_past;         /* what came is older than what is known: it is no lease to keep */
     struct mono wake_at;  /* MONO_NEVER: nothing is due */
 };
 

@@ -414,14 +414,17 @@ TEST_WITH(what_the_verdict_needs_is_asked_for, stage_up, stage_down)
 TEST_WITH(the_lease_reaches_the_keeper_after_the_record, stage_up, stage_down)
 {
     CLEANUP(json) json_t *object = json_object();
+    const struct verdict_event shown = {.kind = VERDICT_LEASE_OBSERVED, .lease = &stage.lease};
     be_ready();
     world_pass(NS_PER_SEC);
     text_format(stage.lease.renew_stamp, sizeof(stage.lease.renew_stamp), "%s",
                 rfc3339_text(clock_wall_now(), true).text);
-    stage.watch.on_event(
-        stage.watch.user,
-        (struct verdict_event){.kind = VERDICT_LEASE_OBSERVED, .lease = &stage.lease}, object);
+    stage.lease.resource_version[0] = '2';
+    stage.watch.on_event(stage.watch.user, shown, object);
     assert_story("settled record keeper");
+    stage.lease.resource_version[0] = '1'; /* a watch that begins with the past */
+    stage.watch.on_event(stage.watch.user, shown, object);
+    assert_story("");
 }
 
 /* Where the host may make the lease anew it is no evidence that it is gone. */
