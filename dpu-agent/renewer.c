@@ -537,10 +537,17 @@ static struct mono due_at(const struct renewer *r)
     return MONO_NEVER;
 }
 
+/* A companion, and a DPU whose lease does not have its duration: a host that is rolled out with it,
+ * too, is about to write it. */
+static bool shares_lease(const struct renewer *r)
+{
+    return r->config.is_companion || duration_ns(r) != r->config.duration_ns;
+}
+
 static enum renewer_action pick_action(const struct renewer *r, struct mono now)
 {
     bool is_read = r->phase == RENEWER_YIELDING || (r->phase == RENEWER_ACCOMPANYING && !r->owed);
-    bool is_old = r->config.is_companion && mono_before(r->answered_at, now);
+    bool is_old = shares_lease(r) && mono_before(r->answered_at, now);
     if (r->create_due && r->phase == RENEWER_RENEWING) { /* it may have changed meanwhile */
         return RENEWER_CREATE;
     }
@@ -705,8 +712,9 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
 
 /* A failed write is soon tried again. Where the API server has too much to do, or cannot be reached
  * twice in a row, the tries that follow are spread over what the lease lasts: thousands of DPUs
- * need not knock again and again. Nor where it has no such lease, after RENEWER_TRIES failures: it
- * is looked for with the next renewal, or sooner if the lease would not last for as many tries. */
+ * need not knock again and again. Nor where it has no such lease, once its host had the time to
+ * make it (RENEWER_TRIES looks): it is looked for with the next renewal, or sooner if the lease
+ * would not last for as many tries. */
 static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
 {
     /* A conflict is an answer: it waits for other writers, not for the API server. */
@@ -717,7 +725,7 @@ static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
     if (is_closed || event->http_status == HTTP_TOO_MANY_REQUESTS) {
         return mono_ns_min(share_ns, longest_pause_ns(r, event->now));
     }
-    if (event->http_status == HTTP_NOT_FOUND && count >= RENEWER_TRIES) {
+    if (event->http_status == HTTP_NOT_FOUND && count > RENEWER_TRIES) {
         return mono_ns_min(mono_since(next_slot(r, event->now), event->now),
                            mono_ns_max(wait_ns, share_ns));
     }
