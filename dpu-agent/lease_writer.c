@@ -195,7 +195,9 @@ static void on_answer(void *user, const struct kube_response *response)
     if (is_late && event.code != 0 && event.code != ERR_CONFLICT) {
         return;
     }
-    if (!is_late) {
+    if (is_late) {
+        w->stats.late += event.code == 0;
+    } else {
         count_answer(w, response, event.code);
     }
     step_renewer(w, &event);

@@ -35,7 +35,7 @@ static void print_report(struct fleet *f)
 {
     struct fleet_report r;
     fleet_report(f, &r);
-    (void)printf("{\"ready\":%zu,\"fell\":%" PRIu64 ",\"late\":%" PRIu64 ",\"failures\":%" PRIu64
+    (void)printf("{\"ready\":%zu,\"fell\":%" PRIu64 ",\"late\":%" PRIu64 ",\"failures\":%" PRId64
                  ",\"p50_ms\":%.3f,\"p99_ms\":%.3f}\n",
                  r.ready, r.fell, r.late, r.failures, (double)r.p50_ns / NS_PER_MS,
                  (double)r.p99_ns / NS_PER_MS);

@@ -30,10 +30,10 @@ enum { FLEET_SAMPLES_MAX = 1 << 20, FLEET_ROLLOUT_S = 25 };
 /* Since the last one; only the first is of now. */
 struct fleet_report {
     size_t ready;
-    uint64_t fell;     /* hosts: verdicts that turned NotReady */
-    uint64_t late;     /* DPUs: more than one and a half intervals after the one before */
-    uint64_t failures; /* DPUs: requests */
-    size_t samples;    /* hosts: from a renewal's stamp to its verdict */
+    uint64_t fell;    /* hosts: verdicts that turned NotReady */
+    uint64_t late;    /* DPUs: more than one and a half intervals after the one before */
+    int64_t failures; /* DPUs: requests; below 0 where some were answered after all */
+    size_t samples;   /* hosts: from a renewal's stamp to its verdict */
     int64_t p50_ns;
     int64_t p99_ns;
 };

@@ -99,7 +99,7 @@ static uint64_t count_failures(const struct side *s)
     for (size_t i = 0; i < LEASE_FAILURES; i++) {
         sum += lease_writer_stats(s->writer)->failures[i];
     }
-    return sum;
+    return sum - lease_writer_stats(s->writer)->late;
 }
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
@@ -286,7 +286,7 @@ void fleet_report(struct fleet *f, struct fleet_report *out)
         out->ready += s->state == READINESS_READY;
         if (s->writer) {
             uint64_t failures = count_failures(s);
-            out->failures += failures - s->failures;
+            out->failures += (int64_t)(failures - s->failures);
             s->failures = failures;
             out->ready += lease_writer_stats(s->writer)->renewals > 0;
         }

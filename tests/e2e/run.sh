@@ -16,8 +16,7 @@
 #
 # DPU_E2E=required    what would be skipped is a failure (CI)
 # DPU_E2E_K8S=1.37    which Kubernetes: 1.37 (default), 1.36 or 1.34
-# DPU_E2E_RUNTIME=FILE  the node's container runtime: a script as runtime/containerd, which is the
-#                     default, or runtime/crio
+# DPU_E2E_RUNTIME=FILE  the node's runtime: a script as runtime/containerd (default) or runtime/crio
 # DPU_E2E_SUITE=whole  the integration suite as a whole, not only what depends on the server
 # DPU_E2E_DIR=DIR     where all of it is put; default build/e2e. A run of its own needs one of its own
 # DPU_BIN_DIR=DIR     use the dpu-agent, dpu-host-agent and dpu-gate in DIR
