@@ -379,11 +379,14 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
         return;
     }
     x->sight = VERDICT_SEES_LEASE;
-    out->restart_watch =
-        !by_watch && !by_write && changed && has_renewed(x) && mono_reached(now, overdue_at(x));
     out->rewrite = out->rewrite || !is_same_lease(x, lease); /* for a restart */
+    struct mono made = is_prompt ? now : date(x, lease, now);
+    /* A read that shows what was just made may have overtaken the watch. */
+    out->restart_watch = !by_watch && !by_write && changed && has_renewed(x) &&
+                         mono_reached(mono_add(now, -deadline_ns(x) / 4), made) &&
+                         mono_reached(now, overdue_at(x));
     if (out->renewed) {
-        note_renewal(x, is_prompt ? now : date(x, lease, now), lease->renew_stamp, now);
+        note_renewal(x, made, lease->renew_stamp, now);
     }
     x->is_first_look = false;
     out->rebooted = take_boot(x, lease, is_old, out->renewed);

@@ -96,8 +96,7 @@ void api_fini(struct api *api);
 json_t *api_lease(const struct api *api);
 /* Whether it was another one `lag_ns` ago, or none. */
 bool api_lease_was_other(const struct api *api, int64_t lag_ns);
-/* Stores `lease` (taken) in place of the one that is there, whatever a real server would say to
- * it. */
+/* Stores `lease` (taken) in place of the one that is there, whatever a real server would say. */
 void api_put_lease(struct api *api, const char *who, json_t *lease);
 void api_delete_lease(struct api *api, const char *who);
 /* Everything as it was `lag_ns` ago, versions too: a backup of etcd is restored. */

@@ -468,8 +468,7 @@ void loop_run(struct ev_loop *loop)
 
 /* ---- verdict --------------------------------------------------------------------------------- */
 
-/* The way into the verdict: the linker brings its callers here (--wrap). What comes is counted, and
- * handed on. */
+/* The way into the verdict: the linker brings its callers here (--wrap), to count. */
 
 void __real_verdict_step(struct verdict *x, const struct verdict_event *event,
                          struct verdict_update *out);

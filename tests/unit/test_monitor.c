@@ -401,6 +401,7 @@ TEST_WITH(what_the_verdict_needs_is_asked_for, stage_up, stage_down)
     stage.story[0] = '\0';
     struct lease_view unseen = stage.lease;
     (void)text_copy(unseen.renew_stamp, sizeof(unseen.renew_stamp), "another");
+    unseen.renew_time.ns += 20 * NS_PER_SEC; /* not just now */
     tell((struct verdict_event){
         .kind = VERDICT_LEASE_OBSERVED, .source = VERDICT_BY_CONFIRM, .lease = &unseen});
     assert_story("settled record restart"); /* the watch had not shown it */

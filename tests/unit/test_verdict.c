@@ -428,7 +428,7 @@ TEST_READY(a_dpu_that_is_not_ready_is_looked_for_once_an_interval)
         world_silence_until(w, start + 10 * pace);
         assert_in_range(w->reads, pace > 0.9 ? 9 : 3, 11);
         assert_int_equal(w->marks, 0);
-        world_renew_unseen(w, start + 10 * pace);
+        world_renew_unseen(w, start + 9.5 * pace);
         world_read(w, SEC(start + 10 * pace), SEC(start + 10 * pace));
         READY(w);
         assert_true(w->out.restart_watch);

@@ -110,8 +110,7 @@ TEST_READY(an_etcd_that_was_restored_forges_no_renewal_and_hides_none)
     }
 }
 
-/* Nobody may mark it meanwhile, and somebody else's writes take its version past the one that we
- * know. */
+/* Nobody may mark it meanwhile, and others' writes take its version past the one that we know. */
 TEST_READY(a_restored_state_that_was_seen_is_no_renewal_under_a_newer_version_either)
 {
     world_version(w, 900);
@@ -161,12 +160,13 @@ TEST_READY(what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a
 TEST_READY(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it)
 {
     static const struct {
-        double at;
+        double made, at; /* just before: the watch may be on its way */
         bool is_read, restarts;
-    } rows[] = {{24, true, true}, {24, false, false}, {12, true, false}};
+    } rows[] = {
+        {11, 24, true, true}, {11, 24, false, false}, {11, 12, true, false}, {23, 24, true, false}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         world_ready(w);
-        world_renew_unseen(w, 11);
+        world_renew_unseen(w, rows[i].made);
         if (rows[i].is_read) {
             world_read(w, SEC(rows[i].at), SEC(rows[i].at));
         } else {
