@@ -26,7 +26,7 @@ enum {
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
     UNACKED_TIMEOUT_MS = 15000,
-    JUST_LEFT_S = 1, /* an idle connection that is older may be half open: no evidence goes there */
+    JUST_LEFT_S = 5, /* an idle connection that is older may be half open: no evidence goes there */
     LEFT_S = 15,     /* nor a watch, which would be silent */
     TRIES_MAX = 2,
     WAIT_SHARE = 2,         /* of the time that an answer is waited for: when the next try begins */
