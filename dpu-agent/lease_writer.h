@@ -26,7 +26,7 @@ const char *lease_failure_cause(size_t failure);
 struct lease_writer_stats {
     uint64_t renewals;                 /* as companion: seen */
     uint64_t failures[LEASE_FAILURES]; /* by cause */
-    uint64_t late;                     /* of these, the answers of success that came after all */
+    uint64_t late;                     /* of these, answered with success after all */
     uint64_t retries;                  /* requests that followed a failed one */
     struct mono renewed_at;            /* 0 before the first */
     int64_t interval_ns;

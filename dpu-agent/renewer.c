@@ -537,9 +537,8 @@ static struct mono due_at(const struct renewer *r)
     return MONO_NEVER;
 }
 
-/* A companion, and a DPU whose lease does not have its duration: a host that is rolled out with it,
- * too, is about to write it. */
-static bool shares_lease(const struct renewer *r)
+/* The program beside a companion, or a host that is about to give the lease our duration. */
+static bool expects_another_writer(const struct renewer *r)
 {
     return r->config.is_companion || duration_ns(r) != r->config.duration_ns;
 }
@@ -547,7 +546,7 @@ static bool shares_lease(const struct renewer *r)
 static enum renewer_action pick_action(const struct renewer *r, struct mono now)
 {
     bool is_read = r->phase == RENEWER_YIELDING || (r->phase == RENEWER_ACCOMPANYING && !r->owed);
-    bool is_old = shares_lease(r) && mono_before(r->answered_at, now);
+    bool is_old = expects_another_writer(r) && mono_before(r->answered_at, now);
     if (r->create_due && r->phase == RENEWER_RENEWING) { /* it may have changed meanwhile */
         return RENEWER_CREATE;
     }

@@ -107,7 +107,8 @@ struct lease_drift lease_check(const struct json_t *lease, const char *holder, u
                                struct lease_owner owner);
 
 /* The merge patch that mends what lease_check calls duration, owner and holder_empty. References to
- * Nodes are replaced, not appended. Never touches renewTime. Returns owned (json_decref). */
+ * Nodes are replaced, not appended. Never touches renewTime. It fails on another version of the
+ * lease, unless it is only the duration's. Returns owned (json_decref). */
 struct json_t *lease_repair(const struct json_t *lease, const char *holder, uint32_t duration_s,
                             struct lease_owner owner);
 
