@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever lies in the CNI directory: each text is clean, and what is gated or speaks STATUS has
- * said so. */
+/* Whatever lies in the CNI directory: each text is clean; what is gated or has STATUS says so. */
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "dpuctl/node.h"

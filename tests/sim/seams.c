@@ -175,8 +175,7 @@ int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
 
 /*
  * libev, the boot-time timer and the daemon on virtual time. As with the real ones, libev's timers
- * stand still in suspend and the boot-time timer does not; what is due at the same moment comes in
- * any order.
+ * stand still in suspend, unlike the boot-time timer; what is due at once comes in any order.
  */
 
 enum {

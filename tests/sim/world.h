@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual time, the machines that live in it, and what runs on them. Nothing here knows the
- * product.
+ * Virtual time, the machines that live in it, and what runs on them. The product is unknown here.
  *
  * There is one world at a time, because the seams (seams.c, seam_curl.c) stand in for functions
- * that have no argument to pass it by. All times are int64 ns of true time, which no machine's
- * clock shows.
+ * that have no argument to pass it by. All times are int64 ns of true time, shown by no clock.
  */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H

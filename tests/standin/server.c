@@ -30,9 +30,8 @@ enum {
  * One open watch: a chunked stream of events from a resourceVersion on, with a bookmark before its
  * end, a time limit, and injected disturbances. Runs in the thread of its connection.
  *
- * Injections, by the command "watches", reach all watches open at that time (or those of that
- * user): "end", an orderly one; "cut", closes without the last chunk; "expire", an ERROR event 410,
- * then an end.
+ * Injections, by the command "watches", reach all watches open then (or those of that user): "end",
+ * an orderly one; "cut", without the last chunk; "expire", an ERROR event 410, then an end.
  */
 struct watch {
     struct standin *standin;

@@ -47,8 +47,7 @@ bool auth_impersonate(const struct auth *a, struct auth_user *user, const char *
 bool auth_allows(const struct auth *a, const struct auth_user *user,
                  const struct api_target *target);
 
-/* A 403 in the real server's words; `name` is that of the request or of its field selector. Always
- * false. */
+/* False, with a 403 in the real server's words; `name` is the request's or its field selector's. */
 bool auth_fail(const struct auth_user *user, const struct api_target *target, const char *name,
                struct api_result *r);
 

@@ -86,8 +86,7 @@ static inline void probe_world_on_guard(struct ev_loop *loop, ev_timer *timer, i
 {
 }
 
-/* Passes the time until there were so many runs, and the last one ended so (PROBE_UNKNOWN: however
- * it did). */
+/* Passes the time until there were so many runs, and the last ended so (PROBE_UNKNOWN: anyhow). */
 static inline void probe_world_await(struct world *w, int runs, enum probe_outcome wanted)
 {
     ev_timer guard;

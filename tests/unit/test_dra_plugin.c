@@ -303,9 +303,8 @@ TEST_IN(second_claim_is_refused_until_the_first_is_unprepared)
     assert_non_null(strstr(error, "claim 'ns/cu1', which does not share it"));
     assert_non_null(strstr(w->client.lookups[w->client.count - 1].path, "/cu1")); /* is it there? */
     assert_int_equal(w->plugin.stats.claim_failures, 1);
-    assert_int_equal(stream(w, ask(w, V1("NodeUnprepareResources"), (const char *const[]){"u1"}, 1))
-                         ->grpc_status,
-                     0);
+    int32_t id = ask(w, V1("NodeUnprepareResources"), (const char *const[]){"u1"}, 1);
+    assert_int_equal(stream(w, id)->grpc_status, 0);
     prepare_alone(w, "u2", error);
     assert_string_equal(error, "");
 }
@@ -324,10 +323,9 @@ TEST_IN(two_instances_answer_one_after_the_other)
     struct file_lock theirs;
     char uid[] = "pod-uid";
     const char *const uids[] = {"u1"};
-    assert_int_equal(
-        file_lock_init(&w->plugin.lock, w->options.names.plugin_dir, "/serialize.lock", NULL), 0);
-    assert_int_equal(file_lock_init(&theirs, w->options.names.plugin_dir, "/serialize.lock", NULL),
-                     0);
+    const char *dir = w->options.names.plugin_dir;
+    assert_int_equal(file_lock_init(&w->plugin.lock, dir, "/serialize.lock", NULL), 0);
+    assert_int_equal(file_lock_init(&theirs, dir, "/serialize.lock", NULL), 0);
     w->options.rolling_uid = uid;
     assert_int_equal(file_lock_take(&theirs, NULL), 0);
     int32_t prepare = ask(w, V1("NodePrepareResources"), uids, 1);

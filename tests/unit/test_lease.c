@@ -431,9 +431,8 @@ TEST(repair_fills_duration_and_holder_but_never_renews)
     expect_json(json_object_get(lease, "spec"),
                 "{\"leaseDurationSeconds\":40,\"holderIdentity\":\"me\","
                 "\"renewTime\":\"2020-01-01T00:00:00.000000Z\"}");
-    assert_int_equal(
-        json_object_set_new(json_object_get(lease, "spec"), "holderIdentity", json_string("you")),
-        0);
+    json_t *spec = json_object_get(lease, "spec");
+    assert_int_equal(json_object_set_new(spec, "holderIdentity", json_string("you")), 0);
     mend(lease);
     assert_true(lease_check(lease, "me", 40, OWNER).holder_foreign);
 }

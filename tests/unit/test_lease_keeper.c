@@ -155,10 +155,8 @@ TEST_IN(a_lease_that_is_missing_is_made_for_the_node)
 {
     settle_without();
     world_expect(KUBE_POST, LEASES);
-    assert_string_equal(
-        json_text_get(json_array_get(json_object_get(sent("metadata"), "ownerReferences"), 0),
-                      "uid"),
-        "n1");
+    const json_t *owners = json_object_get(sent("metadata"), "ownerReferences");
+    assert_string_equal(json_text_get(json_array_get(owners, 0), "uid"), "n1");
     assert_null(json_object_get(sent("spec"), "renewTime"));
     assert_int_equal(loop_world_said("lease ovn/ovn-dpu-w1 is missing, creating it"), 1);
     answer(201, lease("l1"));
@@ -184,9 +182,8 @@ TEST_IN(the_lease_of_somebody_else_is_left_alone)
 {
     json_t *foreign = with_duration(lease("l1"), 15);
     settle();
-    assert_int_equal(json_object_set_new(json_object_get(foreign, "spec"), "holderIdentity",
-                                         json_string("another")),
-                     0);
+    json_t *spec = json_object_get(foreign, "spec");
+    assert_int_equal(json_object_set_new(spec, "holderIdentity", json_string("another")), 0);
     look(json_incref(foreign));
     look(json_incref(foreign));
     assert_true(is_idle());

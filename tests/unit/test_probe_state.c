@@ -32,8 +32,7 @@ static const enum probe_outcome outcomes['z'] = {
     ['.'] = PROBE_PASSED,  ['x'] = PROBE_WRONG,  ['r'] = PROBE_REFUSED, ['s'] = PROBE_SILENT,
     ['m'] = PROBE_MISSING, ['d'] = PROBE_DENIED, ['u'] = PROBE_UNABLE};
 
-/* What is expected after each: H healthy, U unhealthy, '?' not known, '+' told though it is the
- * same. */
+/* What is expected after each: H healthy, U unhealthy, '?' not known, '+' told though the same. */
 static void follow(struct probe_state *v, const char *results, const char *expected)
 {
     for (size_t n = 0; results[n]; n++) {

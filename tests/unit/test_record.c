@@ -90,9 +90,8 @@ TEST(record_of_an_older_writer_is_read)
     assert_true(back.verdict.dpu_rebooted.ns == 0);
     assert_int_equal(back.verdict.host_probes.count, 0);
     assert_string_equal(back.boot_id, sample().boot_id);
-    assert_int_equal(
-        decode_changed(",\"leaseUntilBoottimeNs\"", ",\"validUntilBoottimeNs\"", "", &back, NULL),
-        0);
+    static const char renamed[] = ",\"validUntilBoottimeNs\"";
+    assert_int_equal(decode_changed(",\"leaseUntilBoottimeNs\"", renamed, "", &back, NULL), 0);
     assert_int_equal(back.verdict.lease_until.ns, 0);
     assert_int_equal(back.verdict.checked.ns, 0);
     assert_int_equal(back.verdict.blind_ns, 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host itself sees: lost pods and host probes take away what the lease admits, and never
- * vouch. */
+/* What the host itself sees: lost pods and host probes take admission away, and never give it. */
 #include "tests/support/case.h"
 #include "tests/unit/verdict_world.h"
 

@@ -279,8 +279,7 @@ static inline void world_renew(struct world *w, double at)
     world_seen(w, SEC(at));
 }
 
-/* Started at 0 with a lease that was never renewed; the first mark is taken, the first renewal seen
- * at 1. */
+/* Started at 0 with a lease never renewed; the first mark is taken, the first renewal seen at 1. */
 static inline void world_ready_with(struct world *w, const struct verdict_config *config)
 {
     world_init_with(w, config, NULL, SEC(0));

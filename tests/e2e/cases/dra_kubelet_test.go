@@ -77,8 +77,7 @@ func (p *pair) hasHealth(name string) bool {
 	return len(pod.Status.ContainerStatuses) > 0 && len(pod.Status.ContainerStatuses[0].AllocatedResourcesStatus) > 0
 }
 
-// draGates turns those of device taints, sharing and health on or off, and what is on by default and cannot be
-// without them.
+// draGates turns those of device taints, sharing and health on or off, and what is on by default and needs them.
 func draGates(on bool) string {
 	gates := healthGates(on) + fmt.Sprintf(",DRADeviceTaints=%[1]v,DRAConsumableCapacity=%[1]v", on)
 	if minor >= 37 {

@@ -59,12 +59,32 @@ func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOthe
 	if note := p.Lease().Annotations["example.com/note"]; note != "kept" {
 		t.Errorf("the other writer's annotation is %q", note)
 	}
-	conflicts := p.count("dpu", start, func(e harness.AuditEvent) bool { return e.Verb == "update" && e.Response.Code == 409 })
+	conflicts := p.count("dpu", start, isConflict)
 	reads := p.count("dpu", start, func(e harness.AuditEvent) bool { return e.Verb == "get" })
 	if conflicts != 1 || reads != 1 {
 		t.Errorf("%d conflicts and %d reads, want one each", conflicts, reads)
 	}
 }
+
+func TestGivenBothSidesStartedWithAnotherDurationWhenTheHostWritesItThenTheDPUMeetsNoConflict(t *testing.T) {
+	p := readyPair(t)
+	start := time.Now()
+	for range 3 {
+		p.Host.Kill()
+		p.DPU.Kill()
+		p.lasts += time.Second
+		p.StartDPU()
+		p.WaitRenewals(soon, 2)
+		p.StartHost()
+		p.WaitRenewals(soon, 3)
+	}
+	conflicts, lasts := p.count("dpu", start, isConflict), *p.Lease().Spec.LeaseDurationSeconds
+	if conflicts > 1 || lasts != int32(p.lasts.Seconds()) { // one may come between a read and its write
+		t.Errorf("%d conflicts of three renewals, a duration of %d s", conflicts, lasts)
+	}
+}
+
+func isConflict(e harness.AuditEvent) bool { return e.Verb == "update" && e.Response.Code == 409 }
 
 // count says how many such requests the side has made since then.
 func (p *pair) count(side string, since time.Time, is func(harness.AuditEvent) bool) int {
