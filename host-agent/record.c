@@ -24,8 +24,7 @@
 
 /* ---- its directory --------------------------------------------------------------------------- */
 
-/* That a file goes into, parents too. Whatever the umask is: readers of other users have to get in.
- */
+/* That a file goes into, parents too. Whatever the umask: readers of other users have to get in. */
 static int make_directories(const char *file, struct err *e)
 {
     char path[PATH_MAX];

@@ -169,6 +169,12 @@ static bool is_lost(const struct verdict *x)
     return x->cause == CHAIN_LOST && !x->has_contact;
 }
 
+/* Attempts have failed, and a read that began since was answered. */
+static bool is_back(const struct verdict *x)
+{
+    return is_failing(x) && mono_reached(x->looked_at, mono_max(x->verdict.failing, x->last_mark));
+}
+
 static bool is_refusing_writes(const struct verdict *x)
 {
     return x->cause == CHAIN_REFUSED || x->cause == CHAIN_DENIED;
@@ -482,6 +488,7 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
     if (event->source != VERDICT_BY_READ && event->source != VERDICT_BY_CONFIRM) {
         return;
     }
+    x->back_at = is_back(x) ? x->back_at : event->started_at;
     x->looked_at = mono_max(x->looked_at, event->started_at);
     x->blind_since = x->is_watch_broken ? x->blind_since : MONO_NEVER;
     if (x->phase == VERDICT_AWAITING) { /* nobody is admitted who could be refused */
@@ -560,12 +567,10 @@ static struct mono next_mark(const struct verdict *x)
 {
     bool is_renewal = x->verdict.checked.ns == x->observed.ns;
     bool has_failed = is_failing(x) && mono_before(x->verdict.checked, x->last_mark);
-    bool is_back = is_failing(x) && !is_refusing_writes(x) && x->sight == VERDICT_SEES_LEASE &&
-                   mono_reached(x->looked_at, mono_max(x->verdict.failing, x->last_mark));
     int64_t pause_ns = mono_ns_mul(pace_ns(x), 2) + (is_renewal ? deadline_ns(x) : 0);
-    if (is_back) { /* the DPU goes first */
-        return mono_max(mono_add(x->last_mark, hurry_ns(x)),
-                        mono_add(x->looked_at, pace_ns(x) / 2));
+    if (is_back(x) && !is_refusing_writes(x) && x->sight == VERDICT_SEES_LEASE) {
+        struct mono back = mono_max(x->back_at, x->verdict.failing); /* the DPU goes first */
+        return mono_max(mono_add(x->last_mark, hurry_ns(x)), mono_add(back, pace_ns(x) / 2));
     }
     if (has_failed) {
         return mono_add(x->last_mark, pace_ns(x));

@@ -154,6 +154,7 @@ struct verdict {
     bool is_watch_broken;
     struct mono blind_since; /* that it is impaired; NEVER: a read was answered */
     struct mono looked_at;   /* start of the newest read or mark that was answered */
+    struct mono back_at;     /* start of the read that found the way back, last time */
 
     /* The requests under way: one read at a time, and one mark or trial. A mark ends a trial. */
     bool is_reading, is_marking, is_trying, is_read_wanted;

@@ -47,8 +47,7 @@ struct grpc_call {
     struct buf request; /* with prefix */
     ev_timer deadline;  /* for it */
 
-    /* The answer: `sending` is in flight, `pending` replaces it when it is out. Both with prefix.
-     */
+    /* The answer: `sending` is in flight, `pending` replaces it when it is out. Both prefixed. */
     bool has_headers; /* response headers were submitted */
     struct buf sending;
     size_t sent_bytes;

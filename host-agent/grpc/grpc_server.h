@@ -62,8 +62,7 @@ struct grpc_method {
  */
 void grpc_call_on_cancel(struct grpc_call *call, grpc_cancel_fn *on_cancel, void *user);
 
-/* Unary: OK and this message (copied). One that is too large turns into
- * RESOURCE_EXHAUSTED. */
+/* Unary: OK and this message (copied). One that is too large turns into RESOURCE_EXHAUSTED. */
 void grpc_call_reply(struct grpc_call *call, const void *message, size_t len);
 
 /* Streaming: replaces a report that is still waiting. `message` is copied, of at most
@@ -90,8 +89,7 @@ struct grpc_server_config {
 };
 
 /* Listens when it returns; replaces a socket of that name, but no other kind of file. The directory
- * has to exist. Errors: ERR_CONFLICT (no socket has the name), ERR_IO.
- */
+ * has to exist. Errors: ERR_CONFLICT (no socket has the name), ERR_IO. */
 NODISCARD int grpc_server_start(const struct grpc_server_config *config, struct grpc_server **out,
                                 struct err *e);
 

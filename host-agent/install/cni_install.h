@@ -40,9 +40,8 @@ struct conflist_request {
 };
 
 /* `source` NULL: it does not exist (yet); the gate then answers STATUS with 50, and all that came
- * from the source is what stands. Appends to `out`.
- * Errors: ERR_PARSE if the source is no network configuration, or holds dpu-gate itself;
- * ERR_LIMIT. */
+ * from the source is what stands. Appends to `out`. Errors: ERR_PARSE if the source is no network
+ * configuration, or holds dpu-gate itself; ERR_LIMIT. */
 NODISCARD int conflist_plan(const char *source, size_t len, const struct conflist_request *request,
                             struct buf *out, struct err *e);
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/lint/size.sh [--limits]: how much there is to hold in one head, per room. ./dev size. With
-# --limits fails where a room has grown beyond what it may have: lower the limit when a room shrinks.
+# tests/lint/size.sh [--limits]: ./dev size, or a failure where a room has grown beyond its limit.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$PWD

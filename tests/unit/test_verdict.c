@@ -313,6 +313,7 @@ TEST_READY(after_an_outage_the_dpu_goes_first)
     world_until(w, 60, CHAIN_LOST);
     assert_in_range(w->reads, 5, 7); /* one an interval */
     world_list(w, SEC(61));
+    world_list(w, SEC(64)); /* which puts nothing off */
     world_silence_until(w, 65.9);
     assert_int_equal(w->marks, 0);
     world_silence_until(w, 66.1);
