@@ -165,9 +165,10 @@ func askSandbox(ctx context.Context, client cri.RuntimeServiceClient, name strin
 	return made.GetPodSandboxId(), err
 }
 
-// The kubelet stops a sandbox of no pod that it knows, too: one of both may find the interface gone. Removing stops it, too.
 func removeSandbox(ctx context.Context, client cri.RuntimeServiceClient, id string) error {
-	_, _ = client.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: id})
+	if _, err := client.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: id}); err != nil && !strings.Contains(err.Error(), "no such device") {
+		return err // not that the kubelet, which knows no such pod, was faster
+	}
 	_, err := client.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: id})
 	return err
 }
