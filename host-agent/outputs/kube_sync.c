@@ -87,7 +87,7 @@ static void sync_take_answer(struct kube_sync *s, json_t *answer)
     sync_take(s, json_incref(c->pick ? c->pick(c->user, answer) : answer));
 }
 
-/* Where its API may not be served, whether that is so shows the write that would create it. */
+/* Where its API may not be served, the write that would create it shows whether that is so. */
 static bool sync_is_absent(const struct kube_sync *s, const struct kube_response *r)
 {
     return kube_is_not_found(r) || (s->config.older && r->http_status == 404);

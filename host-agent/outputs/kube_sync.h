@@ -80,8 +80,8 @@ void kube_sync_free(struct kube_sync *s);
 /* Something is wanted, or something else: from the first time on the object is kept. A change does
  * not wait for the pace of what is only repeated, but for what the server asked for. */
 void kube_sync_changed(struct kube_sync *s);
-/* The object is in this state; NULL: it is gone. Copied. It takes the place of a read that waits:
- * the first one, or one after a second conflict. */
+/* The object is in this state; NULL: it is gone. Copied. It takes the place of a read that is due,
+ * the first one and that after a conflict. */
 void kube_sync_saw(struct kube_sync *s, const json_t *object);
 /* At rest it is looked at anew now. */
 void kube_sync_look(struct kube_sync *s);
