@@ -148,7 +148,7 @@ for check in "$@"; do
   began=$SECONDS
   if out=$("check_$check" 2>&1); then
     printf 'ok      %-9s %3d s\n' "$check" $((SECONDS - began))
-    if [[ $check == golang && -n $out ]]; then echo "$out"; fi
+    if [[ ($check == golang || $check == sizes) && -n $out ]]; then echo "$out"; fi
   else
     printf 'FAILED  %-9s %3d s\n' "$check" $((SECONDS - began))
     printf '%s\n' "$out" | grep -vE '^[0-9]+ warnings? generated|^Suppressed|^Use -header' | tail -n 200

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tests/lint/size.sh [--limits]: lines per room; --limits fails where one has more than it may have.
+# tests/lint/size.sh [--limits]: lines per room. --limits fails where there are more pages or files than
+# may be, and warns where the products have grown past the last figure that a commit gave a reason for.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$PWD
@@ -13,19 +14,22 @@ files() {
 
 lines() { files "$@" | xargs -r cat | wc -l; }
 
-# At most, per row.
-declare -A limits=(["common, lines of C"]=12500 ["host-agent, lines of C"]=10500 ["dpuctl, lines of C"]=4800
-  ["dpu-agent and cni, lines of C"]=3700 ["products, lines of C"]=31500 ["products, files of C"]=140
-  ["tests, lines of C, Python, Go, shell"]=56000 ["docs, pages"]=12 ["docs, words"]=20000)
+# At most, per row: one place to look for a reader, one idea per file.
+declare -A limits=(["products, files of C"]=150 ["docs, pages"]=12)
+# What the products had when somebody last looked. Growth past it is no failure: the commit that raises
+# this figure says what the lines are for.
+declare -A ratchet=(["products, lines of C"]=31500)
 only_limits=
 [[ ${1:-} != --limits ]] || only_limits=yes
 bad=0
 
 row() {
-  local limit=${limits[$1]:-}
+  local limit=${limits[$1]:-} last=${ratchet[$1]:-}
   if [[ -n $limit && $2 -gt $limit ]]; then
     printf '%s: %d, the limit is %d\n' "$1" "$2" "$limit"
     bad=1
+  elif [[ -n $last && $2 -gt $last ]]; then
+    printf 'warning: %s: %d, %d more than when last explained (tests/lint/size.sh)\n' "$1" "$2" $(($2 - last))
   elif [[ -z $only_limits ]]; then
     printf '%-42s %6d\n' "$1" "$2"
   fi
