@@ -18,7 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLEET_ROWS_MAX = 50000 }; /* ten times what a cluster is made for */
+enum {
+    FLEET_ROWS_MAX = 50000, /* ten times what a cluster is made for */
+    FLEET_TRIES = 3,        /* of lists whose pages expire */
+};
 
 /* ---- a row; all texts that it takes are sanitized -------------------------------------------- */
 
@@ -370,6 +373,8 @@ struct reader {
     struct list lists[LIST_COUNT];
     json_t *rows;    /* by node */
     struct wall now; /* the API server's clock at the last answer */
+    int tries_left;
+    const char *expired; /* the list that had to begin anew; NULL: none */
 };
 
 /* The row of a node, new where there is none; NULL: too many. */
@@ -381,6 +386,27 @@ static json_t *row_of(const struct reader *r, const char *node)
         print_json_put(r->rows, node, row);
     }
     return row;
+}
+
+/* What is no list must not pass for an empty one. The items of that are null where a Go program has
+ * none. */
+static int check_page(const json_t *page, struct err *e)
+{
+    const json_t *items = json_object_get(page, "items");
+    size_t i;
+    const json_t *item;
+    if (!json_is_array(items) && !json_is_null(items)) {
+        return err_set(e, ERR_PARSE, "the answer is no list of the API: its items are %s",
+                       items ? "no array" : "missing");
+    }
+    json_array_foreach(items, i, item)
+    {
+        if (!json_text_get(meta_of(item), "name")) {
+            return err_set(e, ERR_PARSE, "the answer is no list of the API: item %zu has no name",
+                           i + 1);
+        }
+    }
+    return 0;
 }
 
 static void take_items(struct reader *r, struct list *l, const json_t *items)
@@ -431,44 +457,75 @@ static void ask_page(struct reader *r, struct list *l)
     l->page = api_ask(r->api, NULL, path);
 }
 
-static void take_page(struct reader *r, struct list *l)
+/* False: the server has forgotten where this page begins. */
+static bool take_page(struct reader *r, struct list *l)
 {
+    enum { HTTP_GONE = 410 };
     const struct api_answer *page = l->page;
     const char *from = json_text_get(meta_of(page->body), "continue");
-    free(TAKE(l->from));
+    CLEANUP(free) char *before = TAKE(l->from);
     l->page = NULL;
+    if (!page->body && page->http_status == HTTP_GONE && before && r->tries_left > 0) {
+        return false;
+    }
     if (!page->body) {
         (void)err_set(&l->problem, ERR_RETRY, "listing %s: %s", l->kind->what, page->message);
+    } else if (check_page(page->body, &l->problem) != 0) {
+        (void)err_wrap(&l->problem, "listing %s", l->kind->what);
     } else {
         r->now = page->has_date ? page->date : r->now;
         l->from = text_is_empty(from) ? NULL : mem_strdup(from);
         take_items(r, l, json_object_get(page->body, "items"));
     }
+    return true;
+}
+
+/* Forgets all that was read. */
+static void reader_clear(struct reader *r)
+{
+    for (size_t i = 0; i < LIST_COUNT; i++) {
+        free(r->lists[i].from);
+        r->lists[i] = (struct list){.kind = &kinds[i]};
+    }
+    (void)json_object_clear(r->rows);
+}
+
+/* The next page of each list that is not over. False: one of them has to begin anew, and with it
+ * all: a row has what they say together, and whatever was deleted meanwhile is to leave it. */
+static bool read_pages(struct reader *r)
+{
+    bool is_whole = true;
+    api_wait(r->api);
+    for (size_t i = 0; i < LIST_COUNT; i++) {
+        struct list *l = &r->lists[i];
+        if (l->page && !take_page(r, l)) {
+            r->expired = l->kind->what;
+            is_whole = false;
+        }
+    }
+    api_forget(r->api);
+    return is_whole;
 }
 
 /* Page by page of all lists, until each is over. */
 static void read_lists(struct reader *r)
 {
     bool is_open = true;
-    for (size_t i = 0; i < LIST_COUNT; i++) {
-        r->lists[i].kind = &kinds[i];
-        ask_page(r, &r->lists[i]);
-    }
+    bool is_anew = true;
     while (is_open) {
-        is_open = false;
-        api_wait(r->api);
-        for (size_t i = 0; i < LIST_COUNT; i++) {
-            if (r->lists[i].page) {
-                take_page(r, &r->lists[i]);
-            }
+        if (is_anew) {
+            r->tries_left--;
+            reader_clear(r);
         }
-        api_forget(r->api);
+        is_open = false;
         for (size_t i = 0; i < LIST_COUNT; i++) {
-            if (r->lists[i].from && r->lists[i].problem.code == 0) {
-                ask_page(r, &r->lists[i]);
+            struct list *l = &r->lists[i];
+            if (l->problem.code == 0 && (is_anew || l->from)) {
+                ask_page(r, l);
                 is_open = true;
             }
         }
+        is_anew = is_open && !read_pages(r);
     }
 }
 
@@ -511,6 +568,26 @@ static json_t *judged_rows(const struct reader *r)
     return wanted;
 }
 
+static void add_note(json_t *notes, const char *before, const char *what, const char *after)
+{
+    CLEANUP(free) char *note = mem_format("%s%s%s", before, what, after);
+    (void)json_array_append_new(notes, print_json_text(note));
+}
+
+/* What the reader of the rows should know of the lists. */
+static void add_notes(const struct reader *r, json_t *notes)
+{
+    if (r->expired) {
+        add_note(notes, "a page of the ", r->expired,
+                 " had expired (HTTP 410): all was listed anew");
+    }
+    for (size_t i = NODES; i < LIST_COUNT; i++) {
+        if (r->lists[i].problem.code != 0) {
+            add_note(notes, "not checked: ", r->lists[i].problem.msg, "");
+        }
+    }
+}
+
 static int judge_lists(const struct reader *r, json_t **out, struct err *e)
 {
     const struct err *leases = &r->lists[LEASES].problem;
@@ -525,11 +602,7 @@ static int judge_lists(const struct reader *r, json_t **out, struct err *e)
     }
     json_t *rows = judged_rows(r);
     json_t *notes = json_array();
-    for (i = NODES; i < LIST_COUNT; i++) {
-        if (r->lists[i].problem.code != 0) {
-            (void)json_array_append_new(notes, print_json_text(r->lists[i].problem.msg));
-        }
-    }
+    add_notes(r, notes);
     json_t *counts = json_pack("{s:i, s:i, s:i}", "NotReady", 0, "Unknown", 0, "Ready", 0);
     json_array_foreach(rows, i, row)
     {
@@ -548,14 +621,13 @@ int fleet_read(struct api *api, json_t **out, struct err *e)
     if (!api->client) {
         return err_set(e, api->problem.code, "%s", api->problem.msg);
     }
-    struct reader r = {.api = api, .config = api->config, .rows = json_object()};
+    struct reader r = {
+        .api = api, .config = api->config, .rows = json_object(), .tries_left = FLEET_TRIES};
     api_forget(api);
     read_lists(&r);
     int rc = judge_lists(&r, out, e);
+    reader_clear(&r);
     json_decref(r.rows);
-    for (size_t i = 0; i < LIST_COUNT; i++) {
-        free(r.lists[i].from);
-    }
     return rc;
 }
 
@@ -714,7 +786,7 @@ static void tell_notes(const struct admin_config *config, const json_t *fleet)
     const json_t *note;
     json_array_foreach(json_object_get(fleet, "notes"), i, note)
     {
-        (void)fprintf(stderr, "%s: not checked: %s\n", config->name, json_string_value(note));
+        (void)fprintf(stderr, "%s: %s\n", config->name, json_string_value(note));
     }
 }
 

@@ -25,6 +25,13 @@ VIEWER = {
 }
 
 
+def expire_pages(standin, times=1):
+    """The second page of the leases comes too late, so often."""
+    for _ in range(times):
+        standin.fault("delay", verb="list", ms=0, count=1)  # the first one comes
+        standin.fault("status", verb="list", code=410, reason="Expired", count=1)
+
+
 class Cluster:
     """A stand-in with a reader's rights for us, filled by hand."""
 
@@ -191,6 +198,69 @@ def test_a_list_without_an_end_costs_the_timeout_and_no_more(cluster):
         done = cluster.run(*command, "--api-timeout=500ms")
         assert (done.returncode, "leases" in done.stderr) == (UNKNOWN, True), done.stderr
         assert 0.4 < done.seconds < 3
+
+
+@pytest.mark.parametrize(
+    "items",
+    ("{}", '"none"', "7", "[7]", "[null]", '[{"metadata": {}}]', '[{"metadata": {"name": 1}}]', None),
+)
+def test_a_list_that_makes_no_sense_is_not_taken_for_an_empty_one(cluster, items):
+    cluster.node("fine", {"k8s.ovn.org/dpu-host": ""})
+    cluster.lease("fine")
+    page = '{"kind": "List", "metadata": {}' + (f', "items": {items}' if items else "") + "}"
+    cluster.target.standin.fault("answer", resource="leases", verb="list", body=page)
+    done = cluster.run("nodes")
+    assert (done.returncode, done.stdout) == (UNKNOWN, "")
+    assert "listing leases: the answer" in done.stderr, done.stderr
+    cluster.target.standin.clear_faults()
+    cluster.target.standin.fault("answer", resource="nodes", verb="list", body=page)
+    done = cluster.run("nodes")
+    assert "1 with a DPU: 0 NotReady, 0 Unknown, 1 Ready" in done.stdout
+    assert "not checked: listing nodes: the answer" in done.stderr, done.stderr
+
+
+def test_a_list_without_items_is_an_empty_one(cluster):
+    page = '{"kind": "LeaseList", "metadata": {}, "items": null}'  # as Go writes a nil slice
+    cluster.target.standin.fault("answer", resource="leases", verb="list", body=page)
+    assert cluster.rows(code=READY)["total"] == 0
+
+
+def test_lists_begin_anew_where_a_page_has_expired(cluster):
+    names = [f"n{i:03}" for i in range(520)]
+    for name in names:
+        cluster.lease(name)
+    expire_pages(cluster.target.standin)
+    done = cluster.run("nodes", "-o", "name")
+    assert done.returncode == READY and len(done.stdout.splitlines()) == 520
+    assert done.stderr.count("HTTP 410") == 1 and "anew" in done.stderr, done.stderr
+    cluster.target.standin.clear_faults()
+    expire_pages(cluster.target.standin)
+    [note] = json.loads(cluster.run("nodes", "-o", "json").stdout)["notes"]
+    assert "listed anew" in note
+
+
+def test_what_was_deleted_before_a_list_began_anew_is_not_shown(cluster):
+    for i in range(520):
+        cluster.lease(f"n{i:03}")
+    standin = cluster.target.standin
+    expire_pages(standin)
+    standin.fault("delay", resource="pods", ms=1500, count=1)  # before any second page
+    nodes = Process(cluster.command("nodes", "-o", "name"), os.path.join(standin.directory, "log"))
+    until(lambda: standin.audit(user="viewer", verb="list", resource="leases"), SOON_S)
+    cluster.admin.delete(f"{cluster.target.leases_path()}/ovn-dpu-n003")
+    assert nodes.wait() == READY
+    assert "node/n003" not in nodes.text() and "node/n004" in nodes.text()
+
+
+def test_pages_that_always_expire_end_in_an_error(cluster):
+    for i in range(520):
+        cluster.lease(f"n{i:03}")
+    expire_pages(cluster.target.standin, times=3)
+    done = cluster.run("nodes")
+    assert (done.returncode, done.stdout) == (UNKNOWN, "")
+    assert "listing leases: HTTP 410" in done.stderr, done.stderr
+    pages = cluster.target.standin.audit(user="viewer", verb="list", resource="leases")
+    assert len(pages) == 6, "three times, two pages each"
 
 
 def test_the_doctor_waits_no_longer_for_many_answers_than_for_one(cluster):
