@@ -72,6 +72,8 @@ static const struct {
      .text = "nobody has renewed lease {lease} for {renewed}, and a companion does not: check that ovnkube runs with its health check on, or set heartbeat=own"},
     [RENEWER_NOTE_MISSING] = {.level = LOG_WARN, .repeats = true,
      .text = "lease {lease} does not exist, because the host has not created it: check that dpu-host-agent runs there with this node name and namespace; waiting for the lease"},
+    [RENEWER_NOTE_NOT_TAKEN] = {.level = LOG_WARN, .repeats = true,
+     .text = "lease {lease} does not exist, and the API server did not take the one that this agent sent, nor perhaps the host's: check what the log says of that, then the API server; trying again"},
     [RENEWER_NOTE_CREATED] = {.level = LOG_WARN,
      .text = "created lease {lease}, which was missing for {missing}: no host created it"},
     [RENEWER_NOTE_NOT_CREATED] = {.level = LOG_INFO,
@@ -407,13 +409,15 @@ static void lease_adopt(struct renewer *r, const struct step *s)
     r->missing_since = (struct mono){0};
     r->create_refused = false;
     r->create_denials = 0;
+    r->create_failed = false;
     log_repeat_reset(&r->repeats[RENEWER_NOTE_MISSING]);
+    log_repeat_reset(&r->repeats[RENEWER_NOTE_NOT_TAKEN]);
 }
 
 /* A 404. Decides whether we make the lease; overrules the backoff then. */
 static void lease_miss(struct renewer *r, const struct step *s)
 {
-    note_add(r, RENEWER_NOTE_MISSING, s);
+    note_add(r, r->create_failed ? RENEWER_NOTE_NOT_TAKEN : RENEWER_NOTE_MISSING, s);
     if (r->missing_since.ns == 0) {
         r->missing_since = s->event->now;
         r->create_at = mono_add(s->event->now, r->config.duration_ns);
@@ -433,8 +437,10 @@ static int64_t denied_pause_ns(const struct renewer *r)
 static void creation_failed(struct renewer *r, const struct step *s)
 {
     bool forbidden = s->event->http_status == HTTP_FORBIDDEN;
+    bool lacks_something = forbidden || s->event->http_status == HTTP_NOT_FOUND;
     r->create_denials = forbidden ? r->create_denials + 1 : 0;
-    if (!forbidden && s->event->http_status != HTTP_NOT_FOUND) {
+    r->create_failed = !lacks_something && s->event->code != ERR_CONFLICT;
+    if (!lacks_something) {
         note_add(r, RENEWER_NOTE_FAILED, s);
     } else if (!r->create_refused && r->create_denials != 1) { /* one may be no lasting denial */
         note_add(r, RENEWER_NOTE_NOT_CREATED, s);

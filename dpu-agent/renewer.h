@@ -118,6 +118,7 @@ enum renewer_note_kind {
     RENEWER_NOTE_RENEWING,     /* first renewal */
     RENEWER_NOTE_NOT_RENEWED,  /* as companion: nobody renews */
     RENEWER_NOTE_MISSING,      /* the lease does not exist */
+    RENEWER_NOTE_NOT_TAKEN,    /* the same, and our last try to make it failed */
     RENEWER_NOTE_CREATED,      /* we made it */
     RENEWER_NOTE_NOT_CREATED,  /* we may not make it, or its Node does not exist */
     RENEWER_NOTE_FAILED,       /* a request failed */
@@ -188,6 +189,7 @@ struct renewer {
     uint32_t clean_rounds;     /* writes without a conflict since the last of them */
     bool create_due;           /* it has just been missed again, and long enough */
     bool create_refused;       /* that was said */
+    bool create_failed;        /* our last try, neither for want of a right nor of its Node */
     uint32_t create_denials;   /* 403 in a row */
     struct mono missing_since; /* the first 404; 0: it is there */
     struct mono create_at;     /* not before */

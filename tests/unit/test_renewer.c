@@ -592,6 +592,31 @@ TEST(outage_is_no_proof_that_the_lease_is_missing)
     }
 }
 
+/* What the API server does not take from us is not for the host's admin to mend. */
+TEST(lease_that_could_not_be_made_is_not_blamed_on_the_host)
+{
+    static const struct {
+        const char *answer; /* to our POST */
+        bool is_ours;       /* then the next 404 speaks of that */
+    } rows[] = {{"500", true}, {"503", true},  {"429", true},  {"lost", true},
+                {"422", true}, {"409", false}, {"404", false}, {"403", false}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct world w = deleted();
+        const char *said = NULL;
+        play(&w, rows[i].answer);
+        w.r.repeats[RENEWER_NOTE_MISSING] = (struct log_repeat){0}; /* it is due again */
+        while (!said) {
+            await_request(&w);
+            expect_action(&w, RENEWER_GET);
+            play(&w, "404");
+            said = w.out.note_count > 0 ? w.out.notes[0].text : NULL;
+        }
+        assert_true(strstr(said, "check that dpu-host-agent runs") ? !rows[i].is_ours
+                                                                   : rows[i].is_ours);
+        assert_true(!rows[i].is_ours || strstr(said, "did not take the one that this agent sent"));
+    }
+}
+
 TEST(missing_right_is_said_once_and_tried_again_ever_more_rarely)
 {
     struct world w = deleted();
