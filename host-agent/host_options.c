@@ -18,7 +18,8 @@ static const struct option_row rows[] = {
     {ROW("api-outage-hold", OPTION_DURATION, api_outage_hold_ns), .default_text = "unlimited",
      .choices = "unlimited", .min = 0, .max = INT64_MAX,
      .help = "How long the host keeps the last state after the Lease expired while it cannot reach "
-             "the API server or write to it."},
+             "the API server, or the server takes no writes. A write that is forbidden to the host "
+             "(403, 422) is held for one lease duration at most."},
     {ROW("stale-hold", OPTION_DURATION, stale_hold_ns), .default_text = "300s", .min = 0,
      .max = 86400 * NS_PER_SEC,
      .help = "How long readers of the record keep its state after this agent died."},
