@@ -9,7 +9,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$PWD
 
 JOBS=$(nproc)
-CHECKS=(format layers headers cores globals unused sizes tidy cppcheck shell spelling python mutants docs golang)
+CHECKS=(format layers headers cores globals unused sizes states complexity tidy cppcheck shell spelling python mutants docs commits golang)
 
 # What git knows, or would, and still exists.
 files() {
@@ -64,6 +64,11 @@ check_sizes() {
     END { exit bad }' || return 1
   tests/lint/size.sh --limits
 }
+
+# Figures that only get better, with today's in tests/lint/*.most.
+check_states() { tests/lint/ratchet.py states; }
+
+check_complexity() { tests/lint/ratchet.py complexity; }
 
 # On what we ship; tests and the stand-in are held to the compiler's warnings and cppcheck.
 check_tidy() {
@@ -122,12 +127,16 @@ def read(path):
 operators.listed(read("tests/mutate/safety"), read)'
 }
 
-# Every command in the documentation is run by a test, or says why not; what it names is there.
+# Every command in the documentation is run by a test, or says why not; what it names is there; what it
+# compares was measured.
 check_docs() {
   /usr/bin/python3 tests/lint/doc_commands.py
   local commands=$?
+  /usr/bin/python3 tests/lint/doc_claims.py || commands=1
   /usr/bin/python3 tests/lint/doc_names.py && ((commands == 0))
 }
+
+check_commits() { tests/lint/commits.py; }
 
 check_golang() {
   [[ -f tests/e2e/go.mod ]] || return 0
