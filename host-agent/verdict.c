@@ -709,11 +709,12 @@ static void say_held(const struct verdict *x, struct readiness *out)
         [CHAIN_DENIED] = "the API server denies the host's write to the lease",
         [CHAIN_ABSENT] = "the lease is gone and is being made anew",
     };
-    bool is_unwritten = is_refusing_writes(x) || x->cause == CHAIN_ABSENT;
+    bool has_cause = is_failing(x) || x->not_before.ns != 0; /* else it is that of an older hold */
+    enum chain_outcome why = has_cause ? x->cause : CHAIN_CONFLICT;
+    bool is_unwritten = why == CHAIN_REFUSED || why == CHAIN_DENIED || why == CHAIN_ABSENT;
     enum readiness_reason reason =
         is_unwritten ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE;
-    bool has_cause = is_failing(x) || x->not_before.ns != 0;
-    const char *cause = causes[has_cause ? x->cause : CHAIN_CONFLICT];
+    const char *cause = causes[why];
     if (x->hold_is_over) {
         say(out, reason,
             "for longer than --api-outage-hold (%s), the host could not tell whether the DPU is "

@@ -375,6 +375,22 @@ TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)
     }
 }
 
+/* What failed before the last renewal is not why there is no evidence now. */
+TEST_READY(reason_and_words_of_a_hold_tell_of_the_same_cause)
+{
+    static const enum chain_outcome before[] = {CHAIN_LOST, CHAIN_NONSENSE, CHAIN_REFUSED,
+                                                CHAIN_DENIED};
+    for (size_t i = 0; i < ARRAY_LEN(before); i++) {
+        world_ready(w);
+        world_until(w, 38, before[i]);
+        world_renew(w, 38);
+        READY(w);
+        world_tick(w, SEC(100)); /* dpu-host-agent was stopped for a minute */
+        expect(w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true);
+        assert_non_null(strstr(message(w), "dpu-host-agent was stopped or restarted"));
+    }
+}
+
 /* A server that starts again may forbid everything until it knows the rights. One that lasts a
  * duration may be a decision about us alone: then a read is the proof. */
 TEST_READY(a_denial_after_an_outage_begins_anew)
