@@ -72,7 +72,7 @@ static const struct check_row of_host_probe[] = {
 void check_record(struct doctor *d)
 {
     const struct node_snapshot *seen = &d->seen;
-    const char *reason = readiness_reason_name(seen->gate.reason);
+    const char *reason = seen->gate.word;
     const char *node = d->config.agent.node_name;
     size_t i;
     const json_t *probe;

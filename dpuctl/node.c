@@ -41,9 +41,11 @@ static bool is_host_agent(int pid)
            strncmp(buf_text(&name), "dpu-host-agent", 14) == 0;
 }
 
-static enum readiness_state answer_of(const struct gate_decision *gate)
+static enum readiness_state answer_of(const struct gate_decision *gate, const struct record *record)
 {
-    enum readiness_state state = readiness_reason_traits(gate->reason)->state;
+    enum readiness_state state = gate->reason == REASON_OTHER
+                                     ? record->verdict.state
+                                     : readiness_reason_traits(gate->reason)->state;
     /* Held by a dead writer's last word: nobody knows. */
     bool is_held = !gate->admit || gate->note[0] != '\0';
     return state == READINESS_READY && is_held ? READINESS_UNKNOWN : state;
@@ -77,7 +79,7 @@ void node_snapshot_take(const struct admin_config *config, struct node_snapshot 
         out->writer_exists = is_host_agent(out->record.pid);
         out->since = holds_since(out);
     }
-    out->answer = answer_of(&out->gate);
+    out->answer = answer_of(&out->gate, &out->record);
 }
 
 /* One sentence: why it is refused, why it is admitted nonetheless, or what the record says. */
@@ -411,8 +413,8 @@ static json_t *gate_json(const struct node_snapshot *seen)
 {
     const struct gate_decision *g = &seen->gate;
     return json_pack("{s:b, s:i, s:s, s:o, s:o, s:o}", "admitsPods", g->admit, "statusCode",
-                     gate_status_code(g), "reason", readiness_reason_name(g->reason), "message",
-                     print_json_text(g->message), "note", print_json_text(g->note), "forSeconds",
+                     gate_status_code(g), "reason", g->word, "message", print_json_text(g->message),
+                     "note", print_json_text(g->note), "forSeconds",
                      seconds_if(seen->since.ns > 0, mono_since(seen->now, seen->since)));
 }
 
@@ -438,23 +440,22 @@ static json_t *record_json(const struct node_snapshot *seen)
                          print_json_text(seen->problem.msg));
     }
     bool has_skew = node_dpu_skew(seen, &skew_ns);
-    return json_pack("{s:o, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, "
-                     "s:b, s:o, s:o, s:o, s:o}",
-                     "file", print_json_text(seen->path), "problem", "node",
-                     print_json_text(r->node), "state", readiness_state_name(v->state), "admit",
-                     v->admit, "reason", readiness_reason_name(v->reason), "message",
-                     print_json_text(v->message), "transitionTime", print_json_stamp(v->transition),
-                     "lastRenewalAgeSeconds",
-                     seconds_if(v->observed.ns > 0, mono_since(seen->now, v->observed)),
-                     "validSeconds", seconds_until(v->lease_until, seen->now), "writerSeconds",
-                     seconds_until(r->writer_until, seen->now), "holdSeconds",
-                     seconds_until(r->hold_until, seen->now), "dpuClockSkewSeconds",
-                     seconds_if(has_skew, skew_ns), "writtenTime", print_json_stamp(r->written),
-                     "writerPid", (int)r->pid, "writerAlive", seen->writer_exists, "dpuBootId",
-                     print_json_text(v->dpu_boot_id), "dpuRebootTime",
-                     print_json_stamp(v->dpu_rebooted), "dpuRebootAgeSeconds",
-                     seconds_if(v->dpu_rebooted.ns > 0, wall_since(seen->wall, v->dpu_rebooted)),
-                     "hostProbes", host_probes_json(&v->host_probes));
+    return json_pack(
+        "{s:o, s:n, s:o, s:s, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, "
+        "s:b, s:o, s:o, s:o, s:o}",
+        "file", print_json_text(seen->path), "problem", "node", print_json_text(r->node), "state",
+        readiness_state_name(v->state), "admit", v->admit, "reason", readiness_reason_word(v),
+        "message", print_json_text(v->message), "transitionTime", print_json_stamp(v->transition),
+        "lastRenewalAgeSeconds", seconds_if(v->observed.ns > 0, mono_since(seen->now, v->observed)),
+        "validSeconds", seconds_until(v->lease_until, seen->now), "writerSeconds",
+        seconds_until(r->writer_until, seen->now), "holdSeconds",
+        seconds_until(r->hold_until, seen->now), "dpuClockSkewSeconds",
+        seconds_if(has_skew, skew_ns), "writtenTime", print_json_stamp(r->written), "writerPid",
+        (int)r->pid, "writerAlive", seen->writer_exists, "dpuBootId",
+        print_json_text(v->dpu_boot_id), "dpuRebootTime", print_json_stamp(v->dpu_rebooted),
+        "dpuRebootAgeSeconds",
+        seconds_if(v->dpu_rebooted.ns > 0, wall_since(seen->wall, v->dpu_rebooted)), "hostProbes",
+        host_probes_json(&v->host_probes));
 }
 
 static json_t *cni_json(const struct admin_config *config)
@@ -686,12 +687,12 @@ static void look_again(const struct admin_config *config, json_t **shown, struct
     node_snapshot_take(config, &seen);
     const struct rfc3339_text time = rfc3339_text(seen.wall, true);
     CLEANUP(json)
-    json_t *line = json_pack(
-        "{s:s, s:s, s:s, s:b, s:s, s:o, s:s?, s:o}", "time", time.text, "node",
-        config->agent.node_name, "answer", readiness_state_name(seen.answer), "admitsPods",
-        seen.gate.admit, "reason", readiness_reason_name(seen.gate.reason), "message",
-        print_json_text(node_message(&seen)), "former", former, "formerSeconds",
-        former ? print_json_seconds(mono_since(seen.now, *since)) : json_null());
+    json_t *line =
+        json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:s?, s:o}", "time", time.text, "node",
+                  config->agent.node_name, "answer", readiness_state_name(seen.answer),
+                  "admitsPods", seen.gate.admit, "reason", seen.gate.word, "message",
+                  print_json_text(node_message(&seen)), "former", former, "formerSeconds",
+                  former ? print_json_seconds(mono_since(seen.now, *since)) : json_null());
     if (text_equal(former, readiness_state_name(seen.answer)) &&
         text_equal(json_text_get(*shown, "reason"), json_text_get(line, "reason")) &&
         print_holds(*shown, "admitsPods") == seen.gate.admit) {

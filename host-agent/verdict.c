@@ -685,6 +685,7 @@ static void say(struct readiness *out, enum readiness_reason reason, const char 
     va_end(ap);
     text_sanitize(out->message, sizeof(out->message), whole, strlen(whole));
     out->reason = reason;
+    out->other_reason[0] = '\0';
     out->state = readiness_reason_traits(reason)->state;
 }
 

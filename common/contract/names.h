@@ -48,6 +48,7 @@ enum {
     NAMES_BOOT_ID_BYTES = 37,   /* a kernel's boot id, a UUID */
     NAMES_AGENT_VERSION_BYTES = 48,
     NAMES_STAMP_BYTES = 64,    /* the text of a renewTime */
+    NAMES_REASON_BYTES = 64,   /* a word */
     NAMES_MESSAGE_BYTES = 512, /* the sentence of a verdict */
 };
 

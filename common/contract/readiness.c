@@ -51,6 +51,7 @@ static const struct reason_traits traits[REASON_COUNT] = {
     [REASON_RECORD_MISSING] = {"RecordMissing", READINESS_UNKNOWN, 50, START_HOST_AGENT},
     [REASON_RECORD_STALE] = {"RecordStale", READINESS_UNKNOWN, 50, START_HOST_AGENT},
     [REASON_RECORD_INVALID] = {"RecordInvalid", READINESS_UNKNOWN, 50, START_HOST_AGENT},
+    [REASON_OTHER] = {"Other", READINESS_UNKNOWN, 50, LOOK_AT_DPU},
 };
 
 static const char *const host_probe_state_names[] = {
@@ -74,6 +75,11 @@ const struct reason_traits *readiness_reason_traits(enum readiness_reason reason
 const char *readiness_reason_name(enum readiness_reason reason)
 {
     return readiness_reason_traits(reason)->name;
+}
+
+const char *readiness_reason_word(const struct readiness *r)
+{
+    return r->reason == REASON_OTHER ? r->other_reason : readiness_reason_name(r->reason);
 }
 
 const char *readiness_reason_fix(const char *name)
@@ -134,5 +140,5 @@ bool readiness_is_accused(const struct readiness *r)
 bool readiness_same_verdict(const struct readiness *a, const struct readiness *b)
 {
     return a->state == b->state && a->admit == b->admit && a->reason == b->reason &&
-           text_equal(a->message, b->message);
+           text_equal(a->other_reason, b->other_reason) && text_equal(a->message, b->message);
 }

@@ -41,6 +41,7 @@ enum readiness_reason {
     REASON_RECORD_MISSING,
     REASON_RECORD_STALE,
     REASON_RECORD_INVALID,
+    REASON_OTHER, /* of a newer writer: `other_reason` */
     REASON_COUNT
 };
 
@@ -84,13 +85,14 @@ struct readiness {
     enum readiness_state state;
     bool admit; /* CNI ADD goes through: always for Ready, never for NotReady, held for Unknown */
     enum readiness_reason reason;
-    char message[NAMES_MESSAGE_BYTES]; /* one sentence without the "DPU Not Ready: " prefix */
-    struct mono observed;              /* when the last renewal was observed; 0 if none was */
-    struct mono lease_until;           /* when the lease runs out; 0 if none was renewed */
-    struct mono checked;               /* the last evidence that the API server took a write */
-    struct mono failing;               /* start of the first attempt since that failed; 0: none */
-    int64_t blind_ns;                  /* without evidence since `observed` */
-    bool has_marked;                   /* the API server has taken a mark in this boot */
+    char other_reason[NAMES_REASON_BYTES]; /* the word of REASON_OTHER; else "" */
+    char message[NAMES_MESSAGE_BYTES];     /* one sentence without the "DPU Not Ready: " prefix */
+    struct mono observed;                  /* when the last renewal was observed; 0 if none was */
+    struct mono lease_until;               /* when the lease runs out; 0 if none was renewed */
+    struct mono checked;                   /* the last evidence that the API server took a write */
+    struct mono failing;    /* start of the first attempt since that failed; 0: none */
+    int64_t blind_ns;       /* without evidence since `observed` */
+    bool has_marked;        /* the API server has taken a mark in this boot */
     struct wall transition; /* when state, admit or reason last changed, by the host's clock */
     struct readiness_lease lease;
     char dpu_boot_id[NAMES_BOOT_ID_BYTES];     /* of the DPU that renews; "" if it does not say */
@@ -107,6 +109,8 @@ const struct reason_traits *readiness_reason_traits(enum readiness_reason reason
 const char *readiness_reason_fix(const char *name);
 /* "LeaseRenewed" ... */
 const char *readiness_reason_name(enum readiness_reason reason);
+/* The same of a verdict that may be a newer writer's. Borrowed from it, or static. */
+const char *readiness_reason_word(const struct readiness *r);
 /* "none", "well", "failed". */
 const char *host_probe_state_name(enum host_probe_state state);
 /* The inverse. Returns false for a word that is none of ours. */

@@ -50,7 +50,7 @@ static const struct member record_members[] = {
     {"node", KIND_TEXT, 0, IN_RECORD(node)},
     {"state", KIND_STATE, NEEDED, IN_VERDICT(state)},
     {"admit", KIND_BOOL, NEEDED, IN_VERDICT(admit)},
-    {"reason", KIND_REASON, NEEDED, IN_VERDICT(reason)},
+    {"reason", KIND_REASON, NEEDED, IN_RECORD(verdict)},
     {"message", KIND_TEXT, 0, IN_VERDICT(message)},
     {"lease", KIND_LEASE, 0, IN_VERDICT(lease)},
     {"dpuBootId", KIND_TEXT, IF_SET, IN_VERDICT(dpu_boot_id)},
@@ -134,7 +134,7 @@ static void put_value(struct json_writer *w, enum kind kind, const void *value)
         json_put_text(w, readiness_state_name(*(const enum readiness_state *)value));
         break;
     case KIND_REASON:
-        json_put_text(w, readiness_reason_name(*(const enum readiness_reason *)value));
+        json_put_text(w, readiness_reason_word(value));
         break;
     case KIND_LEASE:
         put_members(w, lease_members, value);
@@ -203,19 +203,36 @@ static bool take_time(struct json_slice value, struct wall *out)
            rfc3339_parse(text, strlen(text), out, NULL) == 0;
 }
 
+/* A newer writer may have a reason that we do not know: the state says what it means for Pods. */
+static bool take_reason(struct json_slice value, struct readiness *out)
+{
+    char word[NAMES_REASON_BYTES];
+    if (!json_scan_text(value, word, sizeof(word)) || word[0] == '\0') {
+        return false;
+    }
+    if (!readiness_reason_from_name(word, &out->reason) || out->reason == REASON_OTHER) {
+        out->reason = REASON_OTHER;
+        text_sanitize(out->other_reason, sizeof(out->other_reason), word, strlen(word));
+    }
+    return true;
+}
+
+/* What it says of a probe in words that we do not know, or of more than we have room for, tells
+ * nothing. */
 static bool take_host_probes(struct json_slice object, struct readiness_host_probes *out)
 {
     struct json_walk w = json_walk_start(object);
     char word[WORD_BYTES];
     bool is_good = json_scan_kind(object) == JSON_KIND_OBJECT;
     while (is_good && json_walk_next(&w)) {
-        if (out->count == HOST_PROBES_MAX) {
-            return false;
+        struct readiness_host_probe probe = {.probe = ""};
+        is_good = json_scan_text(w.key, probe.probe, sizeof(probe.probe)) &&
+                  json_scan_text(w.value, word, sizeof(word));
+        if (is_good && out->count < HOST_PROBES_MAX) {
+            bool is_known = host_probe_state_from_name(word, &probe.says);
+            probe.says = is_known ? probe.says : HOST_PROBE_NEVER_WELL;
+            out->each[out->count++] = probe;
         }
-        struct readiness_host_probe *probe = &out->each[out->count++];
-        is_good = json_scan_text(w.key, probe->probe, sizeof(probe->probe)) &&
-                  json_scan_text(w.value, word, sizeof(word)) &&
-                  host_probe_state_from_name(word, &probe->says);
     }
     return is_good;
 }
@@ -246,7 +263,7 @@ static bool take_value(const struct member *m, struct json_slice value, void *ou
     case KIND_STATE:
         return json_scan_text(value, word, sizeof(word)) && readiness_state_from_name(word, out);
     case KIND_REASON:
-        return json_scan_text(value, word, sizeof(word)) && readiness_reason_from_name(word, out);
+        return take_reason(value, out);
     case KIND_LEASE:
         return take_members(value, lease_members, out, &bad);
     case KIND_HOST_PROBES:
@@ -348,8 +365,8 @@ static const char *time_words(const char *before, struct wall time,
 static void describe(struct gate_decision *out, struct wall since, const char *path)
 {
     char when[TIME_WORDS_BYTES];
-    text_format(out->details, sizeof(out->details), "reason %s%s, record %s%s",
-                readiness_reason_name(out->reason), time_words(", since ", since, when), path,
+    text_format(out->details, sizeof(out->details), "reason %s%s, record %s%s", out->word,
+                time_words(", since ", since, when), path,
                 out->admit ? "" : "; run 'dpuctl doctor' on this node or in dpu-host-agent's Pod");
 }
 
@@ -393,6 +410,9 @@ void gate_judge(const struct record *record, const char *boot_id, struct mono no
         text_format(out->message, sizeof(out->message), "%s", record->verdict.message);
     }
     bool is_records = out->reason == record->verdict.reason;
+    text_format(out->word, sizeof(out->word), "%s",
+                is_records ? readiness_reason_word(&record->verdict)
+                           : readiness_reason_name(out->reason));
     describe(out, is_records ? record->verdict.transition : (struct wall){0}, path);
 }
 
@@ -400,6 +420,7 @@ void gate_refuse(enum readiness_reason reason, const char *why, const char *path
                  struct gate_decision *out)
 {
     *out = (struct gate_decision){.reason = reason};
+    text_format(out->word, sizeof(out->word), "%s", readiness_reason_name(reason));
     if (reason == REASON_RECORD_MISSING) {
         text_format(out->message, sizeof(out->message),
                     "there is no readiness record '%.*s', which dpu-host-agent "

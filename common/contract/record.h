@@ -37,8 +37,9 @@ NODISCARD int record_encode(const struct record *r, char out_page[static RECORD_
                             struct err *e);
 
 /*
- * Reads a page (or any text with the same content). Unknown members are ignored; version must be
- * RECORD_VERSION; the checksum must match. Errors: ERR_PARSE (also: checksum), ERR_LIMIT.
+ * Reads a page (or any text with the same content). Unknown members are ignored, and an unknown
+ * reason is REASON_OTHER; version must be RECORD_VERSION, state a known one; the checksum must
+ * match. Errors: ERR_PARSE (also: checksum), ERR_LIMIT.
  */
 NODISCARD int record_decode(const char *page, size_t len, struct record *out, struct err *e);
 
@@ -52,6 +53,7 @@ enum { GATE_DETAILS_BYTES = 512 };
 struct gate_decision {
     bool admit;
     enum readiness_reason reason;
+    char word[NAMES_REASON_BYTES];     /* of it, or, where it is REASON_OTHER, the writer's */
     char message[NAMES_MESSAGE_BYTES]; /* without "DPU Not Ready: "; "" if admitted */
     char details[GATE_DETAILS_BYTES];  /* reason, since when, file */
     char note[NAMES_MESSAGE_BYTES];    /* admitted, but worth a line on stderr; "" otherwise */

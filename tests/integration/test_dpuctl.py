@@ -91,6 +91,8 @@ def test_a_ready_node(world, node, flags):
         (["state=NotReady", "admit=false", "reason=DPUShutdown"], NOT_READY, "DPUShutdown", None, "NotReady (DPUShutdown)"),
         (["state=NotReady", "admit=false", "reason=LeaseExpired", "writer=-9", "hold=-1"], NOT_READY, "LeaseExpired", None, "NotReady (LeaseExpired)"),
         (["state=Unknown", "admit=true", "reason=ApiServerUnreachable"], UNKNOWN, "ApiServerUnreachable", None, "Unknown ("),
+        (["reason=FirmwareUpToDate"], READY, "FirmwareUpToDate", None, "Ready (FirmwareUpToDate)"),  # a newer agent's
+        (["reason=Updating", "state=NotReady", "admit=false"], NOT_READY, "Updating", None, "NotReady (Updating)"),
         (["reason=HealthCheckDisabled", "valid=never", "hold=never"], READY, "HealthCheckDisabled", None, "health check is disabled"),
         (None, UNKNOWN, "RecordMissing", None, "No such file"),
         (b"garbage \x1b[31m", UNKNOWN, "RecordInvalid", None, "RecordInvalid"),

@@ -72,6 +72,7 @@ def test_closed_standard_descriptors_do_no_harm(bench, closed):
 EXPIRED = ["observed=-45", "valid=-5"]
 REFUSED = {
     "NotReady": (["state=NotReady", "admit=false", "reason=LeaseExpired", "message=it died"], "it died"),
+    "newer": (["state=NotReady", "admit=false", "reason=Updating", "message=so it is"], "so it is"),
     "Unknown": (["state=Unknown", "admit=false", "message=not yet"], "not yet"),
     "stale": ([*EXPIRED, "writer=-400", "hold=-100"], "dpu-host-agent"),
     "missing": (None, "dpu-host-agent"),
@@ -96,11 +97,12 @@ def test_a_record_that_does_not_admit_fails_add_and_status(bench, name):
 
 
 def test_a_record_that_admits_lets_add_and_status_through_in_silence(bench):
-    for settings in ([], ["state=Unknown", "admit=true", "reason=ApiServerUnreachable", "observed=-900"]):
+    unsure = ["state=Unknown", "admit=true", "reason=ApiServerUnreachable", "observed=-900"]
+    for settings in ([], unsure, ["reason=FirmwareUpToDate"]):  # a newer agent's
         bench.record(*settings)
         for verb in ("STATUS", "ADD"):
             bench.call(verb).assert_ok()
-    assert bench.delegate.calls() == ["STATUS", "ADD"] * 2, "each costs one run of the delegate"
+    assert bench.delegate.calls() == ["STATUS", "ADD"] * 3, "each costs one run of the delegate"
 
 
 def test_clean_up_never_looks_at_the_record(bench):

@@ -253,6 +253,50 @@ TEST(other_writers_may_escape_and_order_as_they_like)
     }
 }
 
+/* A newer writer of the same version: its readers go by state and admit, and repeat its word. */
+TEST(a_reason_that_is_not_known_counts_as_its_state_does)
+{
+    static const struct {
+        const char *in_page;
+        const char *word;
+    } rows[] = {
+        {"\"FirmwareUpdating\"", "FirmwareUpdating"},
+        {"\"Other\"", "Other"},
+        {"\"Zustand \\u00e9\"", "Zustand \xc3\xa9"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct record back;
+        struct gate_decision d;
+        assert_int_equal(decode_changed("\"LeaseRenewed\"", NULL, rows[i].in_page, &back, NULL), 0);
+        assert_int_equal(back.verdict.reason, REASON_OTHER);
+        assert_string_equal(readiness_reason_word(&back.verdict), rows[i].word);
+        struct record again = carried(&back);
+        assert_string_equal(readiness_reason_word(&again.verdict), rows[i].word);
+        gate_judge(&back, back.boot_id, (struct mono){512340000000}, "/r", &d);
+        assert_true(d.admit);
+        assert_string_equal(d.word, rows[i].word);
+        assert_non_null(strstr(d.details, rows[i].word));
+        back.verdict.admit = false;
+        gate_judge(&back, back.boot_id, (struct mono){512340000000}, "/r", &d);
+        assert_int_equal(gate_status_code(&d), 50);
+        assert_non_null(strstr(d.details, rows[i].word));
+        assert_string_equal(d.message, back.verdict.message);
+    }
+}
+
+TEST(host_probes_that_are_not_understood_are_passed_over)
+{
+    struct record back;
+    assert_int_equal(decode_changed(":\"failed\"", NULL, ":\"perhaps\"", &back, NULL), 0);
+    assert_int_equal(back.verdict.host_probes.count, 2);
+    assert_int_equal(back.verdict.host_probes.each[0].says, HOST_PROBE_NEVER_WELL);
+    static const char more[] =
+        "{\"a\":\"well\",\"b\":\"well\",\"c\":\"well\",\"d\":\"well\",\"e\":\"well\","
+        "\"f\":\"well\",\"g\":\"well\",\"pci:";
+    assert_int_equal(decode_changed("{\"pci:", NULL, more, &back, NULL), 0);
+    assert_int_equal(back.verdict.host_probes.count, HOST_PROBES_MAX);
+}
+
 TEST(malformed_or_incomplete_records_are_refused)
 {
     /* One replacement each in an otherwise good record whose checksum holds. */
@@ -264,15 +308,14 @@ TEST(malformed_or_incomplete_records_are_refused)
         {"\"version\":1", "\"version\":\"1\""},
         {"\"version\":1,", ""},
         {"\"state\":\"Ready\"", "\"state\":\"ready\""},
-        {":\"failed\"", ":\"perhaps\""},
         {":\"failed\"", ":null"},
         {"{\"pci:0000:03:00.0\":\"failed\",\"exec:\\\"a\\\"\":\"none\"}", "\"none\""},
-        {"{\"pci:", "{\"a\":\"well\",\"b\":\"well\",\"c\":\"well\",\"d\":\"well\",\"e\":\"well\","
-                    "\"f\":\"well\",\"g\":\"well\",\"pci:"},
         {"\"state\":\"Ready\",", ""},
         {"\"admit\":true", "\"admit\":1"},
         {"\"admit\":true,", ""},
-        {"\"LeaseRenewed\"", "\"SomethingElse\""},
+        {"\"LeaseRenewed\"", "7"},
+        {"\"LeaseRenewed\"", "\"\""},
+        {"\"reason\":\"LeaseRenewed\",", ""},
         {"\"bootId\":", "\"otherId\":"},
         {"\"leaseUntilBoottimeNs\":552340000000", "\"leaseUntilBoottimeNs\":-1"},
         {"\"leaseUntilBoottimeNs\":552340000000", "\"leaseUntilBoottimeNs\":1.5"},
