@@ -6,11 +6,12 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "mutate")]
 sys.dont_write_bytecode = True
 
 import commits  # noqa: E402
 import doc_claims  # noqa: E402
+import mutate  # noqa: E402
 import ratchet  # noqa: E402
 
 LISTED = {("a.c", "f"): (20,), ("b.c", "g"): (17,)}
@@ -105,6 +106,19 @@ COMMITTED = [
     ("module: mend", "Because.", "-def helper(world):\n-static void test(void)\n", []),
 ]
 
+SCORES = {"a": (100, 2), "b": (10, 0)}
+
+# {room: (judged, survived)} of a run of mutants, how many rooms are worse
+SCORED = [
+    (SCORES, 0),
+    ({"a": (100, 3)}, 1),
+    ({"a": (30, 2)}, 0),
+    ({"a": (30, 3)}, 1),
+    ({"a": (200, 4), "b": (100, 1)}, 1),
+    ({"new": (10, 1)}, 1),
+    ({"new": (10, 0)}, 0),
+]
+
 
 def parsed(text):
     try:
@@ -131,6 +145,8 @@ def cases():
         yield f"claims {page!r}", [claim for _, claim in doc_claims.faults(page)] == want
     for subject, body, diff, words in COMMITTED:
         yield f"commit {subject} {diff!r}", fits(list(commits.faults_of(subject, body, diff)), words)
+    for now, count in SCORED:
+        yield f"scores {now}", len(list(mutate.worse_rooms(now, SCORES))) == count
     for text, want in LISTS:
         yield f"parse {text!r}", parsed(text) == want
 

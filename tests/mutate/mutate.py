@@ -22,6 +22,7 @@ from operators import ListError, listed, mutants_of
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 GOAL_PERCENT = 95
+SCORES_SEED = 1  # of tests/mutate/scores, and the one by default
 SLOWER = 10  # a test may take so many times longer before it counts as hanging
 
 KILLED, SURVIVED, SAME, BROKEN = "killed", "survived", "same code", "does not compile"
@@ -139,8 +140,39 @@ def each(judge, mutants, jobs):
         return [future.result() for future in waiting]
 
 
-def report(verdicts, goal_percent):
-    """Prints the score and the survivors. True if the goal is reached."""
+def rooms_of(verdicts, reasons):
+    """{room: (judged, of these survived)}; what is explained is not judged."""
+    found = {}
+    for mutant, verdict in verdicts:
+        if verdict not in (KILLED, SURVIVED) or why_of(mutant, verdict, reasons):
+            continue
+        judged, survived = found.get(os.path.dirname(mutant.path), (0, 0))
+        found[os.path.dirname(mutant.path)] = (judged + 1, survived + (verdict == SURVIVED))
+    return found
+
+
+def why_of(mutant, verdict, reasons):
+    return why_it_survives(mutant, reasons) if verdict == SURVIVED else None
+
+
+def worse_rooms(now, recorded):
+    """What is worse than tests/mutate/scores says. A smaller sample of the same seed is the beginning of the
+    larger one, so it has no more survivors; of a larger one, as many more as it is larger."""
+    for room, (judged, survived) in sorted(now.items()):
+        most_of, most = recorded.get(room, (0, 0))
+        allowed = -(-most * max(judged, most_of) // most_of) if most_of else 0
+        if survived > allowed:
+            yield f"{room}: {survived} of {judged} survived, {allowed} would be as good as tests/mutate/scores"
+
+
+def scores(text):
+    """{room: (judged, survived)} of tests/mutate/scores."""
+    return {room: (int(judged), int(survived)) for room, judged, survived in map(str.split, rows(text))}
+
+
+def report(verdicts, goal_percent, seed):
+    """Prints the score, that of each room, and the survivors. True if the goal is reached, and no room is
+    worse than it was."""
     reasons = explained()
     count = {kind: sum(verdict == kind for _, verdict in verdicts)
              for kind in (KILLED, SURVIVED, SAME, BROKEN)}
@@ -166,14 +198,22 @@ def report(verdicts, goal_percent):
           f"{equivalent} explained in tests/mutate/survivors, {count[SAME]} of which the compiler "
           f"makes the same, {count[BROKEN]} that do not compile")
     print(f"score {percent:.1f} %, the goal is {goal_percent} %, and all of the listed ones")
-    return percent >= goal_percent and by_hand == 0
+    now = rooms_of(verdicts, reasons)
+    for room, (total, survived) in sorted(now.items()):
+        print(f"   {room:22} {total:4} {survived:3}  {100 * (total - survived) / total:.1f} %")
+    if seed != SCORES_SEED:
+        print(f"tests/mutate/scores is of seed {SCORES_SEED}: no room was compared")
+        return percent >= goal_percent and by_hand == 0
+    worse = list(worse_rooms(now, scores(read("tests/mutate/scores"))))
+    print("\n".join(worse) or "no room is worse than in tests/mutate/scores")
+    return percent >= goal_percent and by_hand == 0 and not worse
 
 
 def parse():
     parser = argparse.ArgumentParser(prog="./dev mutate", description=__doc__)
     parser.add_argument("--limit", type=int, default=300, help="so many mutants at most (300)")
     parser.add_argument("--all", action="store_true", help="all that there are")
-    parser.add_argument("--seed", type=int, default=1, help="of the sample (1)")
+    parser.add_argument("--seed", type=int, default=SCORES_SEED, help="of the sample (1)")
     parser.add_argument("--goal", type=int, default=GOAL_PERCENT, help="fail below it (95)")
     parser.add_argument("--sim", action="store_true",
                         help="on the simulator, too, what the unit tests leave over")
@@ -210,7 +250,7 @@ def main():
         jury = Jury(build, Memory(os.path.join(state, "verdicts")), scratch)
         for path in paths:
             jury.prepare(path)
-        return 0 if report(list(zip(mutants, each(jury.judge, mutants, args.jobs))), args.goal) else 1
+        return 0 if report(list(zip(mutants, each(jury.judge, mutants, args.jobs))), args.goal, args.seed) else 1
 
 
 if __name__ == "__main__":
