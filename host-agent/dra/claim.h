@@ -7,10 +7,10 @@
  * have the requested UID: another claim may have taken its name (KEP-4381).
  *
  * The driver remembers only which claims are prepared: for each a symbolic link in `claims/` of the
- * plugin's directory, named by the claim's UID, to "USE NAMESPACE/NAME". A link is whole or absent,
- * outlives the agent, and is the same for two agents in a rolling update. To add one, hold the lock
- * of plugin.h. A link may be out of date after a kubelet lost its own state, so the driver asks the
- * API server about it.
+ * plugin's directory, named by the claim's UID. Its target is no path but "USE NAMESPACE/NAME". A
+ * link is whole or absent, outlives the agent, and is the same for two agents in a rolling update.
+ * To add one, hold the lock of plugin.h; to drop one needs no lock. A link may be out of date after
+ * a kubelet lost its own state, so the driver asks the API server about it.
  */
 #ifndef DRA_CLAIM_H
 #define DRA_CLAIM_H

@@ -3,12 +3,15 @@
  * The services that a kubelet calls: pluginregistration.Registration, DRAPlugin v1 and v1beta1, and
  * DRAResourceHealth v1 and v1alpha1. Knows no clock and no socket.
  *
- * Registration: the kubelet dials the registration socket whenever it sees it, asks GetInfo, and
- * tells the outcome with NotifyRegistrationStatus. After a rejection it tries again by itself.
+ * Registration: the kubelet dials the registration socket whenever it sees it (also after each of
+ * its own restarts), asks GetInfo with a deadline of one second, and tells the outcome with
+ * NotifyRegistrationStatus. After a rejection, which is logged in the kubelet's own words, it tries
+ * again by itself.
  *
- * There is nothing to set up for a DPU that already carries the node's traffic. Prepare looks each
- * claim up at the API server, in parallel, stores it and answers, with one entry per claim: a
- * kubelet treats a missing one as failure, and asks again for one with an error. If the device is
+ * There is nothing to set up for a DPU that already carries the node's traffic, so Prepare and
+ * Unprepare are idempotent. Prepare looks each claim up at the API server, in parallel and without
+ * blocking, stores it and answers, with exactly one entry per claim: a kubelet treats a missing
+ * one as failure, as it does one too many, and asks again for one with an error. If the device is
  * not shared, Prepare rejects a second claim while the first is prepared. Unprepare never asks
  * anybody, because the claim may be gone, and always succeeds.
  *
@@ -18,8 +21,9 @@
  *
  * Health: one stream per kubelet, all fed from the latest verdict. A new stream gets a report at
  * once, every change goes out at once, and in between the report is repeated three times per
- * timeout, because the kubelet reads an older one as Unknown (KEP-4680). Where the monitor behind
- * the verdicts makes no progress any more, one last Unknown says so and the heartbeats stop.
+ * timeout, because the kubelet reads an older one as Unknown, but only when it happens to look
+ * (KEP-4680). Where the monitor behind the verdicts makes no progress any more, one last Unknown
+ * says so and the heartbeats stop: silence must not vouch for anything.
  */
 #ifndef DRA_PLUGIN_H
 #define DRA_PLUGIN_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any stream, cut anywhere: the first byte says how long each piece is. Its objects must be those
  * of the stream in one piece. Of each reply, each question of each service makes a pass, or words
- * that say why not; of a beat the first answer may vouch by its age, a later one by a change. */
+ * that say why not. Of ovnkube's time stamp, the first answer may vouch by its age, and no later
+ * one without a change. */
 #include "probe/ovs_rpc.c" /* nobody else calls it */
 #include "tests/fuzz/fuzz.h"
 

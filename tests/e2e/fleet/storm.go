@@ -154,7 +154,8 @@ func (m *measure) rollServers(peer string) error {
 	return nil
 }
 
-// stopEvenly takes as long for either scheme: on a cluster others have watches, too, which hold up the end.
+// stopEvenly takes as long for either scheme. An API server ends sooner if it has no watches to end, and what all of a
+// phase cost is compared; on a cluster others have watches, too, which hold up the end.
 func stopEvenly(server *harness.Process) {
 	over := time.After(stopped)
 	server.Stop()
