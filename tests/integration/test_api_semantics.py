@@ -127,3 +127,33 @@ def test_what_is_not_served_is_not_found_in_plain_text(target):
     assert (code, text) == (404, "404 page not found\n")
     error = refused(target.admin.get, "/apis/coordination.k8s.io/v1/nothings")
     assert (error.code, error.reason) == (404, "NotFound")
+
+
+def test_a_body_that_is_too_large_or_of_another_kind_is_refused_in_words(target):
+    path = target.leases_path()
+    target.admin.create(path, lease_body())
+    large = lease_body("large")
+    large["metadata"]["annotations"] = {"a": "x" * (3 << 20)}
+    code, status = target.admin.request("POST", path, large)
+    assert (code, status["reason"]) == (413, "RequestEntityTooLarge")
+    assert status["message"] == "Request entity too large: limit is 3145728"
+
+    code, status = target.admin.request("POST", path, lease_body("b"), content_type="text/plain")
+    assert (code, status["reason"]) == (415, "UnsupportedMediaType")
+    assert status["message"].startswith("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf")
+    code, status = target.admin.request("PATCH", path + "/a", {}, content_type="text/plain")
+    assert (code, status["reason"], status["message"]) == (415, "UnsupportedMediaType", "415: Unsupported Media Type")
+    assert [lease["metadata"]["name"] for lease in target.admin.get(path)["items"]] == ["a"]
+
+
+def test_a_page_counts_what_is_behind_it_unless_a_selector_asks(target):
+    path = target.leases_path()
+    for name in "abcd":
+        target.admin.create(path, lease_body(name))
+    first = target.admin.get(path + "?limit=3")["metadata"]
+    assert first["continue"] and first["remainingItemCount"] == 1
+    second = target.admin.get(path + "?limit=3&continue=" + first["continue"])
+    assert [item["metadata"]["name"] for item in second["items"]] == ["d"]
+    assert "remainingItemCount" not in second["metadata"] and "continue" not in second["metadata"]
+    selected = target.admin.get(path + "?limit=3&fieldSelector=metadata.namespace=" + target.namespace)["metadata"]
+    assert selected["continue"] and "remainingItemCount" not in selected

@@ -408,8 +408,8 @@ static bool run_get(struct store *s, const struct api_call *call, struct api_res
     return found ? answer(200, found->json, r) : fail_not_found(r, t->kind, t->name);
 }
 
-/* One page. Returns whether there is another behind it. */
-static bool list_page(const struct store *s, const struct api_call *call, json_t *items)
+/* One page. Returns how many objects there are behind it. */
+static uint64_t list_page(const struct store *s, const struct api_call *call, json_t *items)
 {
     const struct api_target *t = &call->target;
     uint64_t seen = 0;
@@ -428,7 +428,7 @@ static bool list_page(const struct store *s, const struct api_call *call, json_t
         }
         seen++;
     }
-    return seen > end;
+    return seen > end ? seen - end : 0;
 }
 
 static bool run_list(struct store *s, const struct api_call *call, struct api_result *r)
@@ -439,14 +439,17 @@ static bool run_list(struct store *s, const struct api_call *call, struct api_re
     char list_kind[API_NAME_BYTES];
 
     json_t *items = need(json_array());
-    bool has_more = list_page(s, call, items);
+    uint64_t left = list_page(s, call, items);
     (void)snprintf(version, sizeof(version), "%" PRIu64, s->version);
     (void)snprintf(list_kind, sizeof(list_kind), "%sList", t->kind->kind);
     api_kind_version(t->kind, api_version);
     json_t *meta = need(json_pack("{s:s}", "resourceVersion", version));
-    if (has_more) {
+    if (left > 0) {
         (void)snprintf(version, sizeof(version), "%" PRIu64, call->skip + call->limit);
         (void)json_object_set_new(meta, "continue", json_string(version));
+        if (!call->fields && !call->labels) { /* with a selector the real server has not counted */
+            (void)json_object_set_new(meta, "remainingItemCount", json_integer((json_int_t)left));
+        }
     }
     api_result_ok(r, 200,
                   json_pack("{s:s, s:s, s:o, s:o}", "kind", list_kind, "apiVersion", api_version,

@@ -287,6 +287,7 @@ enum { MAX_BODY_BYTES = 3 << 20 }; /* the real server's limit */
 struct request {
     char *uri; /* as sent, with the query */
     bool started;
+    bool is_too_large; /* the body, whose rest is read and dropped */
     struct buf body;
 };
 
@@ -423,6 +424,10 @@ static bool read_body(struct exchange *x)
 {
     const char *type = header(x, MHD_HTTP_HEADER_CONTENT_TYPE);
     struct err e = ERR_INIT;
+    if (x->request->is_too_large) {
+        return api_fail(&x->result, 413, "RequestEntityTooLarge",
+                        "Request entity too large: limit is %d", MAX_BODY_BYTES);
+    }
     if (x->request->body.len == 0) {
         return true;
     }
@@ -430,7 +435,11 @@ static bool read_body(struct exchange *x)
     const char *wanted = patch ? "application/merge-patch+json" : "application/json";
     bool fits = type && (strncmp(type, wanted, strlen(wanted)) == 0 || (patch && is_strategic(x)));
     if (!fits) {
-        return api_fail(&x->result, 415, "UnsupportedMediaType", "415: Unsupported Media Type");
+        return api_fail(&x->result, 415, "UnsupportedMediaType", "%s",
+                        patch ? "415: Unsupported Media Type"
+                              : "the body of the request was in an unknown format - accepted "
+                                "media types include: application/json, application/yaml, "
+                                "application/vnd.kubernetes.protobuf");
     }
     x->body = json_text_parse(x->request->body.data, x->request->body.len, &e);
     return x->body ? true
@@ -653,9 +662,10 @@ static enum MHD_Result handler_request(void *user, struct MHD_Connection *connec
         return MHD_YES;
     }
     if (*upload_bytes > 0) {
-        bool fits = buf_append(&request->body, upload, *upload_bytes, NULL) == 0;
+        request->is_too_large =
+            request->is_too_large || buf_append(&request->body, upload, *upload_bytes, NULL) != 0;
         *upload_bytes = 0;
-        return fits ? MHD_YES : MHD_NO;
+        return MHD_YES;
     }
     struct exchange x = {
         .s = user,
