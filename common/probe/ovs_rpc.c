@@ -113,14 +113,48 @@ static struct probe_answer wrong(const json_t *seen, const char *format, ...)
     return probe_answer_make(PROBE_WRONG, "%s: '%s'", why, shown);
 }
 
-static bool lists(const json_t *array, const char *wanted)
+/* What the operation `index` of a transaction selected; NULL: it is no array, as after an error. */
+static const json_t *find_rows(const json_t *result, size_t index)
 {
-    for (size_t i = 0; i < json_array_size(array); i++) {
-        if (text_equal(json_string_value(json_array_get(array, i)), wanted)) {
-            return true;
-        }
+    const json_t *rows = json_object_get(json_array_get(result, index), "rows");
+    return json_is_array(rows) ? rows : NULL;
+}
+
+/* Why a server that answers has lost, or has never had, what it serves (ovsdb-server(5), "Database"
+ * of _Server). */
+static const char *explain_disconnection(const char *model, bool has_schema)
+{
+    if (text_equal(model, "clustered")) {
+        return has_schema ? "has lost its quorum" : "has not joined its cluster";
     }
-    return false;
+    if (text_equal(model, "relay")) {
+        return has_schema ? "has lost its source" : "has not reached its source";
+    }
+    return "is not connected";
+}
+
+/* Whether it is served, and not by name alone: a member of a cluster and a relay answer to the end.
+ * A follower serves as well as a leader. */
+static struct probe_answer judge_served(const struct service_question *q, const json_t *result)
+{
+    const json_t *rows = find_rows(result, 0);
+    const json_t *without_schema = find_rows(result, 1);
+    const json_t *row = json_array_get(rows, 0);
+    const json_t *connected = json_object_get(row, "connected");
+    if (!rows || !without_schema || (row && !json_is_boolean(connected))) {
+        return wrong(result, "the server does not tell what it serves");
+    }
+    if (!row) {
+        return probe_answer_make(PROBE_WRONG, "the server does not serve database '%s'", q->wanted);
+    }
+    bool has_schema = json_array_size(without_schema) == 0;
+    if (json_is_true(connected) && has_schema) {
+        return passed;
+    }
+    const char *model = json_string_value(json_object_get(row, "model"));
+    return probe_answer_make(PROBE_WRONG, "the server of database '%s' %s", q->wanted,
+                             json_is_true(connected) ? "has no schema of it"
+                                                     : explain_disconnection(model, has_schema));
 }
 
 static bool has_line(const char *text, const char *line)
@@ -150,8 +184,7 @@ static const json_t *find_in_map(const json_t *map, const char *key)
 
 static struct probe_answer judge_value(const struct service_question *q, const json_t *result)
 {
-    const json_t *rows = json_object_get(json_array_get(result, 0), "rows");
-    const json_t *map = json_object_get(json_array_get(rows, 0), q->wanted);
+    const json_t *map = json_object_get(json_array_get(find_rows(result, 0), 0), q->wanted);
     struct probe_answer answer = passed;
     if (!text_equal(json_string_value(json_array_get(map, 0)), "map")) {
         return wrong(result, "the database's answer does not contain the requested row");
@@ -197,10 +230,8 @@ static struct probe_answer service_judge(const struct service_question *q, const
     if (q->expected == ANSWER_VALUE || q->expected == ANSWER_BEAT) {
         return judge_value(q, result);
     }
-    if (q->expected == ANSWER_LISTS) {
-        return lists(result, q->wanted)
-                   ? passed
-                   : wrong(result, "the server does not serve database '%s'", q->wanted);
+    if (q->expected == ANSWER_SERVES) {
+        return judge_served(q, result);
     }
     return json_is_string(result)
                ? judge_text(q, q->wanted ? q->wanted : bridge, json_string_value(result))

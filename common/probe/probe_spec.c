@@ -27,9 +27,23 @@ enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
                     [PROBE_SILENT] = SECONDS(silent_s),                                            \
                     [PROBE_MISSING] = SECONDS(missing_s),                                          \
                     [PROBE_WRONG] = SECONDS(wrong_s)}
+/* Of the server's own database: the row of one that it serves, and that row again if its schema is
+ * missing, since a schema is too long to be sent. */
+#define SELECT_DATABASE(where, columns)                                                            \
+    "{\"op\":\"select\",\"table\":\"Database\",\"where\":[" where "],\"columns\":[" columns "]}"
+#define SERVED(database)                                                                           \
+    {                                                                                              \
+        "transact",                                                                                \
+            "[\"_Server\"," SELECT_DATABASE(                                                       \
+                "[\"name\",\"==\",\"" database "\"]",                                              \
+                "\"connected\",\"model\"") "," SELECT_DATABASE("[\"name\",\"==\",\"" database      \
+                                                               "\"],[\"schema\",\"==\",[\"set\",[" \
+                                                               "]]]",                              \
+                                                               "\"name\"") "]",                    \
+            ANSWER_SERVES, .wanted = (database)                                                    \
+    }
 #define DATABASE(its_name, its_socket, its_database)                                               \
-    .name = (its_name), .socket = (its_socket),                                                    \
-    .questions = {{"list_dbs", "[]", ANSWER_LISTS, .wanted = (its_database)}}
+    .name = (its_name), .socket = (its_socket), .questions = {SERVED(its_database)}
 /* Asks for a value in a map of the table that has one row. */
 #define VALUE(database, table, map, its_key, is_expected)                                          \
     {                                                                                              \

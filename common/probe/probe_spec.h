@@ -37,7 +37,7 @@ enum { SERVICE_COUNT = 7, SERVICE_QUESTIONS_MAX = 4 };
 enum service_answer {
     ANSWER_LINE,    /* a text with `wanted` on a line of its own; NULL: with the bridge */
     ANSWER_NO_LINE, /* a text without */
-    ANSWER_LISTS,   /* an array with the text `wanted` */
+    ANSWER_SERVES,  /* rows of _Server's Database: `wanted` is served, and has its schema */
     ANSWER_VALUE,   /* a row whose map `wanted` has a short text for `key`, or none */
     ANSWER_BEAT,    /* the same; the text changes */
 };

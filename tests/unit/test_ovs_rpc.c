@@ -156,6 +156,10 @@ TEST(a_value_that_does_not_fit_is_wrong)
 #define OK(result) "{\"id\":0,\"result\":" result ",\"error\":null}"
 #define AT(n)      ((struct mono){(n)*NS_PER_SEC})
 
+#define SERVED(row, without_schema) OK("[{\"rows\":[" row "]},{\"rows\":[" without_schema "]}]")
+#define DB(connected, model)        "{\"connected\":" connected ",\"model\":\"" model "\"}"
+#define NAME                        "{\"name\":\"OVN_Southbound\"}"
+
 TEST(answers_follow_the_table)
 {
     static const struct {
@@ -164,16 +168,26 @@ TEST(answers_follow_the_table)
         const char *reply;
         const char *words; /* NULL: passes */
     } rows[] = {
-        {"ovsdb", 0, OK("[\"Open_vSwitch\",\"_Server\"]"), NULL},
-        {"ovsdb", 0, OK("[\"OVN_Southbound\"]"), "does not serve database 'Open_vSwitch'"},
-        {"ovsdb", 0, OK("[\"Open_vSwitch2\"]"), "does not serve database 'Open_vSwitch'"},
-        {"ovsdb", 0, OK("[[\"Open_vSwitch\"]]"), "does not serve"},
-        {"ovsdb", 0, OK("{\"a\":\"Open_vSwitch\"}"), "does not serve"},
-        {"ovsdb", 0, OK("\"Open_vSwitch\""), "does not serve"},
+        {"ovsdb", 0, SERVED(DB("true", "standalone"), ""), NULL},
+        {"ovn-nb", 0, SERVED(DB("true", "clustered"), ""), NULL},
+        {"ovn-sb", 0, SERVED(DB("true", "relay"), ""), NULL},
+        {"ovsdb", 0, SERVED("", ""), "does not serve database 'Open_vSwitch'"},
+        {"ovn-nb", 0, SERVED("", ""), "does not serve database 'OVN_Northbound'"},
+        {"ovn-sb", 0, SERVED(DB("false", "clustered"), NAME),
+         "'OVN_Southbound' has not joined its cluster"},
+        {"ovn-sb", 0, SERVED(DB("false", "clustered"), ""), "has lost its quorum"},
+        {"ovn-sb", 0, SERVED(DB("false", "relay"), ""), "has lost its source"},
+        {"ovn-sb", 0, SERVED(DB("false", "relay"), NAME), "has not reached its source"},
+        {"ovn-sb", 0, SERVED(DB("false", "new"), ""), "is not connected"},
+        {"ovn-sb", 0, SERVED("{\"connected\":false,\"model\":1}", ""), "is not connected"},
+        {"ovn-sb", 0, SERVED(DB("true", "clustered"), NAME), "has no schema"},
+        {"ovn-sb", 0, SERVED(DB("\"true\"", "standalone"), ""), "does not tell what it serves"},
+        {"ovn-sb", 0, SERVED("{\"model\":\"standalone\"}", ""), "does not tell"},
+        {"ovn-sb", 0, OK("[{\"rows\":[" DB("true", "standalone") "]}]"), "does not tell"},
+        {"ovsdb", 0, OK("[{\"error\":\"syntax error\"},null]"), "syntax error"},
+        {"ovsdb", 0, OK("[\"Open_vSwitch\",\"_Server\"]"), "does not tell"},
+        {"ovsdb", 0, OK("null"), "does not tell"},
         {"ovsdb", 0, "{\"id\":0,\"error\":\"unknown method\"}", "unknown method"},
-        {"ovn-nb", 0, OK("[\"OVN_Northbound\"]"), NULL},
-        {"ovn-nb", 0, OK("[\"OVN_Southbound\"]"), "does not serve"},
-        {"ovn-sb", 0, OK("[\"OVN_Southbound\"]"), NULL},
         {"vswitchd", 0, OK("\"br-int\\n\""), NULL},
         {"vswitchd", 0, OK("\"br-ex\\nbr-int\\nbr-z\\n\""), NULL},
         {"vswitchd", 0, OK("\"\""), "'ofproto/list' answers '' instead of 'br-int'"},
