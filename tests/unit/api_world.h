@@ -21,7 +21,7 @@
 #define WORLD_WALL_NS (INT64_C(1700000000) * NS_PER_SEC)
 
 struct boot_timer {
-    boot_timer_fn *fire;
+    boot_timer_fn *fire; /* NULL: it is free */
     void *user;
     struct mono deadline;
 };
@@ -29,8 +29,8 @@ struct boot_timer {
 /* cmocka's cases have no other way to reach it from the functions that are replaced. */
 static struct api_world {
     struct mono now;
-    struct boot_timer timer;
-    bool has_timer;
+    struct boot_timer timer;  /* the first that was made */
+    struct boot_timer second; /* of a module beside */
     struct kube_client client;
     int log_fd; /* what was said; 0: it is not kept */
 } world;
@@ -52,10 +52,10 @@ int64_t clock_boottime_offset_ns(void)
 
 struct boot_timer *boot_timer_new(struct ev_loop *loop, boot_timer_fn *fire, void *user)
 {
-    assert_false(world.has_timer);
-    world.has_timer = true;
-    world.timer = (struct boot_timer){.fire = fire, .user = user, .deadline = MONO_NEVER};
-    return &world.timer;
+    struct boot_timer *t = world.timer.fire ? &world.second : &world.timer;
+    assert_null(t->fire);
+    *t = (struct boot_timer){.fire = fire, .user = user, .deadline = MONO_NEVER};
+    return t;
 }
 
 void boot_timer_arm(struct boot_timer *t, struct mono deadline)
@@ -65,24 +65,35 @@ void boot_timer_arm(struct boot_timer *t, struct mono deadline)
 
 void boot_timer_free(struct boot_timer *t)
 {
-    assert_true(!t || world.has_timer);
-    world.has_timer = false;
+    if (t) {
+        assert_non_null(t->fire);
+        *t = (struct boot_timer){.deadline = MONO_NEVER};
+    }
 }
 
 static inline void world_start(void)
 {
-    world = (struct api_world){.now = {WORLD_BOOT_NS}};
+    world = (struct api_world){.now = {WORLD_BOOT_NS}, .timer.deadline = MONO_NEVER};
     log_setup(LOG_ERROR, LOG_TEXT, "");
 }
 
-/* Lets time pass and the timer fire, as often as it wants to. */
+/* The timer that is due first, by then; or NULL. */
+static inline struct boot_timer *world_due(struct mono end)
+{
+    bool is_second = world.second.fire && mono_before(world.second.deadline, world.timer.deadline);
+    struct boot_timer *t = is_second ? &world.second : &world.timer;
+    return t->fire && mono_reached(end, t->deadline) ? t : NULL;
+}
+
+/* Lets time pass and timers fire, as often as they want to. */
 static inline void world_pass(int64_t span_ns)
 {
     struct mono end = mono_add(world.now, span_ns);
-    while (world.has_timer && mono_reached(end, world.timer.deadline)) {
-        world.now = mono_max(world.now, world.timer.deadline);
-        world.timer.deadline = MONO_NEVER;
-        world.timer.fire(world.timer.user);
+    struct boot_timer *t;
+    while ((t = world_due(end)) != NULL) {
+        world.now = mono_max(world.now, t->deadline);
+        t->deadline = MONO_NEVER;
+        t->fire(t->user);
     }
     world.now = end;
 }

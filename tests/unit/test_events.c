@@ -143,7 +143,7 @@ TEST_IN(a_change_makes_one_event_with_its_own_time)
     assert_string_equal(sent("type"), "Normal");
     events_free(TAKE(w->x)); /* ends what is under way */
     assert_false(world.client.is_busy);
-    assert_false(world.has_timer);
+    assert_false(world.timer.fire);
 }
 
 TEST_IN(a_reboot_is_an_event_beside_the_changes)

@@ -52,7 +52,7 @@ static void start(struct world *w)
 static void stop(struct world *w)
 {
     lease_keeper_stop(w->keeper);
-    assert_false(world.client.is_busy || world.has_timer);
+    assert_false(world.client.is_busy || world.timer.fire);
 }
 
 WORLD(start, stop)

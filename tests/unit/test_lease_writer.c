@@ -58,7 +58,7 @@ static void stop(void)
 {
     lease_writer_free(t.writer);
     t.writer = NULL;
-    assert_false(world.client.is_busy || world.has_timer);
+    assert_false(world.client.is_busy || world.timer.fire);
 }
 
 /* Of each case the last one. */

@@ -265,7 +265,7 @@ static int stage_down(void **state)
 {
     monitor_free(stage.monitor);
     assert_int_equal(stage.running, 0);
-    assert_false(world.has_timer);
+    assert_false(world.timer.fire);
     log_set_fd(STDERR_FILENO);
     return 0;
 }
