@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 enum {
-    VERDICT_FAILURE_BYTES = 200, /* of the reason why there is no evidence */
+    VERDICT_FAILURE_BYTES = 320, /* of the reason why there is no evidence */
     VERDICT_PODS_BYTES = 400,    /* of the sentence about pods */
 };
 

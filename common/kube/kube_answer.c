@@ -12,6 +12,14 @@ bool kube_is_not_found(const struct kube_response *response)
     return response->http_status == 404 && text_equal(response->reason, "NotFound");
 }
 
+bool kube_is_denied(const struct kube_response *response)
+{
+    const char *said = json_text_get(response->body, "message");
+    const char *why = said ? strstr(said, ": Forbidden: User ") : NULL; /* of a field */
+    return response->http_status == 403 ||
+           (response->http_status == 422 && why && strstr(why, " cannot "));
+}
+
 bool kube_is_unreachable(const struct kube_response *response)
 {
     return response->transport_error == KUBE_TRANSPORT_CONNECT ||
@@ -123,7 +131,7 @@ void kube_status_fill(struct kube_response *r, enum kube_method method, const ch
 {
     const char *said = json_text_get(r->body, "message");
     const char *reason = json_text_get(r->body, "reason");
-    char detail[150]; /* leaves room for the verb, the path or the status */
+    char detail[KUBE_MESSAGE_BYTES - 40]; /* leaves room for the status, or the verb */
     if (r->code == 0) {
         return;
     }

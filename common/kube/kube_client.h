@@ -35,7 +35,7 @@ enum {
      * each of its bytes may be an escape of six ("\u0001"), and there is something around it. */
     KUBE_BODY_MAX_BYTES = 16 << 20,
     KUBE_REASON_BYTES = 64,
-    KUBE_MESSAGE_BYTES = 200,
+    KUBE_MESSAGE_BYTES = 640, /* a denial names user, verb, resource and namespace */
 };
 
 #define KUBE_NODES "/api/v1/nodes"
@@ -131,6 +131,10 @@ struct kube_response {
 /* The API server says that there is no such object: a 404 without that is a proxy's, or of an API
  * that is not served. */
 bool kube_is_not_found(const struct kube_response *response);
+
+/* A right is missing: 403, or 422 where the API server checks it for a field of the object, such as
+ * a claim's devices (Kubernetes 1.36 and newer). */
+bool kube_is_denied(const struct kube_response *response);
 
 /* No connection came about: nobody was asked. */
 bool kube_is_unreachable(const struct kube_response *response);

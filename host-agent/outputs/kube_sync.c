@@ -117,7 +117,8 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     struct mono now = r->received_at;
     int status = r->http_status;
     bool is_unserved = status == 404 && c->older && s->method == KUBE_POST;
-    bool is_denied = status == 400 || status == 403 || status == 422;
+    bool lacks_right = kube_is_denied(r);
+    bool is_denied = lacks_right || status == 400 || status == 422;
     if (is_unserved) { /* the next version is, perhaps */
         s->version = c->older[s->version] ? s->version + 1 : 0;
     }
@@ -139,10 +140,10 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     }
     s->has_complained |= log_limited(&s->trouble, lasts ? LOG_SELDOM_NS : LOG_AGAIN_NS, LOG_WARN,
                                      c->mod, "%s %s: %s%s, will retry", doing, c->what, why,
-                                     !lasts          ? ""
-                                     : is_unserved   ? c->unserved_advice
-                                     : status == 403 ? c->denied_advice
-                                                     : "");
+                                     !lasts        ? ""
+                                     : is_unserved ? c->unserved_advice
+                                     : lacks_right ? c->denied_advice
+                                                   : "");
 }
 
 /* Not by a read alone: writes may go on failing. */

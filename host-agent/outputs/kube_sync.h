@@ -52,7 +52,7 @@ struct kube_sync_config {
     int64_t retry_ns;          /* of the backoff */
     int64_t retry_max_ns;      /* "" */
     int64_t denied_retry_ns;   /* after 400, 403 and 422; 0: as after other failures */
-    const char *denied_advice; /* what to do after a 403: "; grant ..." */
+    const char *denied_advice; /* what to do where a right is missing: "; grant ..." */
     struct kube_sync_pace repair;
     struct kube_sync_pace create;
 

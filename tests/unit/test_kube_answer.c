@@ -83,12 +83,49 @@ TEST(a_failure_is_told_in_the_servers_words_or_by_the_request)
     }
 }
 
+#define DENIED(resource)                                                                           \
+    "User \\\"system:serviceaccount:ovn-kubernetes:dpu-host-agent\\\" cannot "                     \
+    "associated-node:update resource \\\"" resource                                                \
+    "\\\" in API group \\\"resource.k8s.io\\\" in the "                                            \
+    "namespace \\\"shop\\\""
+
+TEST(a_missing_right_is_told_from_a_wrong_object_and_to_its_end)
+{
+    static const struct {
+        int http_status;
+        const char *message;
+        bool is_denied;
+    } rows[] = {
+        {403, DENIED("leases"), true},
+        {403, "", true},
+        {422,
+         "ResourceClaim.resource.k8s.io \\\"a-claim-with-a-name-of-the-usual-length\\\" is "
+         "invalid: "
+         "status.devices[0]: Forbidden: " DENIED("resourceclaims/driver"),
+         true},
+        {422, "spec.renewTime: Invalid value: Forbidden: User says that it cannot", false},
+        {422, "status.devices[0]: Forbidden: may not be set", false},
+        {401, DENIED("leases"), false},
+        {500, "x: Forbidden: " DENIED("leases"), false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(free) char *body = mem_format("{\"message\":\"%s\"}", rows[i].message);
+        CLEANUP(json) json_t *json = json_text_parse(body, strlen(body), NULL);
+        assert_non_null(json);
+        struct kube_response r = fill(rows[i].http_status, body, NULL);
+        r.body = json;
+        assert_int_equal(kube_is_denied(&r), rows[i].is_denied);
+        assert_true(!strstr(body, "shop") || strstr(r.message, "in the namespace \"shop\""));
+    }
+    assert_false(kube_is_denied(&(struct kube_response){.http_status = 422}));
+}
+
 TEST(hostile_texts_are_cut_and_made_printable)
 {
     char body[2048] = "{\"reason\":\"";
     memset(body + strlen(body), 'r', 500);
     (void)strcat(body, "\",\"message\":\"a\\nb\\u0000");
-    memset(body + strlen(body), 'm', 500);
+    memset(body + strlen(body), 'm', 1000);
     (void)strcat(body, "\"}");
     struct kube_response r = fill(500, body, NULL);
     assert_true(strlen(r.reason) < sizeof(r.reason));
