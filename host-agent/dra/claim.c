@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/dra/claim.h"
 
+#include "base/clock.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "host-agent/dra/plugin.h"
 #include "host-agent/outputs/events.h"
+#include "loop/daemon.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -173,16 +175,7 @@ static bool read_entry(DIR *dir, const char *name, struct stored_claim *out)
     return parse_target(target, out) && text_copy(out->uid, sizeof(out->uid), name);
 }
 
-static bool are_in_conflict(enum claim_use a, enum claim_use b)
-{
-    return a != CLAIM_USE_ADMIN && b != CLAIM_USE_ADMIN &&
-           (a == CLAIM_USE_ALONE || b == CLAIM_USE_ALONE);
-}
-
-/* The smallest UID above `uid`; with `ref`, of the claims that are in its way if it uses the device
- * so. */
-static bool find_stored(const char *plugin_dir, const char *uid, const struct claim_ref *ref,
-                        enum claim_use use, struct stored_claim *out)
+bool claim_store_next(const char *plugin_dir, const char *uid, struct stored_claim *out)
 {
     char path[PATH_MAX];
     struct stored_claim best = {.uid = ""};
@@ -195,8 +188,7 @@ static bool find_stored(const char *plugin_dir, const char *uid, const struct cl
     const struct dirent *entry;
     for (int i = 0; i < CLAIM_STORE_ENTRIES_MAX && (entry = readdir(dir)); i++) {
         bool is_better = best.uid[0] == '\0' || strcmp(entry->d_name, best.uid) < 0;
-        if (strcmp(entry->d_name, uid) > 0 && is_better && read_entry(dir, entry->d_name, &seen) &&
-            (!ref || (!text_equal(seen.uid, ref->uid) && are_in_conflict(use, seen.use)))) {
+        if (strcmp(entry->d_name, uid) > 0 && is_better && read_entry(dir, entry->d_name, &seen)) {
             best = seen;
         }
     }
@@ -208,17 +200,89 @@ static bool find_stored(const char *plugin_dir, const char *uid, const struct cl
     return true;
 }
 
-bool claim_store_next(const char *plugin_dir, const char *uid, struct stored_claim *out)
+/* Keeps it if it is one of the two with the smallest UIDs. */
+static void pair_add(struct claim_holder_pair *p, const struct stored_claim *claim)
 {
-    return find_stored(plugin_dir, uid, NULL, CLAIM_USE_ADMIN, out);
+    size_t at = p->count;
+    while (at > 0 && strcmp(claim->uid, p->claims[at - 1].uid) < 0) {
+        at--;
+    }
+    if (at >= ARRAY_LEN(p->claims)) {
+        return;
+    }
+    if (at == 0) {
+        p->claims[1] = p->claims[0];
+    }
+    p->claims[at] = *claim;
+    p->count += p->count < ARRAY_LEN(p->claims);
 }
 
-int claim_store_take(const char *plugin_dir, const struct claim_ref *ref, enum claim_use use,
-                     struct stored_claim *out, struct err *e)
+static void holders_read(struct claim_holders *h, const char *plugin_dir)
+{
+    char path[PATH_MAX];
+    struct stored_claim seen;
+    const struct dirent *entry;
+    int count = 0;
+    *h = (struct claim_holders){.is_read = true};
+    text_format(path, sizeof(path), "%s/claims", plugin_dir);
+    DIR *dir = opendir(path);
+    if (!dir) {
+        return;
+    }
+    while (count < CLAIM_STORE_ENTRIES_MAX && (entry = readdir(dir))) {
+        count++;
+        if (read_entry(dir, entry->d_name, &seen) && seen.use != CLAIM_USE_ADMIN) {
+            pair_add(&h->of[seen.use], &seen);
+        }
+    }
+    h->is_cut = count == CLAIM_STORE_ENTRIES_MAX && readdir(dir);
+    (void)closedir(dir); /* read-only */
+}
+
+/* The one with the smallest UID that is in the way, or NULL. */
+static const struct stored_claim *find_in_the_way(const struct claim_holders *h, const char *uid,
+                                                  enum claim_use use)
+{
+    const struct stored_claim *found = NULL;
+    for (enum claim_use other = CLAIM_USE_ALONE; other < CLAIM_USE_ADMIN; other++) {
+        bool excludes =
+            use != CLAIM_USE_ADMIN && (use == CLAIM_USE_ALONE || other == CLAIM_USE_ALONE);
+        const struct claim_holder_pair *p = &h->of[other];
+        for (size_t i = 0; excludes && i < p->count; i++) {
+            const struct stored_claim *c = &p->claims[i];
+            if (!text_equal(c->uid, uid) && (!found || strcmp(c->uid, found->uid) < 0)) {
+                found = c;
+            }
+        }
+    }
+    return found;
+}
+
+/* It is kept now. One that is kept anew may have had another use: then the next look tells. */
+static void holders_add(struct claim_holders *h, const struct stored_claim *claim)
+{
+    for (enum claim_use use = CLAIM_USE_ALONE; use < CLAIM_USE_ADMIN; use++) {
+        for (size_t i = 0; i < h->of[use].count; i++) {
+            h->is_read = h->is_read && !text_equal(h->of[use].claims[i].uid, claim->uid);
+        }
+    }
+    if (h->is_read && claim->use != CLAIM_USE_ADMIN) {
+        pair_add(&h->of[claim->use], claim);
+    }
+}
+
+int claim_store_take(const char *plugin_dir, struct claim_holders *holders,
+                     const struct claim_ref *ref, enum claim_use use, struct stored_claim *out,
+                     struct err *e)
 {
     char path[PATH_MAX];
     char target[TARGET_BYTES];
-    if (find_stored(plugin_dir, "", ref, use, out)) {
+    if (!holders->is_read) {
+        holders_read(holders, plugin_dir);
+    }
+    const struct stored_claim *other = find_in_the_way(holders, ref->uid, use);
+    if (other) {
+        *out = *other;
         return err_set(e, ERR_CONFLICT, "the device is prepared for claim '%s/%s', %s", out->ns,
                        out->name,
                        out->use == CLAIM_USE_ALONE ? "which does not share it"
@@ -240,6 +304,7 @@ int claim_store_take(const char *plugin_dir, const struct claim_ref *ref, enum c
     text_format(out->ns, sizeof(out->ns), "%s", ref->ns);
     text_format(out->name, sizeof(out->name), "%s", ref->name);
     text_format(out->uid, sizeof(out->uid), "%s", ref->uid);
+    holders_add(holders, out);
     return 0;
 }
 
@@ -253,6 +318,20 @@ void claim_store_drop(const char *plugin_dir, const char *uid)
 
 /* ---- Events on the pods that have them ------------------------------------------------------- */
 
+/* Claims to be looked up, each once. */
+struct claim_list {
+    size_t count;
+    bool is_all; /* and all others of the store */
+    struct stored_claim items[CLAIM_CHECKS_MAX];
+};
+
+/* A walk through the store, in the order of the UIDs. */
+enum claim_round {
+    ROUND_NONE,
+    ROUND_TELL,  /* the pods, too */
+    ROUND_CHECK, /* conditions alone, at the pace of what is tried again */
+};
+
 struct claim_events {
     const struct dra_config *config;
     const struct dra_device *device;
@@ -262,27 +341,71 @@ struct claim_events {
     struct readiness shown; /* by conditions: the newest */
     struct wall since;      /* the first one with its health */
 
-    struct stored_claim claim; /* that is looked up; a round goes through all, in their order */
+    struct stored_claim claim; /* that is looked up */
     struct kube_call *call;    /* NULL: no look-up is under way */
-    bool is_round;
-    bool is_anew;  /* a round starts at the first claim (again) */
-    bool is_again; /* for its condition alone, after a conflict */
+    bool is_again;             /* for its condition alone, after a conflict */
 
-    struct stored_claim checks[CLAIM_CHECKS_MAX]; /* to be looked up after the round */
-    size_t check_count;
+    enum claim_round round;
+    char round_uid[NAMES_UID_BYTES]; /* where it is */
+    bool is_anew;                    /* one that tells starts at the first claim (again) */
+    struct claim_list checks;        /* to be looked up before anything else but such a round */
+    struct claim_list retries;       /* the same, but not before */
+    struct mono retry_at;
+    struct backoff backoff;
+    struct boot_timer *timer;
     struct log_repeat trouble;
 };
 
 static void claims_go_on(struct claim_events *t);
 static void claim_look_up(struct claim_events *t);
 
+static void claim_list_add(struct claim_list *list, const struct stored_claim *claim)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (text_equal(list->items[i].uid, claim->uid)) {
+            return;
+        }
+    }
+    if (list->count < CLAIM_CHECKS_MAX) {
+        list->items[list->count] = *claim;
+        list->count++;
+    } else {
+        list->is_all = true;
+    }
+}
+
+/* The one that waits longest, so that none that fails for ever keeps others waiting. */
+static bool claim_list_take(struct claim_list *list, struct stored_claim *out)
+{
+    if (list->count == 0) {
+        return false;
+    }
+    *out = list->items[0];
+    list->count--;
+    memmove(list->items, list->items + 1, list->count * sizeof(list->items[0]));
+    return true;
+}
+
 static bool wants_conditions(const struct claim_events *t)
 {
     return t->config->events && t->config->options->claim_conditions;
 }
 
+/* Its condition could not be looked at, or written. */
+static void try_later(struct claim_events *t, const struct kube_response *r)
+{
+    if (!wants_conditions(t)) {
+        return;
+    }
+    claim_list_add(&t->retries, &t->claim);
+    if (!mono_before(r->received_at, t->retry_at)) { /* else that is what it waits for */
+        t->retry_at = mono_add(r->received_at, backoff_next_ns(&t->backoff, r->retry_after_ns));
+        boot_timer_arm(t->timer, t->retry_at);
+    }
+}
+
 /* Drops a claim that is no longer prepared. False too if nobody knows. */
-static bool is_still_prepared(const struct claim_events *t, const struct kube_response *answer)
+static bool is_still_prepared(struct claim_events *t, const struct kube_response *answer)
 {
     struct err e = ERR_INIT;
     struct claim_allocation allocation;
@@ -292,6 +415,8 @@ static bool is_still_prepared(const struct claim_events *t, const struct kube_re
     if (rc == ERR_NOTFOUND || rc == ERR_GONE || rc == ERR_CONFLICT) {
         log_debug("dra", "claim '%s/%s' is no longer prepared: %s", c->ns, c->name, e.msg);
         claim_store_drop(t->config->options->names.plugin_dir, c->uid);
+    } else if (rc != 0) {
+        try_later(t, answer);
     }
     return rc == 0;
 }
@@ -371,7 +496,8 @@ static void on_condition(void *user, const struct kube_response *r)
         log_limited(&t->trouble, LOG_AGAIN_NS, LOG_WARN, "dra",
                     "writing the condition of claim '%s/%s': %s%s", t->claim.ns, t->claim.name,
                     r->message,
-                    r->http_status == 403 ? "; rbac/host-agent-claims.yaml gives that right" : "");
+                    kube_is_denied(r) ? "; rbac/host-agent-claims.yaml gives that right" : "");
+        try_later(t, r);
     }
     claims_go_on(t);
 }
@@ -405,7 +531,7 @@ static void on_answer(void *user, const struct kube_response *answer)
         json_t *pod;
         json_array_foreach(json_object_get(status, "reservedFor"), i, pod)
         {
-            if (t->is_round && !t->is_again) {
+            if (t->round == ROUND_TELL && !t->is_again) {
                 tell_pod(t, pod);
             }
         }
@@ -425,23 +551,51 @@ static void claim_look_up(struct claim_events *t)
     }
 }
 
-/* First those of the round. A round that begins looks at whatever waits to be checked, too. */
+/* It looks at all that wait, too. */
+static void begin_round(struct claim_events *t, enum claim_round round)
+{
+    t->round = round;
+    t->round_uid[0] = '\0';
+    t->checks = (struct claim_list){.count = 0};
+    t->retries = (struct claim_list){.count = 0};
+}
+
+static bool next_of_round(struct claim_events *t)
+{
+    if (t->round == ROUND_NONE ||
+        !claim_store_next(t->config->options->names.plugin_dir, t->round_uid, &t->claim)) {
+        t->round = ROUND_NONE;
+        return false;
+    }
+    text_format(t->round_uid, sizeof(t->round_uid), "%s", t->claim.uid);
+    return true;
+}
+
+/* Nothing while what failed has to wait, or if there is nothing to do. */
+static bool pick_later(struct claim_events *t)
+{
+    if (mono_before(clock_mono_now(), t->retry_at)) {
+        return false;
+    }
+    if (t->round == ROUND_NONE && (t->retries.is_all || t->checks.is_all)) {
+        begin_round(t, ROUND_CHECK);
+    }
+    bool is_picked = next_of_round(t) || claim_list_take(&t->retries, &t->claim);
+    if (!is_picked) {
+        backoff_reset(&t->backoff);
+    }
+    return is_picked;
+}
+
+/* First those of a round that tells. */
 static bool pick_claim(struct claim_events *t)
 {
     if (t->is_anew) {
         t->is_anew = false;
-        t->is_round = true;
-        t->claim.uid[0] = '\0';
-        t->check_count = 0;
+        begin_round(t, ROUND_TELL);
     }
-    t->is_round = t->is_round &&
-                  claim_store_next(t->config->options->names.plugin_dir, t->claim.uid, &t->claim);
-    if (!t->is_round && t->check_count > 0) {
-        t->check_count--;
-        t->claim = t->checks[t->check_count];
-        return true;
-    }
-    return t->is_round;
+    return (t->round == ROUND_TELL && next_of_round(t)) || claim_list_take(&t->checks, &t->claim) ||
+           pick_later(t);
 }
 
 /* Until a claim is being looked up, or all were. */
@@ -458,16 +612,28 @@ static bool is_hold(const struct readiness *verdict)
     return verdict->state == READINESS_UNKNOWN && verdict->admit;
 }
 
+/* What changes is mostly told by an Event at once, which begins a round. */
+static void look_at_all_later(struct claim_events *t)
+{
+    t->retries.is_all = true;
+    t->retry_at = mono_max(t->retry_at, mono_add(clock_mono_now(), CLAIM_SETTLE_NS));
+    boot_timer_arm(t->timer, t->retry_at);
+}
+
 void claim_events_show(struct claim_events *t, const struct readiness *verdict)
 {
     if (is_hold(verdict)) {
         return;
     }
+    bool is_other = !t->has_shown || t->shown.reason != verdict->reason;
     if (!t->has_shown || health_report_of(verdict).status != health_report_of(&t->shown).status) {
         t->since = verdict->transition;
     }
     t->has_shown = true;
     t->shown = *verdict;
+    if (is_other && wants_conditions(t)) {
+        look_at_all_later(t);
+    }
 }
 
 /* An Event about the Node has told it. The pods hear of neither a hold nor the same state twice. */
@@ -486,13 +652,8 @@ static void on_event_written(void *user, const struct readiness *verdict)
 
 void claim_events_check(struct claim_events *t, const struct stored_claim *claim)
 {
-    bool is_known = t->call && text_equal(t->claim.uid, claim->uid);
-    for (size_t i = 0; i < t->check_count; i++) {
-        is_known = is_known || text_equal(t->checks[i].uid, claim->uid);
-    }
-    if (!is_known && t->check_count < CLAIM_CHECKS_MAX) {
-        t->checks[t->check_count] = *claim;
-        t->check_count++;
+    if (!t->call || !text_equal(t->claim.uid, claim->uid)) {
+        claim_list_add(&t->checks, claim);
         claims_go_on(t);
     }
 }
@@ -504,12 +665,19 @@ void claim_events_prepared(struct claim_events *t, const struct stored_claim *cl
     }
 }
 
+static void on_timer(void *user)
+{
+    claims_go_on(user);
+}
+
 struct claim_events *claim_events_new(const struct dra_config *config,
                                       const struct dra_device *device)
 {
     struct claim_events *t = MEM_NEW(struct claim_events);
     t->config = config;
     t->device = device;
+    t->timer = boot_timer_new(config->loop, on_timer, t);
+    backoff_init(&t->backoff, CLAIM_RETRY_NS, CLAIM_RETRY_MAX_NS, (uint64_t)clock_wall_now().ns);
     if (config->events) {
         events_on_written(config->events, on_event_written, t);
     }
@@ -520,6 +688,7 @@ void claim_events_free(struct claim_events *t)
 {
     if (t) {
         kube_call_cancel(t->call);
+        boot_timer_free(t->timer);
     }
     free(t);
 }

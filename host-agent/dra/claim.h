@@ -28,9 +28,14 @@ enum {
     CLAIM_RESULTS_MAX = 32,          /* of one claim, all drivers; the API server's own limit */
     CLAIM_REQUEST_BYTES = 64,        /* a DNS label */
     CLAIM_STORE_ENTRIES_MAX = 4096,  /* looked at; a node has far fewer pods */
-    CLAIM_CHECKS_MAX = 64,           /* that wait; one more is not checked */
+    CLAIM_CHECKS_MAX = 64,           /* that wait; with one more all of the store are checked */
     CLAIM_LOOKUP_DEADLINE_MS = 10000 /* the kubelet waits 45 s for all of Prepare */
 };
+
+/* A condition whose write failed is tried again; what it is to show has settled by then. */
+#define CLAIM_RETRY_NS     (1 * NS_PER_SEC)
+#define CLAIM_RETRY_MAX_NS (60 * NS_PER_SEC)
+#define CLAIM_SETTLE_NS    (5 * NS_PER_SEC)
 
 struct claim_ref {
     const char *ns;
@@ -73,12 +78,25 @@ NODISCARD int claim_read(const struct kube_response *answer, const struct claim_
                          const struct dra_device *device, struct claim_allocation *out,
                          struct err *e);
 
+/* Who is in the way of whom, as one look at the store shows: the claims of a request share it, so
+ * that a store full of stale links costs them one look, not one each. Zero-initialise it, and drop
+ * it with the lock. */
+struct claim_holders {
+    bool is_read;
+    bool is_cut;               /* there are more than CLAIM_STORE_ENTRIES_MAX */
+    struct claim_holder_pair { /* with the smallest UIDs; two, for one may be who asks */
+        struct stored_claim claims[2];
+        size_t count;
+    } of[CLAIM_USE_ADMIN]; /* by their use; who only looks on is in nobody's way */
+};
+
 /* Keeps it, in place of what was kept for that UID, unless another claim is in the way: each may
- * have the device alone, but for those that only look on. `out` is the claim that is kept. Errors:
- * ERR_CONFLICT, then `out` is the claim in the way; ERR_IO, ERR_PARSE (a UID that names no file):
- * nobody is in the way, but it is not kept. */
-NODISCARD int claim_store_take(const char *plugin_dir, const struct claim_ref *ref,
-                               enum claim_use use, struct stored_claim *out, struct err *e);
+ * have the device alone, but for those that only look on. Reads `holders` first, unless that was
+ * done. `out` is the claim that is kept. Errors: ERR_CONFLICT, then `out` is the claim in the way;
+ * ERR_IO, ERR_PARSE (a UID that names no file): nobody is in the way, but it is not kept. */
+NODISCARD int claim_store_take(const char *plugin_dir, struct claim_holders *holders,
+                               const struct claim_ref *ref, enum claim_use use,
+                               struct stored_claim *out, struct err *e);
 /* Nothing if it is not there. */
 void claim_store_drop(const char *plugin_dir, const char *uid);
 
@@ -93,7 +111,10 @@ NODISCARD bool claim_store_next(const char *plugin_dir, const char *uid, struct 
  * longer prepared leaves the store. A newer verdict starts the round again.
  *
  * With --dra-claim-conditions the claim says it, too, from when it is prepared: Ready, in the
- * status of our devices, by the newest verdict. A write that fails is dropped, like an Event.
+ * status of our devices, by the newest verdict. All claims are looked at with the Events, and
+ * CLAIM_SETTLE_NS after a start or a change of which no Event could be written. A claim whose look
+ * or write failed is tried again with backoff: where a right is missing, one claim per pause shows
+ * whether it has been given.
  */
 
 struct claim_events;

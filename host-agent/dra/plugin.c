@@ -175,11 +175,11 @@ static Dra__PrepareResponse__ClaimsEntry *item_describe(struct item *item)
 }
 
 /* Once it is remembered it is prepared. */
-static void item_keep(struct item *item)
+static void item_keep(struct item *item, struct claim_holders *holders)
 {
     struct plugin *p = item->prepare->plugin;
     struct stored_claim claim;
-    int rc = claim_store_take(p->config->options->names.plugin_dir, &item->ref,
+    int rc = claim_store_take(p->config->options->names.plugin_dir, holders, &item->ref,
                               item->allocation.use, &claim, &item->error);
     if (rc == 0) {
         claim_events_prepared(p->claims, &claim);
@@ -203,11 +203,12 @@ static void prepare_answer(struct prepare *p)
     Dra__PrepareResponse response = DRA__PREPARE_RESPONSE__INIT;
     CLEANUP(free)
     Dra__PrepareResponse__ClaimsEntry **entries = mem_calloc(p->count, sizeof(*entries));
+    struct claim_holders holders = {.is_read = false};
     response.claims = entries;
     for (size_t i = 0; i < p->count; i++) {
         struct item *item = &p->items[i];
         if (item->is_allocated) {
-            item_keep(item);
+            item_keep(item, &holders);
         }
         if (item->is_allocated) {
             plugin->stats.claims_prepared++;
@@ -218,6 +219,12 @@ static void prepare_answer(struct prepare *p)
                         item->ref.name, item->error.msg);
         }
         entries[response.n_claims++] = item_describe(item);
+    }
+    if (holders.is_cut) {
+        log_limited(&plugin->crowded, LOG_SELDOM_NS, LOG_WARN, "dra",
+                    "'%s/claims' has more than %d entries, and the agent looks at no more: delete "
+                    "those whose claims are gone",
+                    plugin->config->options->names.plugin_dir, CLAIM_STORE_ENTRIES_MAX);
     }
     reply_with(p->call, &response.base);
     prepare_free(p);

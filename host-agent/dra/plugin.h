@@ -68,6 +68,7 @@ struct plugin {
     char refusal[PLUGIN_REFUSAL_BYTES]; /* of the kubelet, made printable; "": it did not */
     struct log_repeat rejections;       /* a kubelet tries again for ever */
     struct log_repeat failures;
+    struct log_repeat crowded; /* the store */
 
     struct health_report report;
     bool is_stalled; /* the monitor is; told once */

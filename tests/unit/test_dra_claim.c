@@ -204,8 +204,9 @@ TEST(missing_claim_is_told_from_a_missing_api)
 static int take(const char *s, const char *uid, enum claim_use use, struct err *e)
 {
     struct stored_claim other;
+    struct claim_holders holders = {.is_read = false};
     const struct claim_ref ref = {.ns = "shop", .uid = uid, .name = uid};
-    return claim_store_take(s, &ref, use, &other, e);
+    return claim_store_take(s, &holders, &ref, use, &other, e);
 }
 
 /* "uid uid ..." */
@@ -272,6 +273,63 @@ TEST_IN(claim_that_has_the_device_alone_keeps_others_out)
     }
 }
 
+/* The claims of one request see each other, though the store is read but once for all. */
+TEST_IN(claims_that_share_a_look_keep_each_other_out)
+{
+    static const struct {
+        const char *uid;
+        enum claim_use use;
+        const char *other; /* in the way; NULL: none */
+    } rows[] = {
+        {"m", CLAIM_USE_SHARED, NULL}, {"k", CLAIM_USE_SHARED, NULL}, {"p", CLAIM_USE_SHARED, NULL},
+        {"a", CLAIM_USE_ALONE, "k"},   {"k", CLAIM_USE_ALONE, "m"},   {"z", CLAIM_USE_ADMIN, NULL},
+        {"k", CLAIM_USE_ADMIN, NULL}, /* no longer a share: read anew */
+        {"m", CLAIM_USE_ALONE, "p"},   {"m", CLAIM_USE_ADMIN, NULL},  {"p", CLAIM_USE_ALONE, NULL},
+        {"b", CLAIM_USE_SHARED, "p"},  {"b", CLAIM_USE_ALONE, "p"},   {"p", CLAIM_USE_SHARED, NULL},
+        {"b", CLAIM_USE_SHARED, NULL}, {"b", CLAIM_USE_SHARED, NULL}, {"c", CLAIM_USE_ALONE, "b"},
+    };
+    const char *s = w->options.names.plugin_dir;
+    struct claim_holders holders = {.is_read = false};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct stored_claim seen;
+        const struct claim_ref ref = {.ns = "shop", .uid = rows[i].uid, .name = rows[i].uid};
+        int rc = claim_store_take(s, &holders, &ref, rows[i].use, &seen, NULL);
+        assert_int_equal(rc, rows[i].other ? ERR_CONFLICT : 0);
+        assert_string_equal(seen.uid, rows[i].other ? rows[i].other : rows[i].uid);
+    }
+    assert_string_equal(all(s), "b k m p z ");
+    char path[160];
+    struct stored_claim seen;
+    const struct claim_ref ref = {.ns = "shop", .uid = "c", .name = "c"};
+    (void)snprintf(path, sizeof(path), "%s/claims/a", s);
+    assert_int_equal(symlink("alone shop/a", path), 0); /* behind our back: nobody looks */
+    assert_int_equal(claim_store_take(s, &holders, &ref, CLAIM_USE_SHARED, &seen, NULL), 0);
+    holders.is_read = false;
+    assert_int_equal(claim_store_take(s, &holders, &ref, CLAIM_USE_SHARED, &seen, NULL),
+                     ERR_CONFLICT);
+    assert_string_equal(seen.uid, "a");
+}
+
+TEST_IN(look_at_the_store_is_bounded_and_says_so)
+{
+    const char *s = w->options.names.plugin_dir;
+    for (int i = 0; i < CLAIM_STORE_ENTRIES_MAX; i++) {
+        char uid[16];
+        (void)snprintf(uid, sizeof(uid), "s%d", i);
+        assert_true(i > 0 || take(s, uid, CLAIM_USE_SHARED, NULL) == 0);
+        char path[160];
+        (void)snprintf(path, sizeof(path), "%s/claims/%s", s, uid);
+        assert_true(i == 0 || symlink("shared gone/gone", path) == 0);
+    }
+    struct stored_claim seen;
+    struct claim_holders holders = {.is_read = false};
+    const struct claim_ref ref = {.ns = "shop", .uid = "u", .name = "u"};
+    for (int i = 0; i < 2; i++) { /* "." and ".." are entries, too */
+        assert_int_equal(claim_store_take(s, &holders, &ref, CLAIM_USE_SHARED, &seen, NULL), 0);
+        assert_true(holders.is_cut);
+    }
+}
+
 TEST_IN(uid_that_names_no_file_is_not_kept)
 {
     static const char *const uids[] = {"", "..", "../u", "a/b", "a b"};
@@ -311,9 +369,11 @@ static void is_prepared(const struct world *w, const char *uid)
     char name[64];
     struct stored_claim other;
     (void)snprintf(name, sizeof(name), "c%s", uid);
+    struct claim_holders holders = {.is_read = false};
     const struct claim_ref ref = {.ns = "shop", .uid = uid, .name = name};
-    assert_int_equal(
-        claim_store_take(w->options.names.plugin_dir, &ref, CLAIM_USE_SHARED, &other, NULL), 0);
+    assert_int_equal(claim_store_take(w->options.names.plugin_dir, &holders, &ref, CLAIM_USE_SHARED,
+                                      &other, NULL),
+                     0);
 }
 
 /* As the service does: the verdict is shown, then written as an Event, which tells it. */
@@ -491,7 +551,7 @@ TEST_IN(a_claim_has_the_condition_of_our_device_beside_those_of_others)
     tell(w, &other); /* the same status: since then */
     respond_devices(w, OURS("False", NOW, "LeaseExpired", "silent") "," OTHERS);
     assert_written(w, "[" OTHERS "," OURS("False", NOW, "HostProbeFailed", "silent") "]");
-    respond(w, 503, "", NULL); /* dropped */
+    respond(w, 503, "", NULL); /* tried again later */
     assert_false(w->client.is_busy);
     other.state = READINESS_READY;
     other.admit = true;
@@ -529,7 +589,7 @@ TEST_IN(a_claim_that_another_writes_meanwhile_is_read_once_more)
 
 TEST_IN(a_prepared_claim_gets_the_condition_of_now)
 {
-    static const char *const uids[] = {"u0", "u1", "u2"};
+    static const char *const uids[] = {"u0", "u2", "u1"};
     struct stored_claim claim = {.ns = "shop"};
     w->options.claim_conditions = true;
     for (size_t i = 0; i < ARRAY_LEN(uids); i++) {
@@ -550,6 +610,172 @@ TEST_IN(a_prepared_claim_gets_the_condition_of_now)
     assert_false(w->client.is_busy || world.client.is_busy);          /* no Event of it */
 }
 
+/* Answers the look at u1, whose status is empty, and then the write. */
+static void respond_write(struct world *w, int status)
+{
+    assert_string_equal(w->client.path, CLAIMS "cu1");
+    respond_devices(w, "");
+    assert_written(w, "[" OURS("False", NOW, "LeaseExpired", "silent") "]");
+    respond(w, status, "", NULL);
+}
+
+static void anew(struct world *w)
+{
+    down(w);
+    *w = (struct world){.options.claim_conditions = true};
+    up(w);
+}
+
+/* Lets time pass until something is asked for; how long that took. */
+static int64_t await_request(struct world *w)
+{
+    struct mono before = world.now;
+    while (!w->client.is_busy) {
+        while (world.client.is_busy) { /* Events of pods */
+            world_answer(201, NULL);
+        }
+        world_pass(NS_PER_SEC / 10);
+        assert_true(mono_since(world.now, before) < 600 * NS_PER_SEC);
+    }
+    return mono_since(world.now, before);
+}
+
+TEST_IN(a_condition_that_could_not_be_written_is_tried_again_with_backoff)
+{
+    static const int statuses[] = {403, 422, 503, 429, 404, 409, 0};
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+        int64_t waited_ns = 0;
+        int tries = 0;
+        anew(w);
+        is_prepared(w, "u1");
+        tell(w, &DEAD);
+        while (waited_ns < 600 * NS_PER_SEC) {
+            int64_t pause_ns = await_request(w);
+            assert_in_range(pause_ns, 0, CLAIM_RETRY_MAX_NS + NS_PER_SEC);
+            waited_ns += pause_ns;
+            tries++;
+            respond_write(w, statuses[i]);
+            if (statuses[i] == 409) {
+                respond_write(w, 409); /* read again at once, but once */
+            }
+            assert_false(w->client.is_busy);
+        }
+        assert_in_range(tries, 600 / 60, 60);
+        (void)await_request(w);
+        respond_write(w, 200); /* the right was given, the server is back */
+        world_pass(600 * NS_PER_SEC);
+        assert_false(w->client.is_busy);
+    }
+}
+
+TEST_IN(a_look_that_failed_is_tried_again_for_the_condition_alone)
+{
+    anew(w);
+    is_prepared(w, "u1");
+    tell(w, &DEAD);
+    respond(w, 503, "", NULL);
+    (void)await_request(w);
+    respond_write(w, 200);
+    assert_false(w->client.is_busy || world.client.is_busy);
+}
+
+/* Where a right is missing, one claim a pause shows whether it was given. Then all follow. */
+TEST_IN(claims_that_fail_together_are_tried_one_by_one_until_one_does_not)
+{
+    enum { CLAIMS_COUNT = CLAIM_CHECKS_MAX + 6 };
+    char uid[16];
+    anew(w);
+    for (int i = 0; i < CLAIMS_COUNT; i++) {
+        (void)snprintf(uid, sizeof(uid), "v%02d", i);
+        is_prepared(w, uid);
+    }
+    tell(w, &DEAD);
+    for (int i = 0; i < CLAIMS_COUNT; i++) {
+        (void)snprintf(uid, sizeof(uid), "v%02d", i);
+        respond_claim(w, uid, "[]");
+        respond(w, 403, "", NULL);
+    }
+    for (int i = 0; i < 5; i++) {
+        (void)await_request(w);
+        assert_int_equal(w->client.method, KUBE_GET);
+        respond_claim(w, w->client.path + strlen(CLAIMS "c"), "[]");
+        respond(w, 403, "", NULL);
+        assert_false(w->client.is_busy);
+    }
+    (void)await_request(w);
+    struct mono given = world.now;
+    int written_count = 0;
+    while (w->client.is_busy) {
+        char path[512];
+        (void)snprintf(path, sizeof(path), "%s", w->client.path);
+        respond_claim(w, path + strlen(CLAIMS "c"), "[]");
+        assert_int_equal(w->client.method, KUBE_PUT);
+        respond(w, 200, "", NULL);
+        written_count++;
+    }
+    assert_true(written_count >= CLAIMS_COUNT - 5 && world.now.ns == given.ns);
+}
+
+/* The right to write Events may be missing, or the agent may have been started anew. */
+TEST_IN(conditions_follow_a_verdict_that_no_event_tells)
+{
+    struct readiness well = ALIVE;
+    anew(w);
+    is_prepared(w, "u1");
+    claim_events_show(w->teller, &DEAD);
+    assert_in_range(await_request(w), 1, CLAIM_SETTLE_NS + NS_PER_SEC);
+    respond_write(w, 200);
+    claim_events_show(w->teller, &DEAD); /* no news */
+    claim_events_show(w->teller, &HELD);
+    world_pass(600 * NS_PER_SEC);
+    assert_false(w->client.is_busy);
+    claim_events_show(w->teller, &well);
+    tell(w, &well); /* it did come */
+    respond_devices(w, "");
+    respond(w, 200, "", NULL);
+    world_pass(600 * NS_PER_SEC);
+    assert_false(w->client.is_busy); /* once is enough */
+    while (world.client.is_busy) {
+        world_answer(201, NULL);
+    }
+}
+
+TEST_IN(a_missing_right_has_the_same_hint_whatever_its_status)
+{
+    static const struct {
+        int status;
+        const char *body;
+        bool is_denial;
+    } rows[] = {
+        {403, "{\"message\":\"forbidden\"}", true},
+        {422,
+         "{\"message\":\"ResourceClaim.resource.k8s.io \\\"c\\\" is invalid: status.devices[0]: "
+         "Forbidden: User \\\"system:serviceaccount:ovn-kubernetes:dpu-host-agent\\\" cannot "
+         "associated-node:update resource \\\"resourceclaims/driver\\\"\"}",
+         true},
+        {422, "{\"message\":\"status.devices[0].pool: Required value\"}", false},
+        {503, "{\"message\":\"busy\"}", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        anew(w);
+        world.log_fd = memfd_create("log", MFD_CLOEXEC);
+        log_setup(LOG_INFO, LOG_TEXT, "");
+        log_set_fd(world.log_fd);
+        is_prepared(w, "u1");
+        tell(w, &DEAD);
+        respond_devices(w, "");
+        CLEANUP(json) json_t *body = json_loads(rows[i].body, 0, NULL);
+        respond(w, rows[i].status, "", body);
+        assert_int_equal(loop_world_said("writing the condition of claim 'shop/cu1'"), 1);
+        assert_int_equal(loop_world_said("rbac/host-agent-claims.yaml"), rows[i].is_denial);
+        log_set_fd(STDERR_FILENO);
+        assert_int_equal(close(world.log_fd), 0);
+        while (world.client.is_busy) {
+            world_answer(201, NULL);
+        }
+    }
+}
+
 TEST_IN(what_waits_to_be_checked_is_bounded_and_a_round_looks_at_it)
 {
     struct stored_claim claim = {.ns = "shop", .name = "cu1", .uid = "u1"};
@@ -564,9 +790,11 @@ TEST_IN(what_waits_to_be_checked_is_bounded_and_a_round_looks_at_it)
     }
     for (int i = 0; i < CLAIM_CHECKS_MAX + 1; i++) { /* with the one that was begun */
         assert_int_equal(w->client.requests, i + 1);
-        assert_true(i != 1 || text_equal(w->client.path, CLAIMS "v64")); /* each once */
+        assert_true(i != 1 || text_equal(w->client.path, CLAIMS "v1")); /* each once */
         respond(w, 503, "", NULL);
     }
+    assert_string_equal(w->client.path, CLAIMS "cu1"); /* there were more: all are looked at */
+    respond(w, 503, "", NULL);
     assert_false(w->client.is_busy);
     claim_events_check(w->teller, &claim);
     claim.uid[0] = 'w';

@@ -55,6 +55,7 @@ void kube_call_cancel(struct kube_call *call)
 }
 
 struct world {
+    struct ev_loop *loop; /* of the claims, which outlive the servers */
     struct h2_peer peer;
     struct plugin plugin;
     struct kube_client client;
@@ -83,8 +84,12 @@ static void up(struct world *w)
     (void)strcpy(w->options.names.plugin_dir, w->dir);
     w->is_alive = true;
     w->now = (struct mono){1000 * NS_PER_SEC};
-    w->config = (struct dra_config){
-        .client = &w->client, .options = &w->options, .is_monitor_alive = is_alive, .user = w};
+    w->loop = ev_loop_new(EVFLAG_AUTO);
+    w->config = (struct dra_config){.loop = w->loop,
+                                    .client = &w->client,
+                                    .options = &w->options,
+                                    .is_monitor_alive = is_alive,
+                                    .user = w};
     w->plugin = (struct plugin){
         .config = &w->config, .device = &DEVICE, .claims = claim_events_new(&w->config, &DEVICE)};
     plugin_init(&w->plugin);
@@ -97,6 +102,7 @@ static void down(struct world *w)
 {
     h2_peer_stop(&w->peer);
     claim_events_free(w->plugin.claims);
+    ev_loop_destroy(w->loop);
     scratch_remove(w->dir);
 }
 
