@@ -449,6 +449,8 @@ static struct probe_answer find_unixctl(const char *dir, const char *daemon,
     return passed;
 }
 
+/* Where the database of OVS has a socket unit, systemd listens in its place, and whoever connects
+ * would start it: hence no connection without the daemon's pid file, which goes when it ends. */
 static void service_start(struct probe *probe)
 {
     struct service_probe *p = (struct service_probe *)probe;
@@ -456,10 +458,11 @@ static void service_start(struct probe *probe)
     char path[UNIX_PATH_BYTES];
     int fd;
     struct probe_answer answer = passed;
+    if (service->daemon) {
+        answer = find_unixctl(p->dir, service->daemon, path);
+    }
     if (service->socket) {
         text_format(path, sizeof(path), "%s/%s", p->dir, service->socket);
-    } else {
-        answer = find_unixctl(p->dir, service->daemon, path);
     }
     if (answer.outcome == PROBE_PASSED) {
         answer = unix_connect(path, &fd);

@@ -54,7 +54,8 @@ enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
     }
 
 const struct service services[SERVICE_COUNT] = {
-    {DATABASE("ovsdb", "db.sock", "Open_vSwitch"), TIMES(5, 2, 5, 15, 15, 15), .is_of_ovs = true},
+    {DATABASE("ovsdb", "db.sock", "Open_vSwitch"), .daemon = "ovsdb-server",
+     TIMES(5, 2, 5, 15, 15, 15), .is_of_ovs = true},
     {.name = "vswitchd",
      .daemon = "ovs-vswitchd",
      .questions = {{"ofproto/list", "[]", .expected = ANSWER_LINE}},
@@ -85,6 +86,7 @@ struct probe_spec probe_spec_of_node_name(const char *ovs_run_dir)
     static const struct service ovs = {
         .name = "node-name",
         .socket = "db.sock",
+        .daemon = "ovsdb-server",
         .is_of_ovs = true,
         .questions = {VALUE("Open_vSwitch", "Open_vSwitch", "external_ids", "host-k8s-nodename",
                             ANSWER_VALUE)},

@@ -54,7 +54,7 @@ struct service {
     const char *name;
     bool is_of_ovs;     /* its socket is in the directory of OVS, else in that of OVN */
     const char *socket; /* NULL: NAME.PID.ctl by the pid file of `daemon` */
-    const char *daemon;
+    const char *daemon; /* NULL: its socket is gone when it has ended */
     struct service_question questions[SERVICE_QUESTIONS_MAX]; /* the last one is none */
     int64_t interval_ns;
     int64_t timeout_ns; /* of one run */

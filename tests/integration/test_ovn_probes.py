@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from dpu_testing.ovn import DAEMONS, OVN_DAEMONS, Ovn, Ovnkube, is_installed
+from dpu_testing.ovn import DAEMONS, OVN_DAEMONS, Activation, Ovn, Ovnkube, is_installed
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -41,6 +41,7 @@ def beat(ovn):
 
 def start(world, target, ovn, *probes, **options):
     """dpu-agent with these probes, renewing."""
+    ovn.set_ids(**{"host-k8s-nodename": target.node})
     target.new_lease()
     dpu = world.dpu(probe=list(probes), ovs_rundir=ovn.run_dir, **options)
     until(lambda: target.lease()["spec"].get("renewTime"), SOON_S, "a renewal")
@@ -91,6 +92,21 @@ def test_a_service_that_is_frozen_is_silent_and_one_that_is_stopped_is_missing_a
     wait_message(target, "probe 'vswitchd'", "No such file", timeout_s=10)
     ovn.start("vswitchd")
     wait_renewed(target)
+
+
+def test_a_database_that_whoever_connects_would_start_stays_stopped(world, target, ovn):
+    start(world, target, ovn, f"{QUICK};ovsdb", node_name=None)  # which asks for the node's name, too
+    ovn.stop("ovn-controller", "vswitchd", "ovsdb")  # the others would start it, too
+    socket_unit = Activation(ovn)
+    try:
+        wait_message(target, "probe 'ovsdb'", "ovsdb-server.pid", "No such file")
+        never(lambda: socket_unit.count, 6, "a start of the database")  # the name is asked for each 5 s
+        assert message(target)
+        ovn.vsctl("--retry", "show")  # somebody wants it
+        assert socket_unit.count == 1
+        wait_renewed(target)
+    finally:
+        socket_unit.stop()
 
 
 @pytest.mark.parametrize("ovn", [{}, {"ovn_apart": True}], indirect=True, ids=["one directory", "two"])

@@ -13,6 +13,7 @@
 #include "tests/unit/probe_world.h"
 
 #include <ev.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -309,6 +310,7 @@ static void open_peer(struct world *w, struct peer *p, const char *name)
 /* Asks for the node's name, again and again. */
 static void start_asking(struct world *w, int64_t timeout_ms)
 {
+    scratch_put(w->dir, "ovsdb-server.pid", "12\n");
     struct probe_spec spec = probe_spec_of_node_name(w->dir);
     spec.interval_ns = NS_PER_MS;
     spec.retry_ns = NS_PER_MS;
@@ -398,6 +400,28 @@ TEST_IN(without_a_server_the_reason_is_named)
     await_answers(w, 1000);
     assert_int_equal(w->outcome, PROBE_REFUSED);
     assert_non_null(strstr(w->words, w->dir));
+}
+
+TEST_IN(nobody_connects_to_the_place_of_a_database_that_does_not_run)
+{
+    struct peer peer = {.answer = VALUE};
+    struct pollfd waiting = {.events = POLLIN};
+    open_peer(w, &peer, "db.sock"); /* systemd's */
+    ev_io_stop(w->loop, &peer.acceptable);
+    struct probe_spec spec = probe_spec_of_node_name(w->dir);
+    spec.retry_ns = NS_PER_MS;
+    assert_int_equal(probe_world_make(w, &spec, NULL), 0);
+    probe_start(w->probe);
+    probe_world_await(w, 2, PROBE_MISSING);
+    assert_int_equal(w->outcome, PROBE_MISSING);
+    assert_non_null(strstr(w->words, "ovsdb-server.pid"));
+    waiting.fd = peer.listener;
+    assert_int_equal(poll(&waiting, 1, 0), 0);
+    scratch_put(w->dir, "ovsdb-server.pid", "12\n");
+    ev_io_start(w->loop, &peer.acceptable);
+    probe_world_await(w, 3, PROBE_PASSED);
+    assert_string_equal(w->words, "worker-1");
+    peer_close(w, &peer);
 }
 
 TEST_IN(a_stopped_server_is_silent_even_when_its_backlog_is_full)

@@ -9,8 +9,10 @@ As a program it starts all of it, says where, and does what its input says, a li
 """
 
 import os
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -224,6 +226,34 @@ class Ovnkube(threading.Thread):
     def stop(self):
         self.is_over.set()
         self.join()
+
+
+class Activation(threading.Thread):
+    """Listens in the place of OVS's stopped database, as systemd does where the package brings a
+    socket unit (OVS 4.0): whoever connects starts it."""
+
+    def __init__(self, ovn):
+        super().__init__(daemon=True)
+        self.ovn = ovn
+        self.count = 0
+        self.is_over = threading.Event()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(ovn.path("db.sock"))
+        self.listener.listen()
+        self.start()
+
+    def run(self):
+        while not self.is_over.is_set():
+            if select.select([self.listener], [], [], 0.05)[0]:
+                self.count += 1
+                self.listener.close()
+                self.ovn.start("ovsdb")  # it takes the path over, and who waits there asks again
+                return
+
+    def stop(self):
+        self.is_over.set()
+        self.join()
+        self.listener.close()
 
 
 _NAMES = {
