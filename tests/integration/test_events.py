@@ -52,12 +52,32 @@ def is_tainted(target):
     return not all((c := condition(target, kind)) and c["status"] == wanted[kind] for kind in wanted)
 
 
+@pytest.mark.quick
+def test_whatever_acts_on_the_condition_has_a_brake():
+    """Many DPUs that fail at once have one cause, which is not on the nodes."""
+    for name in ("machine-health-check", "node-health-check"):
+        assert 0 < int(spec(name)["maxUnhealthy"].rstrip("%")) <= 40
+    values = yaml.safe_load((NODE_HEALTH / "nvsentinel-values.yaml").read_text())
+    breaker = values["fault-quarantine"]["circuitBreaker"]
+    assert breaker["enabled"] and 0 < breaker["percentage"] <= 50
+    (policy,) = values["kubernetes-object-monitor"]["policies"]
+    expression = policy["predicate"]["expression"]
+    assert re.findall(r'== "(\w+)"', expression) == ["DPUReady", "False"], expression
+    (rule,) = values["fault-quarantine"]["ruleSets"]
+    assert policy["healthEvent"]["errorCode"][0] in rule["match"]["all"][0]["expression"]
+
+
 def is_remediated(target):
-    """As OpenShift's MachineHealthCheck does, once the timeout is over: one such condition is enough."""
-    check = spec("machine-health-check")
-    found = [condition(target, c["type"]) for c in check["unhealthyConditions"]]
-    assert all(re.fullmatch(r"\d+m", c["timeout"]) for c in check["unhealthyConditions"])
-    return any(f and f["status"] == c["status"] for f, c in zip(found, check["unhealthyConditions"], strict=True))
+    """As OpenShift's MachineHealthCheck and medik8s' NodeHealthCheck do, once the time is over: one such condition
+    is enough. Both say the same."""
+    said = set()
+    for name, time_of in (("machine-health-check", "timeout"), ("node-health-check", "duration")):
+        conditions = spec(name)["unhealthyConditions"]
+        found = [condition(target, c["type"]) for c in conditions]
+        assert all(re.fullmatch(r"\d+m", c[time_of]) for c in conditions)
+        said.add(any(f and f["status"] == c["status"] for f, c in zip(found, conditions, strict=True)))
+    assert len(said) == 1
+    return said.pop()
 
 
 @pytest.mark.standin_only
