@@ -123,8 +123,10 @@ build_multus() {
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus
 }
 
+# Both that admins have. One module pins them, so that they share what they are made of.
 build_helm() {
-  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" helm.sh/helm/v3/cmd/helm
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/helm" helm.sh/helm/v3/cmd/helm &&
+    CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/helm4" helm.sh/helm/v4/cmd/helm
 }
 
 # Makes DIR/pod.tar, a docker archive with the static program DIR/pod, for the tests' Pods.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,17 +27,29 @@ const (
 	release = "heartbeat-elsewhere"
 )
 
+// Helm as it is released, by its part's name. Helm 4 applies on the server's side.
+const (
+	helm3 = "helm"
+	helm4 = "helm4"
+)
+
 // helm runs as the admin and returns what it says on stdout.
 func helm(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := tryHelm(t, args...)
+	return helmBy(t, helm3, args...)
+}
+
+func helmBy(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	out, err := tryHelm(t, program, args...)
 	must(t, err)
 	return out
 }
 
-func tryHelm(t *testing.T, args ...string) (string, error) {
+func tryHelm(t *testing.T, program string, args ...string) (string, error) {
 	t.Helper()
-	program := part(t, "helm")
+	name := program
+	program = part(t, name)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -46,15 +60,32 @@ func tryHelm(t *testing.T, args ...string) (string, error) {
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		err = fmt.Errorf("helm %s: %w: %s%s", strings.Join(args, " "), err, said.String(), out)
+		err = fmt.Errorf("%s %s: %w: %s%s", name, strings.Join(args, " "), err, said.String(), out)
 	}
 	return string(out), err
 }
 
-// rendered is what helm makes of a chart with these values.
-func rendered(t *testing.T, chart, values string) (string, error) {
+// rendered is what both Helms make of a chart with these arguments.
+func rendered(t *testing.T, chart string, args ...string) (string, error) {
 	t.Helper()
-	return tryHelm(t, "template", release, chart, "--kube-version", "1.34.0", "--set", values)
+	args = append([]string{"template", release, chart, "-n", "default", "--kube-version", "1.34.0"}, args...)
+	out, err := tryHelm(t, helm3, args...)
+	out4, err4 := tryHelm(t, helm4, args...)
+	if (err == nil) != (err4 == nil) || !isSame(out, out4) {
+		t.Fatalf("Helm 3 and 4 differ: %v, %v:\n%s\n%s", err, err4, out, out4)
+	}
+	return out, err
+}
+
+// isSame says whether two manifests are, in whatever order: Helm 4 leaves more empty lines.
+func isSame(a, b string) bool {
+	documents := func(text string) []string {
+		text = regexp.MustCompile(`\n\s*\n`).ReplaceAllString(text, "\n")
+		all := strings.Split(text, "---\n")
+		slices.Sort(all)
+		return all
+	}
+	return slices.Equal(documents(a), documents(b))
 }
 
 // Each value that changes what is made.
@@ -80,6 +111,14 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_by_another_way", hostChart, []string{"--set=apiServer.host=192.0.2.1"}, "KUBERNETES_SERVICE_HOST"},
 		{"host_with_DRA_on_an_old_kubelet", hostChart, []string{"--set=dra.enabled=true,dra.rollingUpdate=false"}, "value: \"on\""},
 		{"host_timers", hostChart, []string{"--set=dpuHealthCheck.renewInterval=500ms"}, "value: 500ms"},
+		{"host_timers_in_other_units", hostChart, []string{"--set=dpuHealthCheck.renewInterval=59s,dpuHealthCheck.leaseDuration=1m"}, "value: 1m"},
+		{"host_timers_just_so", hostChart, []string{"--set=dpuHealthCheck.renewInterval=100ms,dpuHealthCheck.leaseDuration=1"}, "value: 100ms"},
+		{"host_timers_off_by_the_interval", hostChart, []string{"--set=dpuHealthCheck.renewInterval=0,dpuHealthCheck.leaseDuration=0.5"}, "value: \"0.5\""},
+		{"host_timers_off_by_the_duration", hostChart, []string{"--set=dpuHealthCheck.leaseDuration=0"}, "value: \"0\""},
+		{"DPU_timer_whose_partner_a_file_may_set", dpuChart, []string{"--set=dpuHealthCheck.renewInterval=50,dpuHealthCheck.leaseDuration="}, "value: \"50\""},
+		{"host_page_elsewhere", hostChart, []string{"--set=env.DPU_HEARTBEAT_HTTP_BIND_ADDRESS=0.0.0.0:9500"}, "port: 9500"},
+		{"DPU_page_elsewhere", dpuChart, []string{"--set=env.DPU_HEARTBEAT_HTTP_BIND_ADDRESS=192.0.2.7:9500"}, "host: 192.0.2.7"},
+		{"host_by_another_name", hostChart, []string{"--set=fullnameOverride=" + release + "-x"}, "serviceAccountName: " + release + "-x"},
 		{"host_option", hostChart, []string{"--set=env.DPU_HEARTBEAT_LOG_FORMAT=json"}, "value: json"},
 		{"host_of_a_further_DPU", hostChart, []string{"--set=dpu.name=dpu1,dpu.port=9414,gate=off,dra.enabled=true"}, "value: ovn-dpu-$(NODE_NAME)--dpu1"},
 		{"host_of_a_further_DPU_with_its_driver", hostChart, []string{"--set=dpu.name=dpu1,gate=off,dra.enabled=true,dra.claimConditions=true"}, "resourceNames: [dpu1.dpu.k8s.ovn.org]"},
@@ -105,8 +144,9 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		t.Run(c.name, func(t *testing.T) {
 			lint := append([]string{"lint", "--strict", c.chart}, c.values...)
 			helm(t, lint...)
-			render := append([]string{"template", release, c.chart, "-n", "default", "--kube-version", "1.34.0"}, c.values...)
-			out := helm(t, render...)
+			helmBy(t, helm4, lint...)
+			out, err := rendered(t, c.chart, c.values...)
+			must(t, err)
 			if !strings.Contains(out, c.has) || strings.Count(out, "kind: DaemonSet") != 1 {
 				t.Fatalf("no %q, or not one DaemonSet:\n%s", c.has, out)
 			}
@@ -148,7 +188,7 @@ func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t 
 	}
 	for _, c := range rows {
 		t.Run(c.value, func(t *testing.T) {
-			out, err := rendered(t, c.chart, c.value)
+			out, err := rendered(t, c.chart, "--set", c.value)
 			must(t, err)
 			if strings.Contains(out, c.without) || !strings.Contains(out, "kind: DaemonSet") {
 				t.Fatalf("%q is still there, or no DaemonSet:\n%s", c.without, out)
@@ -175,14 +215,37 @@ func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testin
 		{dpuChart, "probes=unix:/x", "probes"},
 		{dpuChart, "readiness=dpu", "readiness"},
 		{hostChart, "cni.source=/etc/x", "source"},
+		{hostChart, "cni.source=.x", "cni.source"},
+		{hostChart, "cni.source=00-calico.conflist", "sorts after 00-dpu-gate.conflist"},
+		{hostChart, "cni.binDir=/etc/cni/net.d/", "would both be at /etc/cni/net.d"},
+		{hostChart, "pods.criSocket=/run/dpu-heartbeat/x.sock", "would both be at /run/dpu-heartbeat"},
+		{hostChart, "pods.onLostNetwork=restart", "needs pods.criSocket"},
+		{hostChart, "env.DPU_HEARTBEAT_ON_LOST_NETWORK=status", "needs pods.criSocket"},
+		{hostChart, "dpu.name=dpu1,gate=off,env.DPU_HEARTBEAT_CNI_SYNC=on", "only the first DPU's agent"},
+		{hostChart, "env.DPU_HEARTBEAT_LEASE_NAME=ovn-dpu-$(NODE_NAME)--b", "only the first DPU's agent"},
+		{hostChart, "taintDevices=a/b/c", "taintDevices"},
+		{hostChart, "fullnameOverride=dpu-agent-7", "choose another"},
+		// What the schema cannot compare: two timers, from wherever each comes.
+		{hostChart, "dpuHealthCheck.renewInterval=40,dpuHealthCheck.leaseDuration=10", "longer than the renew interval, which is 40"},
+		{dpuChart, "dpuHealthCheck.renewInterval=40,dpuHealthCheck.leaseDuration=40", "longer than the renew interval, which is 40"},
+		{hostChart, "dpuHealthCheck.renewInterval=1m,dpuHealthCheck.leaseDuration=59s", "longer than the renew interval, which is 1m"},
+		{hostChart, "dpuHealthCheck.renewInterval=50,dpuHealthCheck.leaseDuration=", "the default of dpuHealthCheck.leaseDuration"},
+		{dpuChart, "credentialSecret=s,dpuHealthCheck.renewInterval=,dpuHealthCheck.leaseDuration=10", "the default of dpuHealthCheck.renewInterval"},
+		{hostChart, "dpuHealthCheck.leaseDuration=,env.OVNKUBE_NODE_LEASE_DURATION=9", "env.OVNKUBE_NODE_LEASE_DURATION"},
+		{dpuChart, "env.DPU_HEARTBEAT_DPU_NODE_LEASE_DURATION=9", "env.DPU_HEARTBEAT_DPU_NODE_LEASE_DURATION"},
+		{hostChart, "dpuHealthCheck.renewInterval=,env.OVNKUBE_NODE_DPU_LEASE_RENEW_INTERVAL=soon", "not a duration"},
+		{hostChart, "dpuHealthCheck.renewInterval=99ms", "at least 100ms"},
+		{hostChart, "dpuHealthCheck.leaseDuration=40.5", "whole seconds"},
+		{dpuChart, "dpuHealthCheck.leaseDuration=10500ms", "whole seconds"},
+		{hostChart, "dpuHealthCheck.leaseDuration=601", "0 to 600s"},
 	} {
 		t.Run(c.value, func(t *testing.T) {
-			_, err := rendered(t, c.chart, c.value)
+			_, err := rendered(t, c.chart, "--set", c.value)
 			refusedWith(t, c.says, c.value, err)
 		})
 	}
 	// The policy for DPUs goes by the names of their accounts.
-	_, err := tryHelm(t, "template", "dpu-agent-x", hostChart, "--kube-version", "1.34.0")
+	_, err := tryHelm(t, helm3, "template", "dpu-agent-x", hostChart, "--kube-version", "1.34.0")
 	refusedWith(t, "choose another", "the release's name", err)
 	helm(t, "template", "dpu-agents", hostChart, "--kube-version", "1.34.0")
 }
@@ -200,7 +263,7 @@ func TestGivenAnotherNamespaceWhenTheHostsChartIsInstalledThenAllOfItHoldsThereA
 	if !strings.Contains(notes, "kubectl dpu nodes -n "+ns) {
 		t.Fatalf("the notes do not say what to look at: %s", notes)
 	}
-	t.Cleanup(func() { _, _ = tryHelm(t, "uninstall", release, "-n", ns, "--ignore-not-found") })
+	t.Cleanup(func() { _, _ = tryHelm(t, helm3, "uninstall", release, "-n", ns, "--ignore-not-found") })
 	t.Run("agents_and_policies", func(t *testing.T) { worksIn(t, ns) })
 
 	manifest := helm(t, "get", "manifest", release, "-n", ns)
