@@ -259,7 +259,7 @@ struct questions {
     const struct api_answer *whoami;
     const struct api_answer *lease;
     const struct api_answer *node;
-    const struct api_answer *bindings; /* of another node only; else its rights */
+    struct cluster_questions cluster; /* of another node only; else its rights */
     const struct api_answer *rights[ARRAY_LEN(rights)];
 };
 
@@ -318,10 +318,7 @@ static void ask_questions(struct doctor *d, struct api *api, struct questions *q
     q->lease = api_ask(api, NULL, mem_format(API_LEASE_PATH, a->lease_namespace, a->lease_name));
     q->node = api_ask(api, NULL, mem_format("/api/v1/nodes/%s", a->node_name));
     if (d->config.node) {
-        q->bindings =
-            api_ask(api, NULL,
-                    mem_format("/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
-                               a->lease_namespace));
+        cluster_ask(api, a->lease_namespace, &q->cluster);
     }
     for (size_t i = 0; i < ARRAY_LEN(rights) && !d->config.node && !api->is_kubectls; i++) {
         q->rights[i] = is_needed(&d->config, &rights[i]) ? ask_right(api, &rights[i], a) : NULL;
@@ -447,39 +444,10 @@ static void check_node(struct doctor *d, const struct api_answer *answer)
     check_rows(d, d->doc, of_node, ARRAY_LEN(of_node));
 }
 
-/* The admission policy ties a DPU to its lease by its user, so it cannot where DPUs share one. What
- * may not be listed is not told. */
-static void check_binding(struct doctor *d, const json_t *binding)
-{
-    const char *role = json_text_get(json_object_get(binding, "roleRef"), "name");
-    size_t len = role ? strlen(role) : 0;
-    bool is_dpus = text_equal(role, "dpu-agent") || /* rbac/, or a release of the chart */
-                   (len > 4 && text_equal(role + len - 4, "-dpu"));
-    size_t i;
-    const json_t *subject;
-    json_array_foreach(json_object_get(binding, "subjects"), i, subject)
-    {
-        const char *name = json_text_get(subject, "name");
-        const char *ns = json_text_get(subject, "namespace");
-        bool is_account = text_equal(json_text_get(subject, "kind"), "ServiceAccount");
-        if (is_dpus && is_account && name && strncmp(name, "dpu-agent-", 10) != 0) {
-            check_add(d, CHECK_WARN, "rights",
-                      "give each DPU its own account (deploy/dpu-kubeconfig), or trust all DPUs "
-                      "alike (docs/security.md)",
-                      "DPUs share the account '%s/%s': no policy keeps one DPU from renewing "
-                      "another's lease",
-                      ns ? ns : "", name);
-            return;
-        }
-    }
-}
-
 /* Rights, lease, Node: gives the versions, too. */
 static void check_api(struct doctor *d, struct api *api)
 {
     struct questions q = {.whoami = NULL};
-    size_t i;
-    const json_t *binding;
     ask_questions(d, api, &q);
     if (check_reach(d, api, &q)) {
         if (!d->config.node && api->is_kubectls) {
@@ -491,10 +459,7 @@ static void check_api(struct doctor *d, struct api *api)
         check_lease(d, q.lease, q.node->body);
         check_node(d, q.node);
     }
-    json_array_foreach(json_object_get(q.bindings ? q.bindings->body : NULL, "items"), i, binding)
-    {
-        check_binding(d, binding);
-    }
+    check_cluster(d, &q.cluster);
 }
 
 /* ---- another node ---------------------------------------------------------------------------- */
@@ -593,6 +558,31 @@ static void print_checks(const struct admin_config *config, const json_t *tree)
     }
 }
 
+/* What the record says follows from what the API server lets the agent do, never the other way
+ * round: those links come first. The others keep their order. Takes `checks`; returns owned. */
+static json_t *by_cause(json_t *checks)
+{
+    static const char *const first[] = {"API", "rights"};
+    json_t *sorted = json_array();
+    for (size_t k = 0; k <= ARRAY_LEN(first); k++) {
+        size_t i;
+        json_t *check;
+        json_array_foreach(checks, i, check)
+        {
+            const char *link = json_text_get(check, "link");
+            size_t rank = 0;
+            while (rank < ARRAY_LEN(first) && !text_equal(link, first[rank])) {
+                rank++;
+            }
+            if (rank == k) {
+                (void)json_array_append(sorted, check);
+            }
+        }
+    }
+    json_decref(checks);
+    return sorted;
+}
+
 int doctor_run(struct admin_config *config)
 {
     static const char *const answers[] = {
@@ -608,7 +598,7 @@ int doctor_run(struct admin_config *config)
                                                           : ADMIN_GOOD;
     CLEANUP(json)
     json_t *tree = json_pack("{s:s, s:s, s:s, s:o}", "node", d.config.agent.node_name, "version",
-                             DPU_VERSION, "answer", answers[answer], "checks", d.checks);
+                             DPU_VERSION, "answer", answers[answer], "checks", by_cause(d.checks));
     json_decref(d.doc);
     json_decref(d.cni);
     return print_document(config, tree, print_checks, answer);

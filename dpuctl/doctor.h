@@ -52,6 +52,42 @@ void check_cri(struct doctor *d); /* gives the runtime's version, where the Node
 void check_runtime(struct doctor *d);
 void check_kubelet(struct doctor *d);
 
+/* ---- what else is in the cluster, for another node's doctor ---------------------------------- */
+
+struct api;
+struct api_answer;
+
+/* What may not be read is NULL, and not told. */
+struct cluster_questions {
+    const struct api_answer *roles;
+    const struct api_answer *bindings;
+    const struct api_answer *cluster_roles;
+    const struct api_answer *cluster_bindings;
+    const struct api_answer *daemon_sets; /* of ovn-kubernetes */
+    const struct api_answer *config_map;
+};
+
+/* Asks of the leases' namespace; filled by api_wait. */
+void cluster_ask(struct api *api, const char *ns, struct cluster_questions *q);
+void check_cluster(struct doctor *d, const struct cluster_questions *q);
+
+/* Arrays of RBAC's objects, borrowed; NULL: there are none. Roles and their bindings of the leases'
+ * namespace. */
+struct cluster_rights {
+    const json_t *roles;
+    const json_t *bindings;
+    const json_t *cluster_roles;
+    const json_t *cluster_bindings;
+};
+
+/* Names who may renew the leases of several DPUs, by what is granted to him: the admission policy
+ * ties a DPU to its lease by its user, so it cannot where DPUs share one. */
+void check_judge_rights(struct doctor *d, const struct cluster_rights *rights);
+
+/* Names a DaemonSet of ovn-kubernetes that has its own check off on hosts, where that stops every
+ * Pod's start (1.3.0, before its commit 0fe6e3d96). `config_map` is its ovnkube-config; or NULL. */
+void check_judge_upstream(struct doctor *d, const json_t *daemon_sets, const json_t *config_map);
+
 /* ---- judgements on texts from outside, pure -------------------------------------------------- */
 
 /* "containerd://2.0.3" or "cri-o://1.36.3"; `grace` is CRI-O's cni_status_grace_period as it was

@@ -146,6 +146,20 @@ def test_a_dead_dpu_is_the_first_link(world, patient):
         patient.expect("DPU", "fail", "renewed the lease")
 
 
+@pytest.mark.standin_only
+def test_a_dead_api_server_is_the_first_link(world, patient):
+    """What the record says follows from it: the DPU may be well."""
+    world.host()
+    world.wait_verdict("Unknown/AwaitingFirstRenewal")
+    world.target.standin.refuse()
+    world.target.standin.drop_connections()
+    done = patient.run()
+    assert "begin with the first, API" in done.stdout, done.stdout
+    code, links = patient.examine()
+    assert code == BROKEN and links["record"][0]["outcome"] == "fail"
+    assert next(iter(links)) == "API"
+
+
 def test_a_dpu_that_never_came(world, patient):
     world.host()
     world.wait_verdict("Unknown/AwaitingFirstRenewal")

@@ -152,27 +152,68 @@ def test_a_further_dpu_of_a_node_has_a_row_and_that_nodes_labels(cluster):
     assert cluster.run("nodes", "--state=broken", "-o", "name").stdout == "node/a--b\n"
 
 
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def grant(cluster, name, subject, cluster_wide=False, **rule):
+    """A role of that name with this rule, bound to the subject."""
+    group = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    kind = "ClusterRole" if cluster_wide else "Role"
+    where = RBAC if cluster_wide else f"{RBAC}/namespaces/{cluster.target.namespace}"
+    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["update"], **rule}
+    role = {**group, "kind": kind, "metadata": {"name": name}, "rules": [rule]}
+    cluster.admin.create(f"{where}/{kind.lower()}s", role)
+    binding = {"metadata": {"name": name}, "roleRef": {"kind": kind, "name": name}}
+    binding = {**group, "kind": f"{kind}Binding", **binding, "subjects": [subject]}
+    cluster.admin.create(f"{where}/{kind.lower()}bindings", binding)
+
+
+def may_look(cluster, *resources):
+    rules = copy.deepcopy(cluster.target.standin.rules)
+    rules["rules"][-1]["resources"] += resources
+    cluster.target.standin.set_rules(rules)
+
+
 def test_the_doctor_names_an_account_that_all_dpus_share(cluster):
     cluster.node("fine", {"k8s.ovn.org/dpu-host": ""})
     cluster.lease("fine")
-    rules = copy.deepcopy(cluster.target.standin.rules)
-    rules["rules"][-1]["resources"].append("rolebindings")
-    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{cluster.target.namespace}/rolebindings"
 
-    def bind(name, role, kind, subject):
-        subjects = [{"kind": kind, "name": subject, "namespace": "dpf"}]
-        role = {"kind": "Role", "name": role}
-        body = {"kind": "RoleBinding", "metadata": {"name": name}, "roleRef": role, "subjects": subjects}
-        cluster.admin.create(path, {"apiVersion": "rbac.authorization.k8s.io/v1", **body})
+    def account(namespace, name):
+        return {"kind": "ServiceAccount", "namespace": namespace, "name": name}
 
-    bind("one", "dpu-agent", "Group", "dpu-heartbeat:dpus")
-    bind("two", "dpu-agent", "ServiceAccount", "dpu-agent-fine")
-    bind("three", "viewer", "ServiceAccount", "somebody")
-    bind("four", "release-dpu", "ServiceAccount", "all")
-    assert "share" not in cluster.run("doctor", "fine").stdout  # may not look
-    cluster.target.standin.set_rules(rules)
+    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+    own = account(cluster.target.namespace, "dpu-agent-fine")
+    grant(cluster, "dpu-agent", {"kind": "Group", "name": "dpu-heartbeat:dpus"})
+    grant(cluster, "dpu-agent-fine", own, resourceNames=["ovn-dpu-fine"])
+    grant(cluster, "release-dpu", account("dpf", "reads"), verbs=["get", "list"])
+    grant(cluster, "harmless", account("dpf", "shared"))
+    grant(cluster, "wide", {"kind": "Group", "name": "system:ovn-nodes"}, cluster_wide=True, **everything)
+    assert "another's lease" not in cluster.run("doctor", "fine").stdout  # may not look
+    may_look(cluster, "rolebindings", "clusterrolebindings")
+    assert "what the bindings grant cannot be read" in cluster.run("doctor", "fine").stdout
+    may_look(cluster, "roles", "clusterroles", "rolebindings", "clusterrolebindings")
     said = cluster.run("doctor", "fine").stdout
-    assert said.count("DPUs share the account") == 1 and "'dpf/all'" in said, said
+    assert said.count("another's lease") == 2, said
+    assert "'dpf/shared' may renew any lease" in said and "Group 'system:ovn-nodes'" in said, said
+
+
+def test_the_doctor_names_upstreams_check_that_is_off_and_stops_pods(cluster):
+    cluster.node("fine", {"k8s.ovn.org/dpu-host": ""})
+    cluster.lease("fine")
+    namespace = cluster.target.namespace
+    image = "ghcr.io/ovn-kubernetes/ovn-kubernetes/ovn-kube-ubuntu:v1.3.0"
+    pod = {"containers": [{"name": "ovnkube-node", "image": image}]}
+    daemons = {"kind": "DaemonSet", "metadata": {"name": "ovnkube-node-dpu-host"}}
+    daemons = {"apiVersion": "apps/v1", **daemons, "spec": {"template": {"spec": pod}}}
+    cluster.admin.create(f"/apis/apps/v1/namespaces/{namespace}/daemonsets", daemons)
+    file = "[ovnkubenode]\ndpu-node-lease-renew-interval=0\n"
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ovnkube-config"}}
+    settings["data"] = {"ovnkube.conf": file}
+    cluster.admin.create(f"/api/v1/namespaces/{namespace}/configmaps", settings)
+    assert "0fe6e3d96" not in cluster.run("doctor", "fine").stdout  # may not look
+    may_look(cluster, "daemonsets", "configmaps")
+    said = cluster.run("doctor", "fine").stdout
+    assert "ends with EOF" in said and "0fe6e3d96" in said, said
 
 
 def test_missing_rights_are_said_and_only_leases_are_needed(cluster):

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/doctor.h"
 
+#include "base/json_text.h"
+#include "base/mem.h"
 #include "dpuctl/print.h"
 #include "tests/support/case.h"
 
@@ -153,4 +155,198 @@ TEST(a_setting_is_found_as_toml_has_it)
         assert_int_equal(is_set, rows[i].value != NULL);
         assert_string_equal(value, rows[i].value ? rows[i].value : "as it was");
     }
+}
+
+/* ---- who may renew the leases of several DPUs ------------------------------------------------ */
+
+#define RULE(groups, resources, verbs, more)                                                       \
+    "{\"apiGroups\": [" groups "], \"resources\": [" resources "], \"verbs\": [" verbs "]" more "}"
+#define LEASES(verbs, more) RULE("\"coordination.k8s.io\"", "\"leases\"", verbs, more)
+#define ONLY(names)         ", \"resourceNames\": [" names "]"
+
+/* What is said of a role "r" with these rules, bound to these subjects by a binding of that kind.
+ */
+static json_t *judge_rights(bool is_cluster_role, bool is_cluster_binding, const char *rules,
+                            const char *subjects)
+{
+    struct doctor *d = new_doctor();
+    d->config.agent.lease_namespace = (char *)(uintptr_t) "ovn-kubernetes";
+    CLEANUP(json)
+    json_t *role =
+        json_pack("[{s:{s:s}, s:o}]", "metadata", "name", "r", "rules", json_loads(rules, 0, NULL));
+    CLEANUP(json)
+    json_t *binding = json_pack("[{s:{s:s, s:s}, s:o}]", "roleRef", "kind",
+                                is_cluster_role ? "ClusterRole" : "Role", "name", "r", "subjects",
+                                json_loads(subjects, 0, NULL));
+    assert_true(role && binding);
+    const struct cluster_rights rights = {.roles = is_cluster_role ? NULL : role,
+                                          .cluster_roles = is_cluster_role ? role : NULL,
+                                          .bindings = is_cluster_binding ? NULL : binding,
+                                          .cluster_bindings = is_cluster_binding ? binding : NULL};
+    check_judge_rights(d, &rights);
+    json_t *checks = json_incref(d->checks);
+    end(d);
+    return checks;
+}
+
+#define ACCOUNT(ns, name)                                                                          \
+    "{\"kind\": \"ServiceAccount\", \"namespace\": \"" ns "\", \"name\": \"" name "\"}"
+#define GROUP(name) "{\"kind\": \"Group\", \"name\": \"" name "\"}"
+#define USER(name)  "{\"kind\": \"User\", \"name\": \"" name "\"}"
+
+TEST(who_may_renew_the_leases_of_several_dpus_is_told_by_what_is_granted)
+{
+    static const char all[] = ACCOUNT("dpf", "all");
+    static const struct {
+        const char *rules;
+        const char *subjects;
+        int count; /* of those who are named */
+    } rows[] = {
+        {LEASES("\"get\", \"update\"", ""), all, 1},
+        {LEASES("\"patch\"", ""), all, 1},
+        {LEASES("\"*\"", ""), all, 1},
+        {RULE("\"*\"", "\"*\"", "\"*\"", ""), all, 1},
+        {RULE("\"apps\", \"coordination.k8s.io\"", "\"pods\", \"leases\"", "\"update\"", ""), all,
+         1},
+        {LEASES("\"get\", \"list\", \"create\"", ""), all, 0},
+        {RULE("\"apps\"", "\"leases\"", "\"update\"", ""), all, 0},
+        {RULE("\"coordination.k8s.io\"", "\"leasecandidates\"", "\"*\"", ""), all, 0},
+        /* By name: of one DPU, of several, of something else. */
+        {LEASES("\"update\"", ONLY("\"ovn-dpu-a\"")), all, 0},
+        {LEASES("\"update\"", ONLY("\"ovn-dpu-a\", \"ovn-dpu-b\"")), all, 1},
+        {LEASES("\"update\"", ONLY("\"ovn-dpu-a\"")) "," LEASES("\"patch\"",
+                                                                ONLY("\"ovn-dpu-b\", \"leader\"")),
+         all, 1},
+        {LEASES("\"update\"", ONLY("\"leader\", \"ovnkube\"")), all, 0},
+        /* To whom. */
+        {LEASES("\"update\"", ""), GROUP("system:ovn-nodes"), 1},
+        {LEASES("\"update\"", ""), GROUP("system:serviceaccounts:dpf"), 1},
+        {LEASES("\"update\"", ""), GROUP("system:nodes") "," USER("dpu") "," ACCOUNT("x", "y"), 3},
+        {LEASES("\"update\"", ""), ACCOUNT("ovn-kubernetes", "ovnkube-node"), 1},
+        {LEASES("\"update\"", ""), ACCOUNT("dpf", "dpu-agent-all"), 1}, /* no policy knows it */
+        {LEASES("\"update\"", ""), ACCOUNT("ovn-kubernetes", "dpu-agent-fine"), 0},
+        {LEASES("\"patch\"", ""), ACCOUNT("ovn-kubernetes", "dpu-host-agent"), 0},
+        {LEASES("\"update\"", ""), GROUP("dpu-heartbeat:dpus") "," GROUP("dpu-heartbeat:hosts"), 0},
+        {LEASES("\"update\"", ""), USER("dpu-heartbeat:dpu:a"), 0},
+        {LEASES("\"update\"", ""), ACCOUNT("kube-system", "generic-garbage-collector"), 0},
+        {LEASES("\"update\"", ""), USER("system:kube-controller-manager"), 0},
+        /* Administrators are people. */
+        {RULE("\"*\"", "\"*\"", "\"*\"", ""),
+         GROUP("system:masters") "," GROUP("kubeadm:cluster-admins"), 0},
+        {RULE("\"*\"", "\"*\"", "\"*\"", ""), GROUP("system:serviceaccounts"), 1},
+        /* Nothing of it makes sense. */
+        {"7, null, {\"verbs\": \"*\"}", all, 0},
+        {LEASES("\"update\"", ""), "7, {}, {\"kind\": \"User\"}, null", 0},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        for (int kind = 0; kind < 3; kind++) { /* a ClusterRole may be bound in a namespace */
+            CLEANUP(free) char *rules = mem_format("[%s]", rows[i].rules);
+            CLEANUP(free) char *subjects = mem_format("[%s]", rows[i].subjects);
+            CLEANUP(json) json_t *said = judge_rights(kind > 0, kind > 1, rules, subjects);
+            if ((int)json_array_size(said) != rows[i].count) {
+                fail_msg("row %zu, kind %d: %zu", i, kind, json_array_size(said));
+            }
+        }
+    }
+    CLEANUP(json)
+    json_t *said =
+        judge_rights(true, true, "[" LEASES("\"*\"", "") "]", "[" ACCOUNT("dpf", "all") "]");
+    const char *found = json_string_value(json_object_get(json_array_get(said, 0), "found"));
+    assert_string_equal(found,
+                        "ServiceAccount 'dpf/all' may renew any lease in ovn-kubernetes (by "
+                        "ClusterRole 'r'): no policy keeps one DPU that has it from renewing "
+                        "another's lease");
+}
+
+/* One account, and a Role for each lease. */
+TEST(rights_of_several_bindings_count_together_and_many_are_not_all_named)
+{
+    struct doctor *d = new_doctor();
+    char text[64];
+    CLEANUP(json) json_t *roles = json_array();
+    CLEANUP(json) json_t *bindings = json_array();
+    d->config.agent.lease_namespace = (char *)(uintptr_t) "ovn-kubernetes";
+    for (int i = 0; i < 24; i++) { /* two Roles for each of twelve accounts */
+        (void)snprintf(text, sizeof(text), "ovn-dpu-%d", i);
+        (void)json_array_append_new(roles, json_pack("{s:{s:s}, s:[{s:[s], s:[s], s:[s], s:[s]}]}",
+                                                     "metadata", "name", text, "rules", "apiGroups",
+                                                     "coordination.k8s.io", "resources", "leases",
+                                                     "verbs", "update", "resourceNames", text));
+        json_t *ref = json_pack("{s:s, s:s}", "kind", "Role", "name", text);
+        (void)snprintf(text, sizeof(text), "a%d", i / 2);
+        (void)json_array_append_new(bindings, json_pack("{s:o, s:[{s:s, s:s, s:s}]}", "roleRef",
+                                                        ref, "subjects", "kind", "ServiceAccount",
+                                                        "namespace", "x", "name", text));
+    }
+    const struct cluster_rights rights = {.roles = roles, .bindings = bindings};
+    check_judge_rights(d, &rights);
+    assert_int_equal(json_array_size(d->checks), 9);
+    expect(d, 0, "warn", "'x/a0' may renew the leases of several DPUs");
+    expect(d, 8, "warn", "4 more may renew");
+    end(d);
+}
+
+/* ---- ovn-kubernetes' own check --------------------------------------------------------------- */
+
+TEST(upstreams_check_turned_off_on_a_host_is_named_where_that_stops_pods)
+{
+    static const char off[] = "[ovnkubenode]\ndpu-node-lease-renew-interval = 0\n";
+    static const struct {
+        const char *set;   /* its name */
+        const char *image; /* of its container, and then */
+        const char *args;
+        const char *env; /* NAME=VALUE, or "" */
+        const char *file;
+        bool is_named;
+    } rows[] = {
+        {"ovnkube-node-dpu-host", "r/ovn-kube-ubuntu:v1.3.0", "", "", off, true},
+        {"ovnkube-node-dpu-host", "r:5000/ovn-kube-ubuntu:master", "", "", off, true},
+        {"ovnkube-node-dpu-host", "r:5000/ovn-kube@sha256:0", "", "", off, true},
+        {"ovnkube-node-dpu-host", "r/o:1.4.1", "", "", off, false},
+        {"ovnkube-node-dpu-host", "r/o:v2.0", "", "", off, false},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.1", "", "", off, true},
+        {"ovnkube-node-dpu", "r/o:v1.3.0", "", "", off, false}, /* the DPU side is safe */
+        {"ovnkube-node", "r/o:v1.3.0", "", "OVNKUBE_NODE_MODE=dpu-host", off, true},
+        {"ovnkube-node", "r/o:v1.3.0", "", "OVNKUBE_NODE_MODE=full", off, false},
+        {"sriov-dpu-host", "r/o:v1.3.0", "", "", off, false},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.0", "", "", "", false},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.0", "", "", "dpu-node-lease-renew-interval=10\n",
+         false},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.0", "", "", "# dpu-node-lease-renew-interval=0\n",
+         false},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.0", "", "", "a=1\r\n  dpu-node-lease-renew-interval=00",
+         true},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.0", "--dpu-node-lease-renew-interval=0", "", "", true},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.0", "--dpu-node-lease-renew-interval 0 -v", "", "",
+         true},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.0", "--dpu-node-lease-renew-interval=20", "", off,
+         false},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.0", "", "DPU_NODE_LEASE_RENEW_INTERVAL=0", "", true},
+        {"ovnkube-node-dpu-host", "r/o:v1.3.0", "", "DPU_NODE_LEASE_RENEW_INTERVAL=5", off, false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct doctor *d = new_doctor();
+        char name[64];
+        const char *equals = strchr(rows[i].env, '=');
+        (void)snprintf(name, sizeof(name), "%.*s", equals ? (int)(equals - rows[i].env) : 0,
+                       rows[i].env);
+        CLEANUP(json)
+        json_t *sets = json_pack(
+            "[{s:{s:s}, s:{s:{s:{s:[{s:s, s:[s, s], s:[{s:s, s:s}]}]}}}}]", "metadata", "name",
+            rows[i].set, "spec", "template", "spec", "containers", "image", rows[i].image, "args",
+            "ovnkube", rows[i].args, "env", "name", name, "value", equals ? equals + 1 : "");
+        CLEANUP(json) json_t *map = json_pack("{s:{s:s}}", "data", "ovnkube.conf", rows[i].file);
+        assert_true(sets && map);
+        check_judge_upstream(d, sets, map);
+        if ((json_array_size(d->checks) == 1) != rows[i].is_named) {
+            fail_msg("row %zu", i);
+        }
+        end(d);
+    }
+    struct doctor *d = new_doctor();
+    CLEANUP(json) json_t *odd = json_loads("[7, {}, {\"spec\": []}, null]", 0, NULL);
+    check_judge_upstream(d, odd, NULL);
+    check_judge_upstream(d, NULL, odd);
+    assert_int_equal(json_array_size(d->checks), 0);
+    end(d);
 }
