@@ -126,7 +126,8 @@ static void tell_renewer(struct lease_watch *w, const json_t *object, struct lea
         log_limited(&w->bumped, LOG_AGAIN_NS, LOG_WARN, "lease",
                     "this host wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health "
                     "check does at each start. It is no renewal by the DPU and does not count. "
-                    "Turn that check off on the host (dpu-node-lease-renew-interval=0)",
+                    "docs/upstream.md says with which versions of ovn-kubernetes that check can be "
+                    "turned off on the host: with 1.3.0 that would stop all Pods",
                     w->config.ns, w->config.name);
     }
     if (w->origin.is_same_name) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -348,6 +349,20 @@ func TestGivenANodeOnUpstreamsCheckWhenItMovesHereAndBackThenNothingIsEverRefuse
 	n.WaitRenewals(soon, 2)
 	dpu.stop()
 	past("our DPU side alone", host.Ready, n.ourAnswer)
+	// With 1.3.0 the page ends here: its host side, turned off, would answer nobody.
+	released := n.newTheirs("host")
+	released.Interval, released.Is130 = 0, true
+	server := httptest.NewServer(released.Handler())
+	defer server.Close()
+	for verb, answers := range map[string]bool{"ADD": false, "STATUS": false, "DEL": true} {
+		answer, err := http.Post(server.URL, "application/json", strings.NewReader(`{"Env":{"CNI_COMMAND":"`+verb+`"}}`))
+		if (err == nil) != answers {
+			t.Errorf("1.3.0, turned off: %s: %v", verb, err)
+		}
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+	}
 	host.stop()
 	off := n.newTheirs("host")
 	off.Interval = 0

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upstream plays the DPU health check that ovn-kubernetes has built in (OKEP-5674), as its source of August
-// 2026 (8871cd9c) has it: what it writes to the lease and when, what it makes of an answer, which errors it tries
-// again, and the words with which it refuses. It has no more time limits and no fewer mistakes than that. A change of
-// upstream's go-controller/pkg/node/dpulease, or of its CNI server's check, belongs here.
+// Package upstream plays the DPU health check that ovn-kubernetes has built in (OKEP-5674), as 1.3.0 (tag v1.3.0,
+// 251895cd5) and master of August 2026 (8871cd9c) have it: what it writes to the lease and when, what it makes of an
+// answer, which errors it tries again, and the words with which it refuses. It has no more time limits and no fewer
+// mistakes than that. Their lease code is the same; where their CNI servers differ, Side.Is130 says which it is. A
+// change of upstream's go-controller/pkg/node/dpulease, or of its CNI server's check, belongs here.
 package upstream
 
 import (
@@ -53,6 +54,9 @@ type Side struct {
 	Namespace, Node    string
 	UID                types.UID // of the Node, as it was at the start
 	Interval, Duration time.Duration
+	// Is130 is the released one, without commit 0fe6e3d96: a host whose Interval is 0 has no manager, and its CNI
+	// server asks it nevertheless.
+	Is130 bool
 	// Clock is the wall clock; nil is the machine's.
 	Clock func() time.Time
 	// Changed, if it is set, is told each change of what Ready says.
@@ -238,6 +242,9 @@ func (s *Side) Handler() http.Handler {
 }
 
 func (s *Side) gate(verb string) error {
+	if s.Is130 && s.Interval == 0 && (verb == "ADD" || verb == "STATUS") {
+		panic(http.ErrAbortHandler) // a nil pointer's method was called: the connection is closed without an answer
+	}
 	ready, reason := s.Ready()
 	if ready || verb != "ADD" && verb != "STATUS" {
 		return nil
