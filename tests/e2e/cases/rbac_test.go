@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -447,31 +446,6 @@ func TestGivenAnnotationsBeyondTheBoundsWhenADPURenewsThenTheyAreNoObstacle(t *t
 			annotated("dpu.k8s.ovn.org/n99", "x")(l)
 		}), "at most 8 annotations"},
 	})
-}
-
-// rbac/dpu-ovn-node: ovn-kubernetes gives each node an identity, which the DPU has, too.
-func TestGivenTheIdentityOfItsNodeWhenADPUDoesMoreThanRenewItsOwnLeaseThenItIsRefused(t *testing.T) {
-	r := newRights(t)
-	role := readFile(t, filepath.Join(rbacDir(), "dpu-ovn-node", "role.yaml"))
-	must(t, harness.WriteFile(r.a.file("role.yaml"), strings.ReplaceAll(role, "NODE", r.a.Node), 0o600))
-	must(t, r.a.control.Apply(t.Context(), r.a.file("role.yaml")))
-	must(t, r.a.control.PKI.Client(r.a.file("ovn-dpu"), harness.Identity{
-		User: "system:ovn-node:" + r.a.Node, Groups: []string{"system:ovn-nodes"}}))
-	r.a.kubeconfig("ovn-dpu", harness.Credential{CertBase: r.a.file("ovn-dpu")})
-	dpu := clientOf(t, r.a.file("ovn-dpu.kubeconfig"))
-	poll(t, soon, "the server knows of the right", func() error {
-		return reads(in(dpu).Get, r.a.LeaseName())(t.Context())
-	})
-	r.try(t, []attempt{
-		{"renews_its_lease", edit(dpu, r.a, renewed), ""},
-		{"renews_another_DPUs_lease", edit(dpu, r.b, renewed), "cannot update"},
-		{"reads_another_DPUs_lease", reads(in(dpu).Get, r.b.LeaseName()), "cannot get"},
-		{"lists_leases", lists(in(dpu).List), "cannot list"},
-		{"creates_a_lease", create(dpu, r.a, furtherLease("dpu1")), "cannot create"},
-		{"deletes_its_lease", remove(dpu, r.a), "cannot delete"},
-	})
-	r.a.StartDPU("--kubeconfig", r.a.file("ovn-dpu.kubeconfig"))
-	r.a.WaitRenewals(soon, 2)
 }
 
 // rbac/dpu-create, for this DPU alone: all others stay without it.
