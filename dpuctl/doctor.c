@@ -89,7 +89,8 @@ static const struct check_row of_lease[] = {
     /* As ovn-kubernetes' own check does on the host at each of its starts. */
     {"lease", CHECK_WARN, "lease.isRenewedByHost",
      "this host ('{here.host}') wrote its renewTime last, which is no renewal by the DPU",
-     "give the DPU its own host name, or turn off ovn-kubernetes' own health check on the host; not "
+     "give the DPU its own host name, or turn off ovn-kubernetes' own health check on the host; "
+     "not "
      "with 1.3.0 (docs/upstream.md)"},
     {"DPU", CHECK_FAIL, "lease.health=" NAMES_HEALTH_SHUTDOWN,
      "it announced its shutdown on the lease: {lease.healthMessage}", "start the DPU again"},
