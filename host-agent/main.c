@@ -10,6 +10,7 @@
 #include "host-agent/host_page.h"
 #include "host-agent/host_probes.h"
 #include "host-agent/install/cni_install.h"
+#include "host-agent/install/cni_sync.h"
 #include "host-agent/monitor.h"
 #include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"

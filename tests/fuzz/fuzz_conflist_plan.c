@@ -3,7 +3,7 @@
  * gate first, or an error. */
 #include "base/json.h"
 #include "base/mem.h"
-#include "host-agent/install/cni_install.h"
+#include "host-agent/install/conflist.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/install/cni_install.h"
+#include "host-agent/install/conflist.h"
 
 #include "base/text.h"
 #include "tests/support/case.h"
