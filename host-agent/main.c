@@ -3,6 +3,7 @@
  * dpu-host-agent: wiring. The monitor judges the DPU and tells everybody. It begins when the record
  * is ours to write; until then another agent of this node does it, and we wait.
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "host-agent/dra/dra_service.h"
@@ -170,6 +171,30 @@ static void on_host_probes(void *user, const struct readiness_host_probes *said,
                                                         .accusation = accusation});
 }
 
+static void on_cni_contested(void *user, const char *sentence)
+{
+    const struct host_agent *host = user;
+    struct event event = {.at = clock_wall_now(),
+                          .action = "CNIConfigurationRestored",
+                          .reason = "CNIConfigurationContested",
+                          .is_warning = true};
+    event.key = (uint64_t)event.at.ns;
+    text_format(event.note, sizeof(event.note), "%s", sentence);
+    if (host->events) {
+        events_tell_node(host->events, &event);
+    }
+}
+
+static void start_cni_sync(struct host_agent *host)
+{
+    const struct cni_sync_config config = {.loop = daemon_loop(host->daemon),
+                                           .options = &host->config.cni,
+                                           .readiness_file = host->config.readiness_file,
+                                           .on_contested = on_cni_contested,
+                                           .user = host};
+    host->cni = cni_sync_start(&config);
+}
+
 static int start_client(struct host_agent *host, struct err *e)
 {
     int rc = kube_client_connect(daemon_loop(host->daemon), host->config.agent.kubeconfig,
@@ -225,7 +250,9 @@ static int begin_work(struct host_agent *host, struct err *e)
         start_pods(host);
     }
     start_monitor(host);
-    host->cni = c->cni_sync ? cni_sync_start(loop, &c->cni, c->readiness_file) : NULL;
+    if (c->cni_sync) {
+        start_cni_sync(host);
+    }
     host->page = (struct host_page){.agent = &c->agent,
                                     .monitor = host->monitor,
                                     .dra = host->dra,

@@ -52,6 +52,10 @@ enum {
     NAMES_MESSAGE_BYTES = 512, /* the sentence of a verdict */
 };
 
+/* Behind the name of the readiness record: a file that is there while another program undoes
+ * dpu-gate's CNI configuration. */
+#define NAMES_CNI_CONTEST ".cni"
+
 /* Whether a runtime takes a file of that name for a CNI configuration: by its ending alone (libcni,
  * ConfFiles), so that a hidden file counts, too. */
 static inline bool names_is_cni_configuration(const char *file)

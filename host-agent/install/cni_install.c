@@ -26,7 +26,7 @@ int cni_options_check(const struct cni_options *o, const struct option_origins *
         return option_refuse(origins, "cni-source", o->source,
                              "the name of a file in --cni-conf-dir", e);
     }
-    if (strcmp(o->source, wiring_name(o)) <= 0) {
+    if (strcmp(o->source, "00-dpu-gate.conflist") <= 0) {
         return option_refuse(origins, "cni-source", o->source,
                              "a name that sorts after 00-dpu-gate.conflist", e);
     }
@@ -99,45 +99,36 @@ static int put_gate(const struct command_config *c, struct err *e)
 
 static int install(const struct command_config *c, struct err *e)
 {
-    struct wiring wiring = {.changed = false};
+    const struct cni_options *o = &c->cni;
+    CLEANUP(wiring) struct wiring w = {.stands = false};
     int rc = put_gate(c, e);
-    if (rc != 0 || (rc = wiring_put(&c->cni, c->readiness_file, &wiring, e)) != 0) {
+    if (rc != 0 || (rc = wiring_look(o, c->readiness_file, &w, e)) != 0 ||
+        (rc = wiring_write(o, &w, e)) != 0) {
         return rc;
     }
-    log_info(MOD, "'%s/%s' %s", c->cni.conf_dir, wiring_name(&c->cni),
-             wiring.changed ? "was written" : "is up to date");
-    if (!wiring.has_source) {
+    log_info(MOD, "'%s/%s' %s", o->conf_dir, w.ours, w.stands ? "is up to date" : "was written");
+    if (w.source[0] == '\0') {
         log_warn(MOD,
                  "'%s/%s' does not exist yet: the node's network is not ready until another "
                  "program writes it",
-                 c->cni.conf_dir, c->cni.source);
+                 o->conf_dir, o->source);
+    } else if (!text_equal(w.source, o->source)) {
+        log_warn(MOD, CNI_SOURCE_MOVED, o->conf_dir, o->source, w.source);
     }
-    wiring_warn_of_bypass(&c->cni, wiring.bypass);
+    wiring_warn_of_bypass(o, &w);
     return 0;
-}
-
-/* Errors: ERR_PARSE if it is somebody else's, ERR_IO. */
-static int remove_conflist(const struct cni_options *o, struct err *e)
-{
-    char conflist[PATH_MAX];
-    wiring_join(o->conf_dir, wiring_name(o), conflist);
-    if (access(conflist, F_OK) == 0 && !wiring_is_gated(conflist)) {
-        return err_set(e, ERR_PARSE, "dpu-gate is not the first plugin of '%s': keeping that file",
-                       conflist);
-    }
-    return wiring_remove_file(conflist, e);
 }
 
 static int uninstall(const struct command_config *c, struct err *e)
 {
     char other[WIRING_NAME_BYTES];
     char program[PATH_MAX];
-    int rc = remove_conflist(&c->cni, e);
+    int rc = wiring_remove(&c->cni, e);
     if (rc != 0) {
         return rc;
     }
     /* Installed in front of another source, or put back by an agent with --cni-sync. */
-    wiring_find_first(&c->cni, true, other);
+    wiring_find_gate(&c->cni, other);
     if (other[0] != '\0') {
         return err_set(e, ERR_CONFLICT, "'%s/%s' still calls dpu-gate: remove that file first",
                        c->cni.conf_dir, other);

@@ -22,7 +22,17 @@ enum { CNI_DIR_MAX_BYTES = 2048, CNI_NAME_MAX_BYTES = 199 };
 struct cni_options {
     char *conf_dir; /* absolute */
     char *source;   /* a file name in it */
+    int form;       /* enum cni_form */
 };
+
+/* What dpu-gate's own file is. */
+enum cni_form { CNI_FORM_AUTO, CNI_FORM_LIST };
+#define CNI_FORMS "auto|list"
+
+/* Directory, --cni-source, and what is read in its place. */
+#define CNI_SOURCE_MOVED                                                                           \
+    "'%s/%s' is not there, but '%s' configures the same network, so dpu-gate calls that; set "     \
+    "--cni-source to it if it stays"
 
 /* Errors: ERR_PARSE naming the option. */
 NODISCARD int cni_options_check(const struct cni_options *o, const struct option_origins *origins,
@@ -38,9 +48,13 @@ NODISCARD int cni_options_check(const struct cni_options *o, const struct option
     {OPTION_ROW("cni-source", OPTION_TEXT, owner, at.source), \
      .default_text = "10-ovn-kubernetes.conf", .min = 1, .max = CNI_NAME_MAX_BYTES, \
      .placeholder = "FILE", \
-     .help = "The file there that configures the plugin behind dpu-gate. dpu-gate's own file " \
-             "is 05-dpu-gate.conflist, or 00-dpu-gate.conflist if the source sorts before " \
-             "that."}
+     .help = "The file there that configures the plugin behind dpu-gate; if it is gone, the " \
+             "first one of the same network. dpu-gate's own file is 05-dpu-gate.conf or " \
+             ".conflist, or 00-dpu-gate if the source sorts before that."}, \
+    {OPTION_ROW("cni-form", OPTION_CHOICE, owner, at.form), \
+     .choices = CNI_FORMS, .default_text = "auto", \
+     .help = "auto: dpu-gate's file is a .conf if the source is one plugin of cniVersion 1.1.0, " \
+             "else a list. list: always a list, which containerd 1.7 can read."}
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

@@ -171,6 +171,12 @@ void events_publish(struct events *x, const struct readiness *verdict)
     events_pump(x, now);
 }
 
+void events_tell_node(struct events *x, const struct event *event)
+{
+    queue_node_event(x, event);
+    events_pump(x, clock_mono_now());
+}
+
 void events_tell_reboot(struct events *x, struct wall at)
 {
     const struct event e = {
@@ -181,8 +187,7 @@ void events_tell_reboot(struct events *x, struct wall at)
         .is_warning = true,
         .note = "the DPU has rebooted: another boot of it renews the lease; Pods with its "
                 "functions may have lost their network, check those older than the reboot"};
-    queue_node_event(x, &e);
-    events_pump(x, clock_mono_now());
+    events_tell_node(x, &e);
 }
 
 /* ---- the body -------------------------------------------------------------------------------- */

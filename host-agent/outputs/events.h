@@ -74,6 +74,9 @@ void events_publish(struct events *x, const struct readiness *verdict);
 /* The DPU was found to have rebooted, then. */
 void events_tell_reboot(struct events *x, struct wall at);
 
+/* About the Node, and no change of its readiness. Copies it. */
+void events_tell_node(struct events *x, const struct event *event);
+
 /* Copies it; nothing where the queue is full. */
 void events_tell_pod(struct events *x, const struct event *event);
 

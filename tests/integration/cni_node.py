@@ -70,9 +70,9 @@ class Node:
     def status(self):
         return self.call("STATUS", self.given())
 
-    def call(self, verb, conf):
+    def call(self, verb, conf, program="dpu-gate"):
         done = subprocess.run(
-            [os.path.join(self.bin, "dpu-gate")],
+            [os.path.join(self.bin, program)],
             input=json.dumps(conf),
             env=clean_env(**cni_env(verb, self.bin)),
             text=True,

@@ -45,6 +45,165 @@ def test_one_plugin_is_wrapped_under_its_own_network_name_and_a_second_install_w
     assert [os.stat(path).st_ino for path in paths] == before
 
 
+# One plugin of 1.1.0: a .conf, which Multus passes on whole.
+
+NEW = '{"cniVersion":"1.1.0","name":"ovn-kubernetes","type":"ovn-k8s-cni-overlay","capabilities":{"ips":true},"n":1.50}'
+OWN = ("05-dpu-gate.conf", "05-dpu-gate.conflist")
+
+
+def own(node):
+    return [name for name in OWN if os.path.exists(f"{node.conf}/{name}")]
+
+
+def test_one_plugin_of_1_1_0_gives_a_conf(node):
+    plugins(node, "ovn-k8s-cni-overlay")
+    node.write("10-ovn-kubernetes.conf", NEW)
+    node.install()
+    conf = json.loads(node.text("05-dpu-gate.conf"))
+    assert own(node) == ["05-dpu-gate.conf"] and mode(f"{node.conf}/05-dpu-gate.conf") == 0o600
+    assert conf == {
+        "cniVersion": "1.1.0",
+        "name": "ovn-kubernetes",
+        "type": "dpu-gate",
+        "delegateConf": f"{node.conf}/10-ovn-kubernetes.conf",
+        "readinessFile": node.record,
+        "capabilities": {"ips": True},
+        "lastDelegate": json.loads(NEW),
+    }
+    assert node.call("DEL", conf) is None and calls(node) == ["DEL ovn-k8s-cni-overlay"]
+    assert node.install().count("is up to date") == 2
+    node.remove("10-ovn-kubernetes.conf")
+    node.install()
+    assert json.loads(node.text("05-dpu-gate.conf")) == conf, "it waits for its source in this form"
+    node.run("uninstall-cni")
+    assert own(node) == []
+
+
+def test_the_form_follows_the_source_and_only_one_is_left(node):
+    for source, wanted in ((OVN, OWN[1]), (NEW, OWN[0]), (CHAIN, OWN[1]), (NEW, OWN[0]), (OVN, OWN[1])):
+        node.write("10-ovn-kubernetes.conf", source)
+        node.install()
+        assert own(node) == [wanted]
+    node.write("10-ovn-kubernetes.conf", NEW)
+    node.install("--cni-form=list")
+    assert own(node) == [OWN[1]]
+
+
+def test_a_file_of_ours_that_multus_names_stays_until_it_names_the_other(node):
+    """Its daemon reads the name once, when it starts."""
+    node.write("10-ovn-kubernetes.conf", OVN)
+    node.install()
+    node.write("00-multus.conf", '{"name":"m","type":"multus-shim","clusterNetwork":"%s/05-dpu-gate.conflist"}' % node.conf)
+    node.write("10-ovn-kubernetes.conf", NEW)
+    for _ in range(2):
+        node.install()
+        assert own(node) == list(OWN)
+    node.write("00-multus.conf", '{"name":"m","type":"multus-shim","clusterNetwork":"%s/05-dpu-gate.conf"}' % node.conf)
+    node.install()
+    assert own(node) == [OWN[0]]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_uninstall_keeps_what_is_somebody_elses_in_either_form(node, name):
+    node.write("10-ovn-kubernetes.conf", NEW)
+    node.install()
+    node.write(name, OVN if name == OWN[0] else CHAIN)
+    before = own(node)
+    assert name in node.run("uninstall-cni", status=1)
+    assert own(node) == before
+
+
+# What others do to the source, or add to ours: tests/integration/test_cni_neighbours.py plays some of them.
+
+
+def behind(node):
+    return [plugin["type"] for plugin in node.conflist()["plugins"][1:]]
+
+
+def add_plugin(node, name, *types):
+    """As an installer does it that writes with what it has."""
+    conf = json.loads(node.text(name))
+    conf = conf if "plugins" in conf else {"name": conf["name"], "cniVersion": "0.3.1", "plugins": [conf]}
+    conf["plugins"] += [{"type": each} for each in types]
+    if name == OWN[0]:
+        node.remove(name)
+    node.write(OWN[1], json.dumps(conf, indent=4, sort_keys=True))
+
+
+@pytest.mark.parametrize("source", [OVN, NEW, CHAIN], ids=["old", "new", "chain"])
+def test_what_somebody_added_behind_the_gate_stays_when_the_source_is_written_anew(node, source):
+    own_plugins = [p["type"] for p in json.loads(source).get("plugins", [])]
+    node.write("10-ovn-kubernetes.conf", source)
+    node.install()
+    add_plugin(node, own(node)[0], "mesh", "meter")
+    node.install()
+    assert own(node) == [OWN[1]] and behind(node) == [*own_plugins, "mesh", "meter"]
+    assert node.conflist()["cniVersions"] == ["1.0.0", "1.1.0"], "STATUS is called"
+    for changed in (CHAIN.replace("tuning", "bandwidth"), NEW, CHAIN, OVN):
+        node.write("10-ovn-kubernetes.conf", changed)
+        node.install()
+        wanted = [p["type"] for p in json.loads(changed).get("plugins", [])]
+        assert behind(node) == [*wanted, "mesh", "meter"]
+    node.write("10-ovn-kubernetes.conf", CHAIN.replace("tuning", "mesh"))
+    node.install()
+    assert behind(node) == ["bridge", "mesh", "meter"], "once, and from now on the source's"
+    node.write("10-ovn-kubernetes.conf", CHAIN)
+    node.install()
+    assert behind(node) == ["bridge", "tuning", "meter"]
+
+
+def test_what_only_looks_different_is_left_alone(node):
+    node.write("10-ovn-kubernetes.conf", CHAIN)
+    node.install()
+    node.write(OWN[1], json.dumps(node.conflist(), indent=7, sort_keys=True))
+    os.chmod(f"{node.conf}/{OWN[1]}", 0o644)
+    before = os.stat(f"{node.conf}/{OWN[1]}")
+    assert node.install().count("is up to date") == 2
+    after = os.stat(f"{node.conf}/{OWN[1]}")
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert mode(f"{node.conf}/{OWN[1]}") == 0o600, "it may hold what the source's mode protects"
+
+
+RENAMED = json.loads(NEW)
+LISTED = {"cniVersion": "0.3.1", "name": "k8s-pod-network", "plugins": [json.loads(NEW), {"type": "mesh"}]}
+
+
+@pytest.mark.parametrize(
+    "name, conf, wanted",
+    [
+        ("20-later.conf", RENAMED, []),
+        ("10-ovn-kubernetes.conflist", {**LISTED, "name": "ovn-kubernetes"}, ["ovn-k8s-cni-overlay", "mesh"]),
+        ("10-ovn-kubernetes.conflist", LISTED, ["ovn-k8s-cni-overlay", "mesh"]),
+        ("10-ovn-kubernetes.conf.cilium_bak", RENAMED, []),
+        ("20-other.conf", {**RENAMED, "name": "other"}, None),
+        ("20-later.conf.bak", RENAMED, None),
+        ("00-multus.conf", {**RENAMED, "type": "multus-shim"}, None),
+    ],
+)
+def test_a_source_that_was_renamed_or_made_a_list_is_found_by_its_network(node, name, conf, wanted):
+    plugins(node, "ovn-k8s-cni-overlay")
+    node.write("10-ovn-kubernetes.conf", NEW)
+    node.install()
+    cached = json.loads(node.text(OWN[0]))
+    node.remove("10-ovn-kubernetes.conf")
+    node.write(name, json.dumps(conf))
+    said = node.install()
+    if wanted is None:
+        assert "does not exist yet" in said and json.loads(node.text(OWN[0])) == cached
+        return
+    assert f"'{name}' configures the same network" in said
+    if wanted:
+        assert behind(node) == wanted and node.conflist()["name"] == conf["name"]
+    else:
+        assert json.loads(node.text(OWN[0]))["delegateConf"] == f"{node.conf}/{name}"
+    if name.endswith(("conf", "conflist")):  # until then the gate names it itself
+        refused = node.call("STATUS", {**cached, "readinessFile": "/none"})
+        assert "RecordMissing" in refused["details"], "the record comes first"
+    assert node.call("DEL", cached) is None and calls(node) == ["DEL ovn-k8s-cni-overlay"]
+    node.write("10-ovn-kubernetes.conf", NEW)
+    assert "configures the same network" not in node.install(), "its own name counts again"
+
+
 @pytest.mark.needs_root
 @pytest.mark.parametrize("change, has_source", [("owner", True), ("owner", False), ("mode", False)])
 def test_what_others_own_or_may_write_is_made_anew(node, change, has_source):
@@ -255,7 +414,7 @@ def synced(node, world):
     node.write("10-ovn-kubernetes.conf", OVN)
     node.install()
     node.remove("05-dpu-gate.conflist")
-    agent = world.host(cni_sync=True, cni_conf_dir=node.conf, readiness_file=node.record)
+    agent = world.host(cni_sync=True, cni_conf_dir=node.conf, readiness_file=node.record, events="on")
     until(node.conflist, SOON_S, "the conflist, which it watches by then")
     return agent
 
@@ -306,6 +465,50 @@ def test_what_others_undo_is_done_again(node, synced):
     finally:
         end.set()
         writer.join()
+
+
+def test_a_converted_source_is_followed_within_moments(node, synced):
+    listed = {"name": "k8s-pod-network", "cniVersion": "0.3.1", "plugins": [json.loads(OVN), {"type": "mesh"}]}
+    node.write("10-ovn-kubernetes.conflist", json.dumps(listed))
+    node.remove("10-ovn-kubernetes.conf")
+    until(lambda: behind(node) == ["ovn-k8s-cni-overlay", "mesh"], SOON_S, "the list is chained")
+    synced.wait_log(mod="cni", level="warn", msg="configures the same network")
+
+
+def contest_event(target):
+    events = target.admin.get("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    return next((e for e in events if e["reason"] == "CNIConfigurationContested"), None)
+
+
+@pytest.mark.parametrize("way", ["removed", "renamed", "replaced"])
+def test_whoever_undoes_it_all_the_time_is_named_and_yielded_to(node, synced, target, way):
+    path, told = f"{node.conf}/05-dpu-gate.conflist", f"{node.record}.cni"
+    whole = node.text()
+    words = {"removed": "was removed", "renamed": "renamed to '05-dpu-gate.conflist.bak7'", "replaced": "calls bridge, tuning"}
+
+    def undo():
+        if way == "removed":
+            node.remove("05-dpu-gate.conflist")
+        elif way == "renamed":
+            os.rename(path, path + ".bak7")
+        else:
+            node.write("05-dpu-gate.conflist", CHAIN)
+
+    node.write("07-mesh.conflist", CHAIN.replace("bridge", "mesh-cni"))
+    for _ in range(3):
+        undo()
+        until(lambda: os.path.exists(path) and node.text() == whole, SOON_S, "it is restored")
+        assert not os.path.exists(told)
+    undo()
+    synced.wait_log(mod="cni", level="warn", msg="another program undoes")
+    message = json.loads(until(lambda: os.path.exists(told) and open(told, encoding="utf-8").read(), SOON_S, "for dpuctl"))["message"]
+    assert words[way] in message and "'07-mesh.conflist' (mesh-cni, tuning)" in message and "3 times" in message
+    event = until(lambda: contest_event(target), SOON_S, "the Node's Event")
+    assert event["note"] == message and event["type"] == "Warning" and event["regarding"]["kind"] == "Node"
+    time.sleep(3)  # three looks
+    assert not os.path.exists(path) or node.text() != whole, "it yields"
+    node.write("10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "renamed"))
+    until(lambda: os.path.exists(path) and node.conflist()["name"] == "renamed", SOON_S, "a new source is followed")
 
 
 def test_of_two_agents_one_keeps_the_configuration(node, synced, world):

@@ -90,11 +90,11 @@ in_root sh -c 'mkdir -p /etc/cni/net.d /opt/cni/bin &&
   echo "{\"cniVersion\":\"1.1.0\",\"name\":\"n\",\"type\":\"x\"}" >/etc/cni/net.d/77-own.conf &&
   echo "cni-source: 77-own.conf" >>/etc/dpu-heartbeat/dpu-host-agent.yaml'
 in_root dpu-host-agent install-cni 2>/dev/null
-check "the gate is in front" present /etc/cni/net.d/05-dpu-gate.conflist
+check "the gate is in front" present /etc/cni/net.d/05-dpu-gate.conf
 in_root dpkg -r dpu-heartbeat-dpu dpu-heartbeat-host >/dev/null
 check "the program is gone" absent /usr/sbin/dpu-agent
 check "the configuration is not" present /etc/dpu-heartbeat/dpu-agent.yaml
-check "the gate is not in front" absent /etc/cni/net.d/05-dpu-gate.conflist
+check "the gate is not in front" absent /etc/cni/net.d/05-dpu-gate.conf
 check "it stays for its pods" present /opt/cni/bin/dpu-gate
 in_root rm -r /etc/cni /opt/cni
 

@@ -14,7 +14,10 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-const ovnConf = "10-ovn-kubernetes.conf"
+const (
+	ovnConf = "10-ovn-kubernetes.conf"
+	ourConf = "05-dpu-gate.conf" // of one plugin of 1.1.0
+)
 
 // bareNode turns the node into one of ovn-kubernetes without a gate, for this case.
 func (p *pair) bareNode() {
@@ -26,7 +29,7 @@ func (p *pair) bareNode() {
 	must(t, os.Remove(filepath.Join(binDir, "dpu-gate")))
 	t.Cleanup(func() {
 		must(t, harness.CNI{Parts: shared.parts, Gate: harness.FindOurs("dpu-gate")}.Install(binDir, confDir))
-		for _, name := range []string{"05-dpu-gate.conflist", ovnConf} {
+		for _, name := range []string{ourConf, ovnConf} {
 			if err := os.Remove(filepath.Join(confDir, name)); err != nil && !os.IsNotExist(err) {
 				t.Error(err)
 			}
@@ -93,9 +96,9 @@ func TestGivenANodeOfOVNWhenTheGateIsPutInFrontAndTakenAwayThenNothingIsLeftButT
 	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
 
 	// When somebody deletes ours, then it is back before the kubelet asks twice.
-	ourFile := filepath.Join(p.node.Path(harness.CNIConfDir), "05-dpu-gate.conflist")
+	ourFile := filepath.Join(p.node.Path(harness.CNIConfDir), ourConf)
 	must(t, os.Remove(ourFile))
-	poll(t, 3*time.Second, "the conflist is back", func() error {
+	poll(t, 3*time.Second, "it is back", func() error {
 		_, err := os.Stat(ourFile)
 		return err
 	})
