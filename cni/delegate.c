@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "contract/names.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -40,6 +41,7 @@ enum {
     /* Of one plugin in a list; the kubelet gives the runtime as much for all of them. */
     DELEGATE_DEL_MS = 120000,
     QUOTES_BYTES = 2,
+    NETWORK_BYTES = 256, /* of its name, as it is looked for */
 };
 
 /* ---- its configuration ----------------------------------------------------------------------- */
@@ -200,6 +202,51 @@ static int take_plugins(struct cni_call *c, struct json_slice object, const char
     return 0;
 }
 
+/* A configuration of that network, or one that somebody made a list of: its first plugin then still
+ * has the name. None of ours. */
+static bool is_of_network(const char *folder, const char *name, const char *network)
+{
+    struct json_slice object;
+    CLEANUP(buf) struct buf text = {.max_bytes = CONF_MAX_BYTES};
+    CLEANUP(free) char *path = mem_format("%s/%s", folder, name);
+    if (!names_is_cni_configuration(name) || file_read(path, &text, NULL) != 0 ||
+        json_scan_check(buf_text(&text), text.len, &object, NULL) != 0) {
+        return false;
+    }
+    struct json_slice plugins = json_scan_member(object, "plugins");
+    struct json_slice first = plugins.at ? json_scan_item(plugins, 0) : object;
+    return !json_scan_equals(json_scan_member(first, "type"), OWN_TYPE) &&
+           (json_scan_equals(json_scan_member(object, "name"), network) ||
+            json_scan_equals(json_scan_member(first, "name"), network));
+}
+
+/* Somebody may have renamed the file that is gone, or made a list of it: another configuration
+ * beside it with our network's name. dpu-host-agent follows that; without --cni-sync it is named.
+ */
+static void name_what_is_beside(struct cni_call *c)
+{
+    char network[NETWORK_BYTES] = "";
+    char words[CNI_DETAILS_BYTES];
+    char first[NAME_MAX + 1] = "";
+    CLEANUP(free) char *folder = mem_strdup(c->delegate_path);
+    *strrchr(folder, '/') = '\0'; /* it is absolute */
+    (void)json_scan_text(json_scan_member(c->object, "name"), network, sizeof(network));
+    CLEANUP(dir) DIR *dir = opendir(folder[0] ? folder : "/");
+    for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
+        if (is_of_network(folder, entry->d_name, network) &&
+            (first[0] == '\0' || strcmp(entry->d_name, first) < 0)) {
+            text_format(first, sizeof(first), "%s", entry->d_name);
+        }
+    }
+    if (first[0] != '\0') {
+        text_format(words, sizeof(words),
+                    "'%s' beside it configures the same network: run 'dpu-host-agent install-cni', "
+                    "or set --cni-sync",
+                    first);
+        (void)cni_explain(c, words);
+    }
+}
+
 static int take_file(struct cni_call *c)
 {
     char name[PATH_MAX + 32];
@@ -210,8 +257,12 @@ static int take_file(struct cni_call *c)
     int rc = file_read(c->delegate_path, &c->delegate_file, &e); /* it may be a link */
     if (rc != 0) {
         /* Its owner writes it when it is ready: worth another try. */
-        return cni_fail(c, rc == ERR_LIMIT ? CNI_INVALID_CONFIG : CNI_TRY_AGAIN_LATER,
-                        "delegateConf cannot be read: %s", e.msg);
+        cni_fail(c, rc == ERR_LIMIT ? CNI_INVALID_CONFIG : CNI_TRY_AGAIN_LATER,
+                 "delegateConf cannot be read: %s", e.msg);
+        if (rc == ERR_NOTFOUND && cni_is_gated(c->verb)) {
+            name_what_is_beside(c);
+        }
+        return c->code;
     }
     rc = json_scan_check(buf_text(&c->delegate_file), c->delegate_file.len, &object, &e);
     if (rc == 0 && json_scan_kind(object) != JSON_KIND_OBJECT) {

@@ -111,8 +111,20 @@ static int pass_result_on(struct cni_call *c)
     return 0;
 }
 
+/* An error would come again with each try, since what was dropped stays dropped: the kubelet would
+ * never get rid of the Pod. So it is said, and no more (docs/architecture.md, Decisions). */
+static void tell_of_stripped_del(void)
+{
+    (void)fprintf(stderr, "dpu-gate: DEL came without dpu-gate's configuration, so the plugin "
+                          "behind it was not called and may keep the Pod's addresses: Multus drops "
+                          "it from a list that it names by path; run 'dpuctl doctor'\n");
+}
+
 static int finish_chained(struct cni_call *c)
 {
+    if (c->verb == CNI_DEL && conf_is_stripped(c)) {
+        tell_of_stripped_del();
+    }
     if (c->verb != CNI_ADD && c->verb != CNI_DEL) {
         return 0;
     }

@@ -359,8 +359,8 @@ static const struct {
     const char *name;
     bool is_of_gate; /* only verbs that are gated need it */
 } own_keys[] = {
-    {"delegate", false}, {"delegateConf", false}, {"lastDelegate", false},
-    {"type", true},      {"readinessFile", true}, {"statusCode", true},
+    {"delegate", false},     {"delegateConf", false}, {"lastDelegate", false}, {"type", true},
+    {"readinessFile", true}, {"statusCode", true},    {"chained", true},
 };
 
 bool conf_is_foreign_key(struct json_slice key)
@@ -371,6 +371,17 @@ bool conf_is_foreign_key(struct json_slice key)
         }
     }
     return true;
+}
+
+bool conf_is_stripped(const struct cni_call *c)
+{
+    struct json_slice ipam = json_scan_member(c->object, "ipam");
+    for (struct json_walk w = json_walk_start(c->object); json_walk_next(&w);) {
+        if (!conf_is_foreign_key(w.key) && !json_scan_equals(w.key, "type")) {
+            return false;
+        }
+    }
+    return json_scan_kind(ipam) == JSON_KIND_OBJECT && json_scan_count(ipam) == 0;
 }
 
 /* A key of ours in other letters would go unnoticed, and with it the delegate. */

@@ -49,7 +49,8 @@ enum {
  * Wrapping: `delegate` holds the other plugin's configuration, or `delegateConf` names a file that
  * does, read at each call so that it never drifts from what its owner writes. `lastDelegate` is
  * a copy of what that file held, for when it is gone. Without `delegate` and `delegateConf` we are
- * chained. Our other keys: `readinessFile`, `statusCode` (50 or 51).
+ * chained. Our other keys: `readinessFile`, `statusCode` (50 or 51), and `chained`, a note of who
+ * wrote the list.
  *
  * Functions that return a code return 0, or that of the error, which then is `code`.
  */
@@ -133,6 +134,12 @@ int conf_read_options(struct cni_call *c);
 
 /* Is this key none of ours, in letters of either case? */
 bool conf_is_foreign_key(struct json_slice key);
+
+/* Has somebody dropped our keys on the way? Multus stores a list that its configuration names by
+ * path as a Go type, which knows `type` and an `ipam` (always there, empty if there is none), and
+ * reads that back at DEL (pkg/multus/multus.go, saveDelegates). A configuration that was written
+ * has no empty `ipam`. */
+bool conf_is_stripped(const struct cni_call *c);
 
 /* ---- the delegate ---------------------------------------------------------------------------- */
 

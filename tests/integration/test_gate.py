@@ -197,6 +197,29 @@ def test_a_delegate_that_stays_busy_is_an_error(bench, busy, verb, code):
     assert "Text file busy" in reply.msg
 
 
+def test_what_configures_the_network_of_a_missing_file_is_named(bench, tmp_path):
+    """Somebody renamed it, or made a list of it: the first by name, as a runtime sees them."""
+    bench.record()
+    conf = bench.conf(drop=("delegate",), delegateConf=f"{tmp_path}/10-gone.conf")
+    listed = {"name": "k8s", "plugins": [{"type": "x", "name": "test-net"}, {"type": "mesh"}]}
+    steps = [
+        (None, None, ""),
+        ("00-gate.conflist", {"name": "test-net", "plugins": [{"type": "dpu-gate"}]}, ""),
+        ("15-other.conf", {"name": "other", "type": "x"}, ""),
+        ("15-broken.conf", "{", ""),
+        ("15-test.conf.bak", {"name": "test-net", "type": "x"}, ""),
+        ("30-listed.conflist", listed, "'30-listed.conflist' beside it configures the same network"),
+        ("20-test.conf", {"name": "test-net", "type": "x"}, "'20-test.conf' beside it"),
+    ]
+    for name, text, details in steps:
+        if name:
+            (tmp_path / name).write_text(text if isinstance(text, str) else json.dumps(text))
+        for verb, code in (("ADD", 11), ("STATUS", 50)):
+            reply = bench.call(verb, conf=conf).assert_error(code, "delegateConf cannot be read", details)
+            assert bool(details) == bool(reply.details)
+        assert bench.call("DEL", conf=conf).details == ""
+
+
 # ---- chained ----------------------------------------------------------------------------------
 
 
@@ -222,6 +245,20 @@ def test_chained_our_own_network_namespace_is_refused(bench, verb):
             reply.assert_error(8, "plugin's netns and netns from CNI_NETNS should not be the same")
         else:
             reply.assert_ok()
+
+
+def test_a_chained_del_whose_configuration_was_dropped_says_so_and_goes_on(bench):
+    """As Multus 4.3.0 calls the plugins of a list that its configuration names by path."""
+    stripped = {"cniVersion": "1.1.0", "name": "test-net", "type": "dpu-gate", "ipam": {}}
+    for more in ({}, {"prevResult": {"ips": []}}, {"runtimeConfig": {"portMappings": []}}):
+        reply = bench.call("DEL", conf={**stripped, **more})
+        assert (reply.status, reply.stdout) == (0, ""), reply
+        assert reply.stderr.count("\n") == 1 and "Multus drops it from a list" in reply.stderr
+    for verb in ("ADD", "CHECK", "GC"):
+        assert "Multus" not in bench.call(verb, conf=stripped).stderr
+    for whole in ({**stripped, "chained": ["x"]}, {**stripped, "readinessFile": "/x"}, {**stripped, "ipam": {"type": "x"}}):
+        bench.call("DEL", conf=whole).assert_ok()
+    bench.call("DEL", conf={k: v for k, v in stripped.items() if k != "ipam"}).assert_ok()
 
 
 # ---- output -----------------------------------------------------------------------------------
