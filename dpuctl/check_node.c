@@ -101,6 +101,10 @@ void check_record(struct doctor *d)
 #define INSTALL "dpu-host-agent install-cni"
 #define MULTUS_MEND                                                                                \
     "put dpu-gate before Multus, or copy the conflist's text into Multus's delegates: docs/cni.md"
+#define LIST_MEND                                                                                  \
+    "for one plugin of cniVersion 1.1.0 " INSTALL                                                  \
+    " writes a .conf, which Multus passes on whole; "                                              \
+    "else " MULTUS_MEND
 #define LOOK_AT_OVN "check ovnkube-node's Pod"
 
 enum { PROGRAM_PATH_BYTES = 2 * PATH_MAX };
@@ -168,7 +172,10 @@ static void check_plugin(struct doctor *d, const json_t *gate, const char *type,
 #define WRITES_IT "ovn-kubernetes writes it: " LOOK_AT_OVN
 
 static const struct check_row of_source[] = {
-    {"CNI", CHECK_FAIL, "unread", "the configuration behind dpu-gate: {unread}", WRITES_IT},
+    {"CNI", CHECK_FAIL, "unread !beside", "the configuration behind dpu-gate: {unread}", WRITES_IT},
+    {"CNI", CHECK_FAIL, "unread beside",
+     "the configuration behind dpu-gate: {unread}; but '{beside}' configures the same network",
+     INSTALL ", or set --cni-sync of dpu-host-agent: both take that one"},
     {"CNI", CHECK_FAIL, "problem", "'{path}': {problem}", WRITES_IT},
     {"CNI", CHECK_FAIL, "!problem isGated", "'{path}', behind dpu-gate, is dpu-gate itself",
      INSTALL " with the --cni-source of the node's own plugin"},
@@ -177,6 +184,22 @@ static const struct check_row of_source[] = {
     {"CNI", CHECK_FAIL, "!problem isOfOtherNetwork",
      "'{path}' names network '{network}', but dpu-gate's file names '{gateNetwork}'", INSTALL},
 };
+
+/* A file that somebody made of the gate's source, or renamed; NULL: there is none. */
+static const char *find_beside(const json_t *files, const char *network)
+{
+    size_t i;
+    const json_t *entry;
+    json_array_foreach(files, i, entry)
+    {
+        if (!print_holds(entry, "isGated") && !print_holds(entry, "isMultus") &&
+            (text_equal(json_text_get(entry, "network"), network) ||
+             text_equal(json_text_get(entry, "pluginNetwork"), network))) {
+            return json_text_get(entry, "file");
+        }
+    }
+    return NULL;
+}
 
 static void check_source(struct doctor *d, const json_t *gate)
 {
@@ -194,6 +217,8 @@ static void check_source(struct doctor *d, const json_t *gate)
     print_json_put(source, "path", print_json_text(path));
     print_json_put(source, "count", json_integer((json_int_t)json_array_size(types)));
     print_json_put(source, "gateNetwork", print_json_text(network));
+    print_json_put(source, "beside",
+                   print_json_text(find_beside(json_object_get(d->cni, "files"), network)));
     print_json_put(source, "isOfOtherNetwork",
                    json_boolean(types && !text_equal(json_text_get(source, "network"), network)));
     check_rows(d, source, of_source, ARRAY_LEN(of_source));
@@ -204,6 +229,9 @@ static void check_source(struct doctor *d, const json_t *gate)
 }
 
 static const struct check_row of_gate[] = {
+    {"CNI", CHECK_FAIL, "isTooNew",
+     "{file} has cniVersion 1.1.0 alone, which containerd 1.x cannot use, so it fails ADD",
+     "update containerd to 2.0.3 or newer, or run " INSTALL " --cni-form=list"},
     {"CNI", CHECK_WARN, "!speaksStatus",
      "{file} does not declare cniVersion 1.1.0, so no runtime calls STATUS, and only ADD is gated",
      INSTALL},
@@ -223,6 +251,9 @@ static void check_gate(struct doctor *d, json_t *gate)
     print_json_put(gate, "record", print_json_text(written));
     print_json_put(gate, "readsOther",
                    print_json_text(text_equal(record, written) ? NULL : record));
+    print_json_put(gate, "isTooNew",
+                   json_boolean(!print_holds(gate, "isList") && print_holds(gate, "speaksStatus") &&
+                                strncmp(d->runtime_version, "containerd://1.", 15) == 0));
     check_rows(d, gate, of_gate, ARRAY_LEN(of_gate));
     check_gate_program(d);
     if (print_holds(gate, "delegateConf")) {
@@ -241,13 +272,21 @@ static void check_gate(struct doctor *d, json_t *gate)
 static const struct check_row of_multus[] = {
     {"CNI", CHECK_FAIL, "other",
      "Multus ({file}) comes first and calls {other} instead of dpu-gate", MULTUS_MEND},
-    {"CNI", CHECK_FAIL, "!other isListNamed",
-     "Multus ({file}) names the list '{clusterNetwork}', so dpu-gate gets no plugin to call",
+    {"CNI", CHECK_FAIL, "!other isListNamed wraps",
+     "Multus ({file}) names the list '{clusterNetwork}', so dpu-gate gets no plugin to call at "
+     "DEL, and Pods keep their addresses",
+     LIST_MEND},
+    {"CNI", CHECK_WARN, "!other isListNamed !wraps",
+     "Multus ({file}) names the list '{clusterNetwork}': at STATUS and DEL its plugins get no more "
+     "than their type",
      MULTUS_MEND},
-    {"CNI", CHECK_WARN, "!other !isListNamed !speaksStatus",
+    {"CNI", CHECK_FAIL, "isGone",
+     "Multus ({file}) names '{clusterNetwork}', which is not there, so it fails ADD",
+     "restart Multus's Pod, whose generator then takes the first file, or change that name"},
+    {"CNI", CHECK_WARN, "!other !isListNamed !isGone !speaksStatus",
      "Multus ({file}) comes first without cniVersion 1.1.0, so it does not pass STATUS on",
      "set \"cniVersion\": \"1.1.0\" in Multus's configuration"},
-    {"CNI", CHECK_WARN, "!other !isListNamed speaksStatus",
+    {"CNI", CHECK_WARN, "!other !isListNamed !isGone speaksStatus",
      "Multus ({file}) comes first and calls {calls}",
      "use Multus 4.2.4 (thin), 4.3.0 (thick) or newer: older versions do not pass STATUS on"},
 };
@@ -274,11 +313,16 @@ static const char *called_by(const json_t *multus, const json_t *files)
 
 static void check_multus(struct doctor *d, json_t *multus)
 {
+    const json_t *files = json_object_get(d->cni, "files");
     const char *network = json_text_get(multus, "clusterNetwork");
-    const char *other = called_by(multus, json_object_get(d->cni, "files"));
-    print_json_put(multus, "isListNamed",
-                   json_boolean(network && network[0] == '/' &&
-                                text_equal(strrchr(network, '.'), ".conflist")));
+    const char *other = called_by(multus, files);
+    const char *slash = network ? strrchr(network, '/') : NULL;
+    const json_t *named = slash ? json_text_find(files, "file", slash + 1) : NULL;
+    bool is_list = slash && text_equal(strrchr(network, '.'), ".conflist");
+    bool is_gone = slash && !named && strstr(slash, "-dpu-gate.conf");
+    print_json_put(multus, "isListNamed", json_boolean(is_list && !is_gone));
+    print_json_put(multus, "isGone", json_boolean(is_gone));
+    print_json_put(multus, "wraps", json_boolean(print_holds(named, "isWrapping")));
     print_json_put(multus, "other", print_json_text(other));
     print_json_put(multus, "calls",
                    network ? json_sprintf("its cluster network %s", network)
@@ -337,11 +381,30 @@ static const struct check_row of_whole_cni[] = {
      "{gate.file} comes first: dpu-gate, then {gate.delegateType}", ""},
 };
 
+/* What dpu-host-agent says of one that undoes its configuration, while it yields. */
+static void check_contest(struct doctor *d)
+{
+    enum { CONTEST_MAX_BYTES = 16 << 10 };
+    static const struct check_row of_contest[] = {
+        {"CNI", CHECK_FAIL, "message", "{message}",
+         "turn off the other program's exclusive mode, or take the gate out: docs/cni.md, "
+         "Neighbours"}};
+    char file[PATH_MAX];
+    char path[PATH_MAX];
+    CLEANUP(buf) struct buf text = {.max_bytes = CONTEST_MAX_BYTES};
+    text_format(file, sizeof(file), "%s" NAMES_CNI_CONTEST, d->config.readiness_file);
+    if (file_read(admin_path(&d->config, file, path, sizeof(path)), &text, NULL) == 0) {
+        CLEANUP(json) json_t *said = json_text_parse(buf_text(&text), text.len, NULL);
+        check_rows(d, said, of_contest, ARRAY_LEN(of_contest));
+    }
+}
+
 void check_cni(struct doctor *d)
 {
     json_t *first = json_object_get(d->cni, "first");
     json_t *gate = json_object_get(d->cni, "gate");
     size_t before = json_array_size(d->checks);
+    check_contest(d);
     if (print_holds(d->cni, "problem")) {
         check_add(d, CHECK_FAIL, "CNI",
                   "set --cni-conf-dir, or --root to where the node's files are mounted", "%s",

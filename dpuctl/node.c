@@ -198,6 +198,8 @@ json_t *cni_entry_json(const char *text, size_t len)
         json_pack("{s:o, s:o, s:o, s:o, s:b, s:b}", "problem", print_json_text(problem), "network",
                   print_json_text(network), "types", types, "version", print_json_text(version),
                   "speaksStatus", version_reaches(version, "1.1.0"), "isList", list != NULL);
+    print_json_put(entry, "pluginNetwork",
+                   print_json_text(json_text_get(json_array_get(plugins, 0), "name")));
     add_calls(entry, json_array_get(plugins, 0), json_array_get(plugins, 1));
     return entry;
 }

@@ -60,6 +60,18 @@ class Patient(Node):
         copied = '"lastDelegate":{"type":"x","pad":"%s"}' % ("x" * (1 << 20))
         self.conf("05-dpu-gate.conflist", (GATE % RECORD).replace("}]}", f",{copied}}}]}}"))
 
+    def single(self):
+        """As install-cni writes it of one plugin."""
+        conf = {"cniVersion": "1.1.0", "name": "ovn-kubernetes", "type": "dpu-gate", "readinessFile": RECORD}
+        self.remove("etc/cni/net.d/05-dpu-gate.conflist")
+        self.conf("05-dpu-gate.conf", json.dumps({**conf, "delegateConf": "/etc/cni/net.d/10-ovn-kubernetes.conf"}))
+
+    def contest(self, message):
+        self.put(RECORD.lstrip("/") + ".cni", json.dumps({"message": message}))
+
+    def rename(self, path, to):
+        os.rename(os.path.join(self.root, path), os.path.join(self.root, to))
+
     def remove(self, path):
         os.unlink(os.path.join(self.root, path))
 
@@ -295,12 +307,19 @@ CONF, PLUGIN = "etc/cni/net.d/", "opt/cni/bin/ovn-k8s-cni-overlay"
         (lambda p: p.multus('"clusterNetwork":"/host/etc/cni/net.d/10-ovn-kubernetes.conf"'), "fail", "instead of dpu-gate"),
         (lambda p: p.multus('"clusterNetwork":"/x","delegates":[%s]' % OVN), "warn", "calls its cluster network /x"),
         (lambda p: p.multus('"clusterNetwork":"/host/etc/cni/net.d/05-dpu-gate.conflist"'), "fail", "names the list"),
+        (lambda p: p.gate('{"type":"dpu-gate"},{"type":"x"}') or p.multus('"clusterNetwork":"/c/05-dpu-gate.conflist"'), "warn", "get no more than their type"),
+        (lambda p: p.single() or p.multus('"clusterNetwork":"/c/05-dpu-gate.conf"'), "warn", "calls its cluster network"),
+        (lambda p: p.single() or p.multus('"clusterNetwork":"/c/05-dpu-gate.conflist"'), "fail", "which is not there"),
+        (lambda p: p.single(), "pass", "05-dpu-gate.conf comes first"),
         (lambda p: p.multus('"x":1'), "warn", "does not name"),
         (lambda p: p.conf("01-broken.conf", "{"), "warn", "01-broken.conf"),
         (lambda p: p.remove(CONF + GATE_FILE), "warn", "not installed"),
         (lambda p: p.conf(GATE_FILE, '{"plugins":[{"type":"dpu-gate"}]}'), "fail", "names no network"),
         (lambda p: p.conf(GATE_FILE, ""), "fail", "05-dpu-gate.conflist: not valid JSON"),
         (lambda p: p.remove(CONF + OVN_FILE), "fail", "behind dpu-gate"),
+        (lambda p: p.rename(CONF + OVN_FILE, CONF + "20-ovn.conf"), "fail", "'20-ovn.conf' configures the same network"),
+        (lambda p: p.remove(CONF + OVN_FILE) or p.conf("10-k8s.conflist", '{"name":"k8s","plugins":[%s]}' % OVN), "fail", "'10-k8s.conflist' configures the same network"),
+        (lambda p: p.contest("'x' was removed"), "fail", "'x' was removed"),
         (lambda p: p.conf(OVN_FILE, OVN.replace("ovn-kubernetes", "other")), "fail", "names network 'other'"),
         (lambda p: p.conf(OVN_FILE, "{"), "fail", "10-ovn-kubernetes.conf"),
         (lambda p: p.conf(GATE_FILE, GATE % "/elsewhere.json"), "fail", "'/elsewhere.json'"),
