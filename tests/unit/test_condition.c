@@ -154,6 +154,24 @@ TEST_IN(a_further_dpu_has_a_condition_of_its_own)
     assert_string_equal(sent("type"), "dpu1.dpu.k8s.ovn.org/DPUReady");
 }
 
+TEST_IN(a_node_that_talks_nonsense_is_put_right)
+{
+    static const char *const rows[] = {
+        "{\"status\":{\"conditions\":[{\"type\":\"DPUReady\",\"status\":7}]}}",
+        "{\"status\":7}",
+        NODE_SAYS("True", "LeaseRenewed", "another", "yesterday"),
+        "{}",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        ready();
+        world_pass(CONDITION_SETTLE_NS);
+        world_answer(200, rows[i]);
+        world_expect(KUBE_STRATEGIC_PATCH, STATUS);
+        assert_string_equal(sent("lastTransitionTime"), "2023-11-14T22:13:20Z");
+        world_renew(w);
+    }
+}
+
 TEST_IN(writes_keep_a_distance_and_tell_the_latest)
 {
     settle_ready();
@@ -201,6 +219,21 @@ TEST_IN(words_alone_are_written_once_a_minute_and_delay_no_change)
     world_expect(KUBE_STRATEGIC_PATCH, STATUS);
 }
 
+TEST_IN(a_condition_that_somebody_took_away_is_put_back)
+{
+    settle_ready();
+    world_pass(CONDITION_CHECK_NS - NS_PER_SEC);
+    assert_int_equal(world.client.requests, 1);
+    world_pass(NS_PER_SEC);
+    world_expect(KUBE_GET, NODE);
+    answer_well();
+    world_expect(KUBE_STRATEGIC_PATCH, STATUS);
+    assert_string_equal(sent("status"), "True");
+    answer_well();
+    world_pass(CONDITION_CHECK_NS);
+    world_expect(KUBE_GET, NODE);
+}
+
 TEST_IN(what_fails_is_tried_again_at_its_pace)
 {
     static const struct {
@@ -224,6 +257,23 @@ TEST_IN(what_fails_is_tried_again_at_its_pace)
         assert_int_equal(condition_stats(t->condition)->failed, 1);
         world_renew(w);
     }
+}
+
+TEST_IN(reads_that_succeed_do_not_speed_up_writes_that_fail)
+{
+    settle_ready();
+    expired();
+    for (int i = 0; i < 6000; i++) {
+        if (world.client.is_busy && world.client.method == KUBE_GET) {
+            world_answer(200, NODE_SAYS_READY);
+        }
+        if (world.client.is_busy) {
+            world_answer(500, NULL);
+        }
+        world_pass(100 * NS_PER_MS);
+    }
+    assert_in_range(condition_stats(t->condition)->failed, 20,
+                    100); /* ten minutes, up to 30 s apart */
 }
 
 TEST_IN(broken_text_of_others_is_made_printable)

@@ -192,12 +192,53 @@ static bool appears(struct world *w, const char *name)
     return false;
 }
 
+TEST_IN(removed_sockets_come_back)
+{
+    start_service(w);
+    char path[160];
+    path_of(w, "plugins_registry/" DRIVER "-reg.sock", path);
+    assert_int_equal(unlink(path), 0);
+    assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
+}
+
+TEST_IN(kubelet_that_comes_later_is_waited_for)
+{
+    assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
+    make_dirs(w);
+    assert_true(appears(w, "plugins_registry/" DRIVER "-reg.sock"));
+}
+
 TEST_IN(stop_without_sockets_tells_as_well)
 {
     assert_int_equal(dra_service_start(&w->config, &w->service, NULL), 0);
     dra_service_stop(w->service);
     (void)ev_run(w->loop, EVRUN_ONCE);
     assert_int_equal(w->stopped, 1);
+}
+
+TEST_IN(two_instances_share_the_directories_in_a_rolling_update)
+{
+    start_service(w);
+    struct dra_service *second = NULL;
+    struct dra_config config = w->config;
+    struct dra_options options = w->options;
+    char uid[] = "11111111-2222";
+    options.rolling_uid = uid;
+    assert_int_equal(dra_options_check(&options, NULL), 0);
+    config.options = &options;
+    config.is_second = true;
+    assert_int_equal(dra_service_start(&config, &second, NULL), 0);
+    assert_int_equal(dra_service_lead(second, NULL), ERR_CONFLICT);
+    for (int i = 0; i < 2; i++) {
+        CLEANUP(fd) int old = dial(w, "plugins/" DRIVER "/dra.sock");
+        CLEANUP(fd) int new = dial(w, "plugins/" DRIVER "/dra-11111111-2222.sock");
+        assert_true(new >= 0);
+        assert_int_equal(old >= 0, i == 0);
+        dra_service_free(w->service);
+        w->service = NULL;
+    }
+    assert_int_equal(dra_service_lead(second, NULL), 0);
+    dra_service_free(second);
 }
 
 TEST_IN(a_second_agent_of_one_driver_is_refused_and_touches_nothing)

@@ -229,3 +229,27 @@ TEST(details_say_since_when_and_a_refusal_what_to_do_next)
     d = judge(&r, S(2000));
     assert_non_null(strstr(d.message, "dpu-host-agent has stopped writing"));
 }
+
+TEST(the_note_names_the_writer)
+{
+    struct record r = sample();
+    struct gate_decision d = judge(&r, S(1045));
+    assert_non_null(strstr(d.note, "pid 4711"));
+    assert_non_null(strstr(d.note, "2026-11-20T10:03:20Z"));
+    assert_non_null(strstr(d.note, "Ready"));
+}
+
+TEST(long_words_are_cut_not_overrun)
+{
+    static char path[4096];
+    struct record r = sample();
+    struct gate_decision d;
+    memset(path, 'p', sizeof(path) - 1);
+    gate_judge(&r, BOOT, S(1340), path, &d);
+    assert_int_equal(d.reason, REASON_RECORD_STALE);
+    assert_int_equal(strlen(d.details), sizeof(d.details) - 1);
+    gate_refuse(REASON_RECORD_INVALID, path, path, &d);
+    assert_int_equal(strlen(d.message), sizeof(d.message) - 1);
+    gate_refuse(REASON_RECORD_MISSING, "", path, &d);
+    assert_non_null(strstr(d.message, "systemctl"));
+}

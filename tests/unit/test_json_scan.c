@@ -23,6 +23,32 @@ static void assert_slice(struct json_slice slice, const char *expected)
     }
 }
 
+TEST(what_go_accepts_is_accepted)
+{
+    static const char *const texts[] = {"null",
+                                        " true ",
+                                        "\t\r\n{}\n",
+                                        "[]",
+                                        "[[],{},\"\"]",
+                                        "0",
+                                        "-0",
+                                        "-0.0e-0",
+                                        "1E+9",
+                                        "123456789012345678901234567890",
+                                        "1e999",
+                                        "\"\\u0000\"",
+                                        "\"\\ud800\"",
+                                        "\"\\udc00\\ud800\"",
+                                        "\"\xff\xfe\xc0\x80\"",
+                                        "\"\x7f\"",
+                                        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00Ff\"",
+                                        "{\"\":1,\"\":2}",
+                                        "{ \"a\" : [ 1 , { \"b\" : null } ] , \"c\" : \"]}\" }"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        (void)whole(texts[i]);
+    }
+}
+
 static void assert_refused(const char *text, const char *words)
 {
     struct json_slice out = {.len = 99};

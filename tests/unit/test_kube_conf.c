@@ -539,6 +539,9 @@ TEST(a_token_says_when)
         {JWT("eyJpYXQiOjEwMDAsImV4cCI6MjAwMH0") ".more", 0, 0},
         {"", 0, 0},
         {".", 0, 0},
+        {"..", 0, 0},
+        {"...", 0, 0},
+        {"opaque", 0, 0},
         {"a.b", 0, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

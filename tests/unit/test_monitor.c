@@ -480,6 +480,21 @@ TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_u
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
+TEST_WITH(changes_and_renewals_are_counted_apart, stage_up, stage_down)
+{
+    assert_false(stats().has_skew);
+    renew(0); /* the first sight of a lease renews nothing */
+    assert_int_equal(stats().renewals, 0);
+    be_ready();
+    world_pass(NS_PER_SEC);
+    renew(0);
+    const struct monitor_stats s = stats();
+    assert_int_equal(s.renewals, 2);
+    assert_int_equal(s.changes[REASON_AWAITING_FIRST_RENEWAL], 1);
+    assert_int_equal(s.changes[REASON_LEASE_RENEWED], 1);
+    assert_int_equal(s.changes[REASON_LEASE_EXPIRED], 0);
+}
+
 /* That pods are held from now on is a change, in the same state and for the same reason. */
 TEST_WITH(the_end_of_the_hold_is_a_change, stage_up, stage_down)
 {
@@ -596,7 +611,37 @@ TEST_WITH(a_change_that_was_held_back_is_logged_in_time_and_with_its_own, stage_
     assert_int_equal(loop_world_said("(since "), 1);
 }
 
+TEST_WITH(other_words_for_the_same_are_logged_once_a_minute, stage_up, stage_down)
+{
+    be_ready();
+    world_pass(20 * NS_PER_SEC);
+    for (int i = 0; i < 115; i++) {
+        char words[32];
+        (void)snprintf(words, sizeof(words), "probe %d", i);
+        report(LEASE_HEALTH_UNHEALTHY, words);
+        assert_non_null(strstr(stage.story, READY_STORY)); /* all others hear them */
+        stage.story[0] = '\0';
+        world_pass(NS_PER_SEC);
+        if (i == 10) { /* a change waits for an interval at most, whatever is said meanwhile */
+            assert_int_equal(loop_world_said("NotReady (DPUReportedUnhealthy)"), 1);
+        }
+    }
+    assert_int_equal(loop_world_said("NotReady (DPUReportedUnhealthy)"), 2);
+}
+
 /* ---- progress -------------------------------------------------------------------------------- */
+
+/* What /livez and the health streams ask. */
+TEST_WITH(a_wake_up_that_is_overdue_is_no_progress, stage_up, stage_down)
+{
+    be_ready();
+    struct mono late = mono_add(world.timer.deadline, MONITOR_LATE_NS);
+    assert_true(monitor_makes_progress(stage.monitor, mono_add(late, -1)));
+    assert_false(monitor_makes_progress(stage.monitor, late));
+    world.now = late;
+    tell((struct verdict_event){.kind = VERDICT_TICK});
+    assert_true(monitor_makes_progress(stage.monitor, late));
+}
 
 TEST_WITH(a_request_without_an_outcome_is_no_progress, stage_up, stage_down)
 {

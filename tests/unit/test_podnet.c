@@ -24,7 +24,7 @@ static enum podnet_policy read_list(const char *text, const char *uid)
 #define HASH   "\"kubernetes.io/config.hash\":\"u\""
 #define MIRROR "\"kubernetes.io/config.mirror\":\"u\""
 
-TEST(only_the_pod_of_that_uid_decides_and_may_be_stopped_if_it_starts_again)
+TEST(pod_that_starts_again_may_be_stopped)
 {
     static const struct {
         const char *list;
@@ -50,7 +50,18 @@ TEST(only_the_pod_of_that_uid_decides_and_may_be_stopped_if_it_starts_again)
         {"[" POD(UID, "Always", "Running") "]", PODNET_POLICY_UNKNOWN},
         {ITEMS(POD(UID, "Always", "Running")) "}", PODNET_POLICY_UNKNOWN},
         {"", PODNET_POLICY_UNKNOWN},
-        /* Of another UID, unless it mirrors the pod of a file. */
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(read_list(rows[i].list, "u"), rows[i].policy);
+    }
+}
+
+TEST(pod_of_another_uid_decides_nothing)
+{
+    static const struct {
+        const char *list;
+        enum podnet_policy policy;
+    } rows[] = {
         {ITEMS(POD(OTHER, "Always", "Running")), PODNET_POLICY_UNKNOWN},
         {ITEMS(POD(OTHER ",\"annotations\":{" HASH "}", "Always", "Running")),
          PODNET_POLICY_UNKNOWN},
@@ -68,6 +79,10 @@ TEST(only_the_pod_of_that_uid_decides_and_may_be_stopped_if_it_starts_again)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_int_equal(read_list(rows[i].list, "u"), rows[i].policy);
     }
+}
+
+TEST(sandbox_without_a_uid_is_nobodys)
+{
     assert_int_equal(read_list(ITEMS(POD("\"uid\":\"\"", "Always", "Running")), ""),
                      PODNET_POLICY_UNKNOWN);
 }

@@ -368,6 +368,17 @@ TEST_IN(who_cannot_look_has_not_seen_that_it_is_missing)
     look(w, "pci:" PF, PROBE_DENIED, words);
 }
 
+TEST_IN(without_word_from_the_kernel_the_next_look_shows_it)
+{
+    assert_true(scratch_run("mkdir -p %s/sys/bus/pci/devices/" PF, w->dir));
+    probe_world_start(w, "pci:" PF, 10 * NS_PER_MS, GUARD_S * NS_PER_SEC);
+    probe_world_expect(w, PROBE_PASSED, "");
+    assert_true(scratch_run("rmdir %s/sys/bus/pci/devices/" PF, w->dir));
+    probe_world_expect(w, PROBE_MISSING, "there is no PCI function '" PF "'");
+    assert_true(scratch_run("mkdir %s/sys/bus/pci/devices/" PF, w->dir));
+    probe_world_expect(w, PROBE_PASSED, "");
+}
+
 /* ---- the kernel's ---------------------------------------------------------------------------- */
 
 /* From here on this process is in a namespace of its own, with the sysfs of that. */

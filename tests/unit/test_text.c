@@ -19,11 +19,13 @@ TEST(whole_numbers_are_read_completely_or_not_at_all)
         {"9223372036854775808", 0, UINT64_C(9223372036854775808), ERR_LIMIT, 0},
         {"18446744073709551615", 0, UINT64_MAX, ERR_LIMIT, 0},
         {"18446744073709551616", ERR_LIMIT, 0, ERR_LIMIT, 0},
+        {"99999999999999999999999", ERR_LIMIT, 0, ERR_LIMIT, 0},
         {"", ERR_PARSE, 0, ERR_PARSE, 0},
         {"-", ERR_PARSE, 0, ERR_PARSE, 0},
         {"+1", ERR_PARSE, 0, ERR_PARSE, 0},
         {"1 ", ERR_PARSE, 0, ERR_PARSE, 0},
         {"0x10", ERR_PARSE, 0, ERR_PARSE, 0},
+        {"--1", ERR_PARSE, 0, ERR_PARSE, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         size_t len = strlen(rows[i].text);
@@ -83,8 +85,12 @@ TEST(durations_are_seconds_or_have_a_unit)
         {"5.", ERR_PARSE, 0},
         {"5.s", ERR_PARSE, 0},
         {"0.0000000001", ERR_PARSE, 0},
+        {"10 s", ERR_PARSE, 0},
+        {"10S", ERR_PARSE, 0},
         {"10d", ERR_PARSE, 0},
         {"1m30s", ERR_PARSE, 0},
+        {"ten", ERR_PARSE, 0},
+        {"1e3", ERR_PARSE, 0},
         {"+1", ERR_PARSE, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -99,6 +99,43 @@ TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
     }
 }
 
+TEST_READY(a_death_costs_a_read_and_two_marks)
+{
+    world_silence_until(w, 41);
+    READY(w);
+    assert_int_equal(w->out.wake_at.ns, SEC(41).ns);
+    world_tick(w, SEC(41));
+    READY(w); /* proof is one round trip away */
+    world_mark(w, CHAIN_TAKEN, SEC(41), SEC(41.001));
+    EXPIRED(w);
+    assert_true(w->out.verdict_changed);
+    assert_int_equal(w->marks, 1);
+    assert_int_equal(w->reads, 1);
+}
+
+/* What the keeper writes at the start is a mark, too, but does not tell whether we may patch. */
+TEST_READY(a_write_of_the_keepers_leaves_the_first_mark_due)
+{
+    world_init(w, NULL, SEC(0));
+    world_seen(w, SEC(0.01)); /* it made the lease */
+    world_write(w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(0), SEC(0.01));
+    assert_true(w->out.mark);
+    world_serve(w, SEC(0.01), CHAIN_TAKEN);
+    world_renew(w, 1);
+    world_condemns_at(w, 41);
+}
+
+TEST_READY(a_living_dpu_costs_nothing)
+{
+    for (int i = 1; i <= 50; i++) {
+        world_silence_until(w, 1 + 10.3 * i);
+        world_renew(w, 1 + 10.3 * i);
+        READY(w);
+    }
+    assert_int_equal(w->marks, 0);
+    assert_int_equal(w->reads, 0);
+}
+
 TEST_READY(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
 {
     const struct mono early = {SEC(41).ns - 1};
@@ -405,6 +442,29 @@ TEST_READY(a_denial_after_an_outage_begins_anew)
     READY(w);
 }
 
+TEST_READY(a_pause_of_our_own_is_held_and_marked_at_once)
+{
+    world_silence_until(w, 41);
+    world_tick(w, SEC(41.9));
+    READY(w);
+    world_ready(w);
+    world_renew(w, 11);
+    world_tick(w, SEC(3600));
+    HELD(w);
+    assert_true(w->out.mark);
+    struct world living = *w;
+    world_renew_unseen(&living, 3595);
+    world_mark(&living, CHAIN_CONFLICT, SEC(3600), SEC(3600.01));
+    READY(&living);
+    world_mark(w, CHAIN_TAKEN, SEC(3600), SEC(3600.01));
+    HELD(w);
+    world_condemns_at(w, 3620);
+    world_ready(w);
+    world_renew(w, 100); /* 99 s later, before any tick */
+    READY(w);
+    assert_false(w->out.verdict_changed);
+}
+
 TEST_READY(outage_hold_option_bounds_the_hold)
 {
     struct verdict_config config = world_config();
@@ -484,6 +544,10 @@ TEST_READY(what_a_watch_brings_after_a_failure_is_no_news)
         world_seen(w, SEC(39.5));
         expect_observed(w, at);
     }
+    world_read(w, SEC(39.6), SEC(39.7)); /* the way is open again: what comes now is news */
+    world_renew_unseen(w, 39);
+    world_seen(w, SEC(40));
+    expect_observed(w, 40);
 }
 
 /* ---- the duration on the lease --------------------------------------------------------------- */

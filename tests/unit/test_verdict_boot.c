@@ -84,6 +84,19 @@ TEST_READY(reboot_while_nobody_watched_is_told_of_a_lease_never_seen_renewed)
     assert_false(w->out.rebooted);
 }
 
+TEST_READY(another_boot_under_a_renewal_is_one_reboot)
+{
+    world_booted(w);
+    boot(w, BOOT("b"));
+    world_renew(w, 11); /* well within the lease: nothing else tells */
+    assert_true(w->out.rebooted);
+    assert_true(w->out.rewrite);
+    assert_false(w->out.verdict_changed);
+    assert_string_equal(known(w), BOOT("b"));
+    world_renew(w, 21); /* the agent's restart is none */
+    assert_false(w->out.rebooted);
+}
+
 TEST_READY(whoever_does_not_say_claims_nothing)
 {
     /* upstream's, or an older dpu-agent */
@@ -117,6 +130,26 @@ TEST_READY(two_dpus_on_one_lease_are_no_endless_reboots)
         count += w->out.rebooted;
     }
     assert_int_equal(count, 1);
+}
+
+TEST_READY(a_reboot_while_the_host_was_away_is_seen_at_the_first_look)
+{
+    static const struct {
+        const char *id;
+        double stamp_at;
+        bool rebooted;
+    } rows[] = {
+        {BOOT("a"), 21, false}, {BOOT("b"), 21, true}, {BOOT("b"), 1, false}, {"", 21, false}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        world_booted(w);
+        world_restart(w, 30, 341);
+        world_version(w, 1);
+        assert_string_equal(known(w), BOOT("a"));
+        world_stamp(w, rows[i].stamp_at);
+        boot(w, rows[i].id);
+        world_list(w, SEC(30.1));
+        assert_int_equal(w->out.rebooted, rows[i].rebooted);
+    }
 }
 
 /* An old state of the lease, from a backup of etcd, or a DPU that came up with its clock behind. */

@@ -13,6 +13,19 @@ static void pods(struct world *w, double at, const char *sentence)
     world_step(w, (struct verdict_event){.kind = VERDICT_PODS, .now = SEC(at), .pods = sentence});
 }
 
+TEST_READY(lost_pods_refuse_and_end_by_themselves)
+{
+    READY(w);
+    pods(w, 2, "a/b has lost it");
+    PODLESS(w);
+    assert_true(w->out.verdict_changed && w->out.rewrite);
+    assert_string_equal(w->x.verdict.message, "a/b has lost it");
+    world_renew(w, 11);
+    PODLESS(w); /* a renewal says nothing of them */
+    pods(w, 12, NULL);
+    READY(w);
+}
+
 TEST_READY(restart_makes_no_living_dpu_dead_nor_lost_pods_well)
 {
     for (int counts = 0; counts <= 1; counts++) {
@@ -101,6 +114,19 @@ TEST_READY(without_a_health_check_lost_pods_alone_count)
     PODLESS(w);
     pods(w, 502, NULL);
     expect(w, READINESS_READY, REASON_HEALTH_CHECK_DISABLED, true);
+}
+
+TEST_READY(restart_forgets_neither_the_accusation_nor_the_lease)
+{
+    world_renew(w, 11);
+    says(w, 12, HOST_PROBE_FAILED);
+    world_restart(w, 15, 300);
+    says(w, 15, HOST_PROBE_FAILED); /* who asks it tells first what the record says of it */
+    ACCUSED(w);
+    says(w, 16, HOST_PROBE_WELL);
+    READY(w);
+    world_silence_until(w, 120); /* it was no renewal */
+    EXPIRED(w);
 }
 
 TEST_READY(host_probe_that_is_asked_no_more_accuses_no_more)

@@ -23,6 +23,18 @@ static void step_absent(struct world *w, double at, enum verdict_source source, 
 
 /* ---- what is a renewal ----------------------------------------------------------------------- */
 
+TEST_READY(changes_without_a_new_stamp_do_not_extend_the_deadline)
+{
+    for (int at = 2; at < 41; at++) {
+        world_silence_until(w, at);
+        world_next_version(w);
+        world_seen(w, SEC(at));
+        assert_false(w->out.renewed);
+        world_serve(w, SEC(at), CHAIN_TAKEN);
+    }
+    world_condemns_at(w, 41);
+}
+
 /* Somebody else's stamp came in between. */
 TEST_READY(the_stamp_of_the_last_renewal_is_none_when_it_comes_back)
 {
@@ -64,6 +76,27 @@ TEST_READY(a_new_text_is_a_renewal_whatever_time_it_names)
     world_seen(w, SEC(21));
     assert_true(w->out.renewed);
     world_condemns_at(w, 61);
+}
+
+TEST_READY(an_older_state_is_no_renewal_and_sets_nothing)
+{
+    world_version(w, 900);
+    world_renew(w, 11);
+    const struct lease_view living = w->lease;
+    world_version(w, 500);
+    world_stamp(w, 5);
+    w->lease.duration_s = 20;
+    (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
+    world_seen(w, SEC(12));
+    assert_false(w->out.renewed);
+    READY(w);
+    assert_int_equal(w->x.verdict.lease_until.ns, SEC(51).ns);
+    (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-0"); /* replaced long ago */
+    world_seen(w, SEC(13));
+    assert_string_equal(w->x.verdict.lease.uid, "uid-1");
+    w->lease = living;
+    world_renew(w, 21);
+    assert_true(w->out.renewed);
 }
 
 /* A mark that is taken on it confirms the older state: a baseline for version and stamp. */

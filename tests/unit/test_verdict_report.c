@@ -45,6 +45,23 @@ TEST_READY(report_first_seen_under_a_foreign_holder_counts_once_it_is_ours)
     SICK(w);
 }
 
+/* ovn-kubernetes' own health check renews while our agent says that a probe fails. */
+TEST_READY(report_that_is_renewed_outlives_renewals_by_others)
+{
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    for (int at = 11; at <= 201; at += 10) {
+        (void)snprintf(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report %d", at);
+        world_seen(w, SEC(at));
+        world_renew(w, at + 5);
+        SICK(w);
+    }
+    world_renew(w, 216);
+    world_renew(w, 236);
+    SICK(w);
+    world_renew(w, 242); /* the agent is gone for a duration, ovnkube goes on */
+    READY(w);
+}
+
 TEST_READY(report_that_stands_still_without_renewals_ends_as_expiry)
 {
     world_sick(w, 11);
@@ -58,6 +75,43 @@ TEST_READY(report_that_stands_still_without_renewals_ends_as_expiry)
     (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), "another");
     world_seen(w, SEC(66));
     SICK(w);
+}
+
+/* It is the last that is heard of the DPU, and says more than its silence. */
+TEST_READY(announced_shutdown_stands_however_long_the_silence)
+{
+    world_report(w, LEASE_HEALTH_SHUTDOWN, "");
+    (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), "report");
+    world_seen(w, SEC(11));
+    world_silence_until(w, 4000);
+    expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
+    world_report(w, LEASE_HEALTH_NONE, "");
+    world_renew(w, 4001);
+    READY(w);
+}
+
+/* What was refused stays refused until a renewal. */
+TEST_READY(report_taken_back_admits_with_the_next_renewal)
+{
+    for (int is_renewed = 0; is_renewed < 2; is_renewed++) {
+        world_ready(w);
+        world_sick(w, 7);
+        if (is_renewed) { /* by ovn-kubernetes' own health check */
+            world_renew(w, 11);
+            SICK(w);
+        }
+        world_report(w, LEASE_HEALTH_NONE, "");
+        world_next_version(w);
+        world_seen(w, SEC(20));
+        SICK(w);
+        if (is_renewed) {
+            world_renew(w, 21);
+            READY(w);
+            continue;
+        }
+        world_silence_until(w, 62);
+        EXPIRED(w);
+    }
 }
 
 /* On a lease that an etcd brought back as it was, before the DPU could renew it again. */
