@@ -320,6 +320,27 @@ TEST_IN(what_is_forbidden_waits_for_an_admin)
     assert_int_equal(loop_world_said("dpu.example.com-node1' is as it should be again"), 1);
 }
 
+/* Where the API server checks a right while it validates the object, the status is 422. */
+TEST_IN(what_is_invalid_has_the_hint_only_where_a_right_is_missing)
+{
+    static const char wrong[] = "{\"message\":\"spec.pool: Required value\"}";
+    static const char denied[] =
+        "{\"message\":\"spec.devices[0]: Forbidden: User \\\"host\\\" cannot "
+        "update resource \\\"resourceslices\\\"\"}";
+    json_decref(settle(w));
+    publish(w, "LeaseExpired");
+    for (int i = 0; i < 20; i++) { /* an hour, until it may be said again */
+        world_answer(422, wrong);
+        assert_int_equal(loop_world_said("apply rbac/host-agent-dra.yaml"), 0);
+        assert_int_equal(wait_asked(), SLICE_RETRY_MAX_NS);
+    }
+    for (int i = 0; i < 3600 / (SLICE_RETRY_MAX_NS / NS_PER_SEC); i++) {
+        world_answer(422, denied);
+        assert_int_equal(wait_asked(), SLICE_RETRY_MAX_NS);
+    }
+    assert_int_equal(loop_world_said("apply rbac/host-agent-dra.yaml"), 1);
+}
+
 TEST_IN(failures_back_off_and_a_new_verdict_does_not_wait_for_that)
 {
     json_decref(settle(w));
