@@ -460,12 +460,13 @@ struct record_writer *record_writer_new(struct ev_loop *loop,
 
 void record_writer_free(struct record_writer *w)
 {
-    if (w) {
-        dir_watch_stop(&w->watch);
-        ev_timer_stop(w->loop, &w->retry);
-        cleanup_fd(&w->fd); /* a tmpfs page needs no flush */
-        free(w);
+    if (!w) {
+        return;
     }
+    dir_watch_stop(&w->watch);
+    ev_timer_stop(w->loop, &w->retry);
+    cleanup_fd(&w->fd); /* a tmpfs page needs no flush */
+    free(w);
 }
 
 const struct record_writer_stats *record_writer_stats(const struct record_writer *w)

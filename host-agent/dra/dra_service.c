@@ -409,14 +409,15 @@ void dra_service_stop(struct dra_service *s)
 
 void dra_service_free(struct dra_service *s)
 {
-    if (s) {
-        close_sockets(s);
-        claim_events_free(s->plugin.claims);
-        slice_publisher_free(s->publisher);
-        json_decref(s->device.attributes);
-        boot_timer_free(s->timer);
-        free(s);
+    if (!s) {
+        return;
     }
+    close_sockets(s);
+    claim_events_free(s->plugin.claims);
+    slice_publisher_free(s->publisher);
+    json_decref(s->device.attributes);
+    boot_timer_free(s->timer);
+    free(s);
 }
 
 const struct dra_stats *dra_service_stats(const struct dra_service *s)

@@ -784,12 +784,13 @@ void grpc_server_shutdown(struct grpc_server *s)
 
 void grpc_server_free(struct grpc_server *s)
 {
-    if (s) {
-        stop_accepting(s);
-        s->config.on_drained = NULL;
-        while (!LIST_EMPTY(&s->conns)) {
-            conn_free(LIST_FIRST(&s->conns));
-        }
-        free(s);
+    if (!s) {
+        return;
     }
+    stop_accepting(s);
+    s->config.on_drained = NULL;
+    while (!LIST_EMPTY(&s->conns)) {
+        conn_free(LIST_FIRST(&s->conns));
+    }
+    free(s);
 }

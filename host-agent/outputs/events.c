@@ -417,18 +417,19 @@ struct events *events_new(struct ev_loop *loop, struct kube_client *client, cons
 
 void events_free(struct events *x)
 {
-    if (x) {
-        kube_call_cancel(x->call);
-        boot_timer_free(x->timer);
-        if (x->sent != x->begun) {
-            event_free(x->sent);
-        }
-        event_free(x->begun);
-        while (x->count > 0) {
-            event_free(queue_take(x, 0));
-        }
-        free(x);
+    if (!x) {
+        return;
     }
+    kube_call_cancel(x->call);
+    boot_timer_free(x->timer);
+    if (x->sent != x->begun) {
+        event_free(x->sent);
+    }
+    event_free(x->begun);
+    while (x->count > 0) {
+        event_free(queue_take(x, 0));
+    }
+    free(x);
 }
 
 void events_on_written(struct events *x, events_written_fn *written, void *user)

@@ -505,19 +505,20 @@ struct podnet *podnet_start(const struct podnet_config *config)
 
 void podnet_free(struct podnet *p)
 {
-    if (p) {
-        grpc_unary_cancel(p->call);
-        grpc_unary_cancel(p->stop);
-        kube_call_cancel(p->question);
-        boot_timer_free(p->scan_timer);
-        boot_timer_free(p->stop_timer);
-        while (p->plan.all) {
-            struct sandbox *first = sandbox_of(p->plan.all);
-            p->plan.all = first->loss.next;
-            free(first);
-        }
-        free(p);
+    if (!p) {
+        return;
     }
+    grpc_unary_cancel(p->call);
+    grpc_unary_cancel(p->stop);
+    kube_call_cancel(p->question);
+    boot_timer_free(p->scan_timer);
+    boot_timer_free(p->stop_timer);
+    while (p->plan.all) {
+        struct sandbox *first = sandbox_of(p->plan.all);
+        p->plan.all = first->loss.next;
+        free(first);
+    }
+    free(p);
 }
 
 const struct podnet_stats *podnet_stats(const struct podnet *p)
