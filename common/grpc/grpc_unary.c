@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "loop/curl_head.h"
 #include "loop/curl_loop.h"
 
 #include <ev.h>
@@ -11,6 +12,8 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+
+enum { STATUS_BYTES = 16 }; /* of a number below 100, with room for what is none */
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -70,33 +73,28 @@ struct grpc_unary {
     struct curl_slist *headers;
     ev_timer end; /* from the loop, once curl is off the stack */
     CURLcode code;
+    struct buf head;    /* and trailers */
     struct buf request; /* with prefix */
     struct buf answer;  /* with prefixes; of a stream what is not told yet */
 };
 
-/* In the trailers, or in the headers of an answer that has no more. NULL: none came. */
-static const char *header_value(const struct grpc_unary *u, const char *name)
-{
-    struct curl_header *header;
-    CURLHcode rc = curl_easy_header(u->easy, name, 0, CURLH_TRAILER | CURLH_HEADER, -1, &header);
-    return rc == CURLHE_OK ? header->value : NULL;
-}
-
-/* -1: none came. */
+/* In the trailers, or in the headers of an answer that has no more. -1: none came. */
 static int status_said(const struct grpc_unary *u)
 {
+    char text[STATUS_BYTES];
     int64_t status;
-    const char *text = header_value(u, "grpc-status");
-    bool is_one =
-        text && text_to_i64(text, strlen(text), &status, NULL) == 0 && status >= 0 && status < 100;
+    bool is_one = curl_head_find(&u->head, "grpc-status", text, sizeof(text)) &&
+                  text_to_i64(text, strlen(text), &status, NULL) == 0 && status >= 0 &&
+                  status < 100;
     return is_one ? (int)status : -1;
 }
 
 static void text_said(const struct grpc_unary *u, char out[static GRPC_UNARY_TEXT_BYTES])
 {
+    char text[3 * GRPC_UNARY_TEXT_BYTES]; /* each byte may be percent-encoded */
     int len = 0;
-    const char *text = header_value(u, "grpc-message");
-    char *decoded = curl_easy_unescape(NULL, text ? text : "", 0, &len);
+    (void)curl_head_find(&u->head, "grpc-message", text, sizeof(text)); /* "" if there is none */
+    char *decoded = curl_easy_unescape(NULL, text, 0, &len);
     text_sanitize(out, GRPC_UNARY_TEXT_BYTES, decoded, (size_t)len);
     curl_free(decoded);
 }
@@ -104,6 +102,12 @@ static void text_said(const struct grpc_unary *u, char out[static GRPC_UNARY_TEX
 static enum grpc_framing first_answer(const struct grpc_unary *u, struct grpc_slice *out)
 {
     return grpc_first_message(&u->answer, GRPC_UNARY_REPLY_MAX_BYTES, out);
+}
+
+static size_t on_header(char *line, size_t size, size_t count, void *user)
+{
+    struct grpc_unary *u = user;
+    return curl_head_add(&u->head, line, size * count) ? size * count : CURL_WRITEFUNC_ERROR;
 }
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *user)
@@ -208,6 +212,8 @@ static CURL *easy_new(struct grpc_unary *u)
     (void)curl_easy_setopt(easy, CURLOPT_USERAGENT, "dpu-heartbeat/" DPU_VERSION);
     (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDS, buf_text(&u->request));
     (void)curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)u->request.len);
+    (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, u);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, u);
     if (u->plan.timeout_ns != INT64_MAX) {
@@ -242,6 +248,7 @@ void grpc_unary_cancel(struct grpc_unary *u)
         curl_easy_cleanup(u->easy);
         curl_loop_free(u->curl);
         curl_slist_free_all(u->headers);
+        buf_fini(&u->head);
         buf_fini(&u->request);
         buf_fini(&u->answer);
         free(u);

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_core.h"
+#include "loop/curl_head.h"
 #include "loop/curl_loop.h"
 
 #include <curl/curl.h>
@@ -32,6 +33,7 @@ enum {
     WAIT_SHARE = 2,         /* of the time that an answer is waited for: when the next try begins */
     TRIM_BYTES = 256 << 10, /* an answer above this is rare enough to tidy up after it */
     RETRY_AFTER_MAX_S = 86400,
+    HEAD_VALUE_BYTES = 128, /* of each header that is looked at */
 };
 
 #define TURN_NS (2 * NS_PER_SEC) /* what does not hurry waits so long for a connection */
@@ -68,6 +70,7 @@ try {
     struct curl_slist *headers;
     struct curl_slist *connect_to;
     struct curl_slist *resolve;
+    struct buf head; /* see loop/curl_head.h */
     struct buf inbox;
     struct mono sent_at;
     bool is_by_address; /* goes to the last good one */
@@ -186,6 +189,10 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 static size_t on_header(char *line, size_t size, size_t count, void *user)
 {
     struct try *t = user;
+    if (!curl_head_add(&t->head, line, size * count)) {
+        t->overflowed = true;
+        return 0; /* curl ends the transfer */
+    }
     if (size * count == 2 && http_status(t) >= 200) {
         t->has_bytes = true; /* the head is whole: worth a look before its body comes */
     }
@@ -419,6 +426,7 @@ static void close_try(struct try *t)
     curl_slist_free_all(t->headers);
     curl_slist_free_all(t->connect_to);
     curl_slist_free_all(t->resolve);
+    buf_fini(&t->head);
     buf_fini(&t->inbox);
     *t = (struct try){.call = call, .sent_at = MONO_NEVER};
     t->inbox = (struct buf){.max_bytes = call->request.max_bytes};
@@ -446,27 +454,21 @@ static void remember_address(const struct try *t)
     }
 }
 
-/* NULL: the answer has none, or is not there yet. */
-static const char *header_of(const struct try *t, const char *name)
-{
-    struct curl_header *h;
-    bool has_it = t->easy && curl_easy_header(t->easy, name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK;
-    return has_it ? h->value : NULL;
-}
-
 static void read_head(const struct try *t, struct kube_response *out)
 {
-    const char *type = header_of(t, "Content-Type");
-    const char *date = header_of(t, "Date");
-    const char *retry_after = header_of(t, "Retry-After");
-    time_t date_s = date ? curl_getdate(date, NULL) : -1;
+    char type[HEAD_VALUE_BYTES];
+    char date[HEAD_VALUE_BYTES];
+    char retry_after[HEAD_VALUE_BYTES];
+    bool has_date = curl_head_find(&t->head, "Date", date, sizeof(date));
+    time_t date_s = has_date ? curl_getdate(date, NULL) : -1;
     uint64_t seconds;
-    bool has_seconds =
-        retry_after && text_to_u64(retry_after, strlen(retry_after), &seconds, NULL) == 0;
+    bool has_seconds = curl_head_find(&t->head, "Retry-After", retry_after, sizeof(retry_after)) &&
+                       text_to_u64(retry_after, strlen(retry_after), &seconds, NULL) == 0;
+    (void)curl_head_find(&t->head, "Content-Type", type, sizeof(type)); /* "" if there is none */
     *out = (struct kube_response){
         .code = kube_status_code(http_status(t)),
         .http_status = http_status(t),
-        .is_json = type && strncasecmp(type, "application/json", strlen("application/json")) == 0,
+        .is_json = strncasecmp(type, "application/json", strlen("application/json")) == 0,
         .has_server_date = date_s >= 0,
         .server_date = {mono_ns_mul(NS_PER_SEC, date_s)}, /* of any year up to 9999 */
         .received_wall = clock_wall_now(),

@@ -39,10 +39,6 @@ struct easy {
     struct exchange *exchange;
     int64_t started; /* by the machine's monotonic clock */
     int status;
-    char type[64];
-    char date[64];
-    char retry_after[16];
-    struct curl_header asked;
     void *socket_user;
     bool is_ended;
     bool is_told;
@@ -127,20 +123,6 @@ CURLcode curl_easy_getinfo(CURL *handle, CURLINFO info, ...)
     }
     va_end(ap);
     return code;
-}
-
-CURLHcode curl_easy_header(CURL *handle, const char *name, size_t index, unsigned int origin,
-                           int request, struct curl_header **out)
-{
-    struct easy *easy = handle;
-    char *value = strcmp(name, "Content-Type") == 0  ? easy->type
-                  : strcmp(name, "Date") == 0        ? easy->date
-                  : strcmp(name, "Retry-After") == 0 ? easy->retry_after
-                                                     : NULL;
-    assert(value && index == 0 && origin == CURLH_HEADER && request == -1);
-    easy->asked = (struct curl_header){.value = value, .amount = 1};
-    *out = &easy->asked;
-    return value[0] != '\0' ? CURLHE_OK : CURLHE_MISSING;
 }
 
 /* What is handed on at a time always has room. */
@@ -311,20 +293,34 @@ static void start(struct multi *m, struct easy *easy)
     (void)m->on_socket(easy, easy->exchange->fd, CURL_POLL_IN, m->socket_user, easy->socket_user);
 }
 
+__attribute__((format(printf, 2, 3))) static void give_line(struct easy *easy, const char *fmt, ...)
+{
+    char line[128];
+    va_list ap;
+    va_start(ap, fmt);
+    int len = vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    assert(len > 0 && (size_t)len < sizeof(line));
+    (void)easy->header(line, 1, (size_t)len, easy->header_user);
+}
+
 static void give_head(struct easy *easy)
 {
     const struct exchange *x = easy->exchange;
-    char end[] = "\r\n";
+    char date[64];
     time_t seconds = (time_t)(x->date_ns / SEC);
     struct tm tm;
+    (void)strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&seconds, &tm));
     easy->status = x->status;
-    (void)snprintf(easy->type, sizeof(easy->type), "%s", x->type);
-    (void)strftime(easy->date, sizeof(easy->date), "%a, %d %b %Y %H:%M:%S GMT",
-                   gmtime_r(&seconds, &tm));
-    if (x->retry_after_s >= 0) {
-        (void)snprintf(easy->retry_after, sizeof(easy->retry_after), "%d", x->retry_after_s);
+    give_line(easy, "HTTP/1.1 %d \r\n", x->status);
+    if (x->type[0] != '\0') {
+        give_line(easy, "Content-Type: %s\r\n", x->type);
     }
-    (void)easy->header(end, 1, strlen(end), easy->header_user);
+    give_line(easy, "Date: %s\r\n", date);
+    if (x->retry_after_s >= 0) {
+        give_line(easy, "Retry-After: %d\r\n", x->retry_after_s);
+    }
+    give_line(easy, "\r\n");
 }
 
 /* Hands on some of what waits; false: the client takes no more. */
