@@ -199,10 +199,13 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
     return size * count;
 }
 
-/* The only bound on outgoing data that nobody acknowledges: keepalive is silent then. */
+/* The only bound on outgoing data that nobody acknowledges: keepalive is silent then. A request
+ * that was on its way was on an idle connection that the server had closed: curl repeats it. */
 static int on_socket_open(void *user, curl_socket_t fd, curlsocktype purpose)
 {
+    struct try *t = user;
     unsigned int timeout_ms = UNACKED_TIMEOUT_MS;
+    t->has_sent = false;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms,
                      sizeof(timeout_ms)); /* a bound the less where the kernel has none */
     return CURL_SOCKOPT_OK;
@@ -365,6 +368,7 @@ static void set_connection(struct try *t)
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_IDLE_S);
     (void)curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
     (void)curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket_open);
+    (void)curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, t);
     (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, is_new ? 1L : 0L);
     if (channel != KUBE_CONTROL) {
         (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN,

@@ -497,9 +497,80 @@ TEST(what_does_not_hurry_waits_for_a_connection)
     (void)close(urgent);
 }
 
+/* ---- one that curl repeats ------------------------------------------------------------------- */
+
+/* Longer than the second after which the kernel asks anew for a connection without an answer. */
+enum { REPEATED_MS = 1600, FILLERS = 3 };
+
+/* Fills the listener's queue: the kernel answers no further connection. */
+static void fill_queue(int listener, int fillers[static FILLERS])
+{
+    struct sockaddr_in address;
+    socklen_t len = sizeof(address);
+    assert_int_equal(listen(listener, 0), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    for (int i = 0; i < FILLERS; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(fillers[i], (struct sockaddr *)&address, len); /* EINPROGRESS */
+    }
+}
+
+static void run_for(int64_t ns)
+{
+    struct mono begin = clock_mono_now();
+    while (mono_since(clock_mono_now(), begin) < ns) {
+        (void)ev_run(ev_default_loop(0), EVRUN_NOWAIT);
+        (void)usleep(1000);
+    }
+}
+
+static int accept_all(int listener)
+{
+    int count = 0;
+    while (accept(listener, NULL, NULL) >= 0) { /* they stay open */
+        count++;
+    }
+    return count;
+}
+
+/* The server has closed the idle connection, which shows only once the request went out on it: curl
+ * repeats it, and the new connection hangs. So there was no request, and there may be another try.
+ */
+TEST(what_went_out_on_a_dead_connection_may_be_tried_again)
+{
+    int fillers[FILLERS];
+    struct done done = {.count = 0};
+    const struct kube_request request = {.method = KUBE_PUT,
+                                         .channel = KUBE_FRESH,
+                                         .priority = KUBE_URGENT,
+                                         .path = "/x",
+                                         .deadline_ms = REPEATED_MS};
+    asker_start(20 * LONG_MS);
+    int first = read_request(-1);
+    send_answer(first, 200);
+    wait_told(1, 0);
+    (void)kube_client_start(asker.client, &request, on_done, &done);
+    assert_int_equal(read_request(first), first);
+    fill_queue(asker.listener, fillers);
+    (void)close(first);
+    run_for(REPEATED_MS * NS_PER_MS / 4);
+    assert_int_equal(done.count, 0);
+    for (int i = 0; i < FILLERS; i++) {
+        (void)close(fillers[i]);
+    }
+    (void)accept_all(asker.listener); /* there is room again */
+    assert_int_equal(listen(asker.listener, FILLERS), 0);
+    for (int tries = 0; tries < 2; tries += accept_all(asker.listener)) {
+        (void)ev_run(ev_default_loop(0), EVRUN_NOWAIT);
+        assert_int_equal(done.count, 0); /* its deadline */
+        (void)usleep(1000);
+    }
+    asker_stop();
+}
+
 /* ---- a stream -------------------------------------------------------------------------------- */
 
-enum { STREAM_BYTES = 1 << 20, STREAM_MAX_BYTES = 2 * CURL_MAX_WRITE_SIZE, HEAD_MS = 100 };
+enum { STREAM_BYTES = 1 << 20, STREAM_MAX_BYTES = 2 * CURL_MAX_WRITE_SIZE, HEAD_MS = 400 };
 
 struct stream {
     size_t taken;
