@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/time.h"
+#include "loop/curl_version.h"
 
 #include <ev.h>
 
@@ -110,6 +111,9 @@ struct curl_loop *curl_loop_new(struct ev_loop *loop, const struct curl_loop_con
     (void)curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, timer_changed);
     (void)curl_multi_setopt(multi, CURLMOPT_TIMERDATA, c);
     (void)curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, MAX_CONNECTIONS);
+    /* From 8.20 on these threads, which ask name servers, are the multi handle's: its end would
+     * wait for them. */
+    (void)curl_multi_setopt(multi, CURLMOPT_QUICK_EXIT, 1L);
     ev_timer_init(&c->timer, on_timer, 0., 0.);
     c->timer.data = c;
     return c;

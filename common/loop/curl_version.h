@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What depends on the libcurl that runs, which need not be the one whose headers we were built
+ * with: 7.81 or newer. An option that the headers lack is named by its number here (it never
+ * changes), and one that libcurl lacks is refused by it. tests/curl runs with each version that
+ * differs.
+ */
+#ifndef LOOP_CURL_VERSION_H
+#define LOOP_CURL_VERSION_H
+
+#include <curl/curl.h>
+#include <stdbool.h>
+
+#if LIBCURL_VERSION_NUM < 0x075500
+#define CURLOPT_PROTOCOLS_STR ((CURLoption)10318)
+#endif
+#if LIBCURL_VERSION_NUM < 0x075700
+#define CURLOPT_QUICK_EXIT   ((CURLoption)322)
+#define CURL_WRITEFUNC_ERROR ((size_t)0xFFFFFFFF)
+#endif
+#if LIBCURL_VERSION_NUM < 0x081400
+#define CURLMOPT_QUICK_EXIT ((CURLMoption)21)
+#endif
+
+/* For CURLOPT_CAPATH: a directory in which no authority is found. NULL is the built-in one from
+ * 8.21 on. */
+#define CURL_VERSION_NO_DIRECTORY "/dev/null"
+
+/* Lets a transfer speak HTTP and HTTPS, and nothing else. */
+void curl_version_allow_http(CURL *easy);
+
+/* Whether the end of a transfer waits for a name server that is silent (before 7.87): then nothing
+ * may be asked for a name. */
+bool curl_version_waits_for_names(void);
+
+/* Whether no file of authorities means the built-in one (from 8.21 on), which is read, and has to
+ * be there, even where a callback puts others in its place. */
+bool curl_version_wants_authorities(void);
+
+#endif
