@@ -10,6 +10,7 @@
 #include "kube/kube_core.h"
 #include "loop/curl_head.h"
 #include "loop/curl_loop.h"
+#include "loop/curl_version.h"
 
 #include <curl/curl.h>
 #include <ev.h>
@@ -305,6 +306,15 @@ static void set_blob(CURL *easy, CURLoption option, const struct buf *content)
     }
 }
 
+/* The first certificate of a text of many: libcurl parses what it is given for each connection. */
+static struct buf first_certificate(const struct buf *ca)
+{
+    static const char end[] = "-----END CERTIFICATE-----";
+    const char *found = strstr(buf_text(ca), end);
+    size_t len = found ? (size_t)(found - ca->data) + strlen(end) : ca->len;
+    return (struct buf){.data = ca->data, .len = len}; /* borrowed */
+}
+
 /* Whatever libcurl has loaded, or kept for the next connection, counts no longer: not either where
  * the CA has become unreadable since the request began. */
 static CURLcode use_ca(CURL *easy, void *ssl_ctx, void *user)
@@ -314,20 +324,25 @@ static CURLcode use_ca(CURL *easy, void *ssl_ctx, void *user)
     return is_set ? CURLE_OK : CURLE_SSL_CACERT_BADFILE;
 }
 
-/* The CA stands alone: neither the system's file nor its directory counts beside it. */
+/* The CA stands alone: neither the system's file nor its directory counts beside it. No directory
+ * is the built-in one in newer versions, hence one in which nothing is found. */
 static void set_ca(struct kube_client *client, CURL *easy)
 {
     const struct buf *ca = kube_conf_secret(&client->conf, KUBE_SECRET_CA);
     if (!ca) {
         return;
     }
-    (void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
-    if (client->ca) {
-        (void)curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
-        (void)curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, use_ca);
-        (void)curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, client);
-    } else {
+    (void)curl_easy_setopt(easy, CURLOPT_CAPATH, CURL_VERSION_NO_DIRECTORY);
+    (void)curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
+    if (!client->ca) {
         set_blob(easy, CURLOPT_CAINFO_BLOB, ca);
+        return;
+    }
+    (void)curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, use_ca);
+    (void)curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, client);
+    if (curl_version_wants_authorities()) {
+        const struct buf some = first_certificate(ca);
+        set_blob(easy, CURLOPT_CAINFO_BLOB, &some);
     }
 }
 

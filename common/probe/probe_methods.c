@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "loop/curl_loop.h"
+#include "loop/curl_version.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -357,7 +358,7 @@ static int http_init(struct probe *probe, struct err *e)
     SET(CURLOPT_USERAGENT, "dpu-heartbeat");
     if (spec->ca_file[0]) { /* it alone, and not beside what the system trusts */
         SET(CURLOPT_CAINFO, spec->ca_file);
-        SET(CURLOPT_CAPATH, NULL);
+        SET(CURLOPT_CAPATH, CURL_VERSION_NO_DIRECTORY);
     }
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_NOSIGNAL, 1L);
