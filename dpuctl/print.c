@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dpuctl/print.h"
 
+#include "base/mem.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -58,9 +59,10 @@ static void put_span(long long ms, const char *sign, char *out, size_t out_bytes
 static const json_t *find_member(const json_t *doc, const char *path, size_t len)
 {
     const char *dot = memchr(path, '.', len);
-    size_t key = dot ? (size_t)(dot - path) : len;
-    const json_t *member = json_object_getn(doc, path, key);
-    return dot ? find_member(member, dot + 1, len - key - 1) : member;
+    size_t key_len = dot ? (size_t)(dot - path) : len;
+    CLEANUP(free) char *key = mem_format("%.*s", (int)key_len, path);
+    const json_t *member = json_object_get(doc, key);
+    return dot ? find_member(member, dot + 1, len - key_len - 1) : member;
 }
 
 static bool says_something(const json_t *member)
