@@ -12,6 +12,7 @@
 #define TESTS_SUPPORT_CASE_H
 
 /* For cmocka, and what nearly every case needs. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,6 +24,19 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#undef stop /* cmocka 2 calls a macro so, and tests their functions */
+
+/* In place of assert_in_range(), which cmocka 2 has deprecated, and which is unsigned. */
+#define assert_between(value, least, most)                                                         \
+    do {                                                                                           \
+        int64_t value_ = (int64_t)(value);                                                         \
+        int64_t least_ = (int64_t)(least);                                                         \
+        int64_t most_ = (int64_t)(most);                                                           \
+        if (value_ < least_ || value_ > most_) {                                                   \
+            fail_msg("%" PRId64 " is not between %" PRId64 " and %" PRId64, value_, least_,        \
+                     most_);                                                                       \
+        }                                                                                          \
+    } while (0)
 
 void case_add(const char *name, CMUnitTestFunction run, CMFixtureFunction up,
               CMFixtureFunction down);

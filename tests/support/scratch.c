@@ -23,7 +23,7 @@ bool scratch_run(const char *format, ...)
     va_start(ap, format);
     int len = vsnprintf(command, sizeof(command), format, ap);
     va_end(ap);
-    assert_in_range(len, 1, sizeof(command) - 1);
+    assert_between(len, 1, sizeof(command) - 1);
     return system(command) == 0;
 }
 

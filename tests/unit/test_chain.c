@@ -118,7 +118,7 @@ TEST(each_pair_of_answers_has_its_outcome)
         start(&c);
         print_message("%s\n", row->name);
         for (int n = 0; c.action != CHAIN_END; n++) {
-            assert_in_range(n, 0, ARRAY_LEN(row->replies) - 1);
+            assert_between(n, 0, ARRAY_LEN(row->replies) - 1);
             assert_int_equal(c.action, n % 2 == 0 ? CHAIN_PATCH : CHAIN_GET);
             enum chain_action next = answer(&c, row->replies[n], n);
             assert_int_equal(next, c.action);

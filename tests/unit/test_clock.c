@@ -19,7 +19,7 @@ TEST(wall_time_is_the_systems)
 {
     struct wall now = clock_wall_now();
     time_t system = time(NULL);
-    assert_in_range(now.ns / NS_PER_SEC, (uint64_t)system - 1, (uint64_t)system + 1);
+    assert_between(now.ns / NS_PER_SEC, (uint64_t)system - 1, (uint64_t)system + 1);
 }
 
 TEST(the_boot_id_is_a_uuid_that_stays)

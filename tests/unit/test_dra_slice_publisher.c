@@ -147,14 +147,14 @@ TEST_IN(slice_removed_by_a_kubelet_is_created_again)
         assert_false(world.client.is_busy); /* each time a little later */
         int64_t most_ns = i < 6 ? SLICE_REPAIR_MIN_NS << i : SLICE_CREATE_MAX_NS;
         int64_t waited_ns = wait_asked();
-        assert_in_range(waited_ns, most_ns / 4 * 3 - 1, most_ns);
+        assert_between(waited_ns, most_ns / 4 * 3 - 1, most_ns);
         world_expect(KUBE_POST, SLICES);
         store("5");
     }
     world_pass(SLICE_QUIET_NS + NS_PER_SEC);
     watch_shows(NULL);
     world_answer(200, NODE);
-    assert_in_range(wait_asked(), 0, SLICE_REPAIR_MIN_NS);
+    assert_between(wait_asked(), 0, SLICE_REPAIR_MIN_NS);
 }
 
 /* However often the verdict has changed before. */
@@ -300,7 +300,7 @@ TEST_IN(verdict_that_toggles_is_written_once_per_interval_last_state_last)
     if (world.client.is_busy) {
         json_decref(respond_stored("8"));
     }
-    assert_in_range(w->stats.slice->written - before, 5, 7);
+    assert_between(w->stats.slice->written - before, 5, 7);
     assert_true(rests());
     publish(w, "DPUReportedUnhealthy"); /* the last one, of 201: nothing is left to be written */
     assert_true(rests());
@@ -350,7 +350,7 @@ TEST_IN(failures_back_off_and_a_new_verdict_does_not_wait_for_that)
         assert_false(world.client.is_busy);
         int64_t most_ns = i < 7 ? SLICE_RETRY_MIN_NS << i : SLICE_RETRY_MAX_NS;
         most_ns = most_ns < FLIP_NS || i > 0 ? most_ns : FLIP_NS;
-        assert_in_range(wait_asked(), most_ns / 10, most_ns);
+        assert_between(wait_asked(), most_ns / 10, most_ns);
         world_expect(KUBE_PUT, SLICE);
     }
     world_answer(500, NULL);

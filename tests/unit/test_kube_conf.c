@@ -292,7 +292,7 @@ static int said(const char *words)
     char text[2048];
     int count = 0;
     ssize_t len = pread(log_fd, text, sizeof(text) - 1, 0);
-    assert_in_range(len, 0, sizeof(text) - 2);
+    assert_between(len, 0, sizeof(text) - 2);
     text[len] = '\0';
     for (const char *at = strstr(text, words); at; at = strstr(at + 1, words)) {
         count++;

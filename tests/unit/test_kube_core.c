@@ -81,7 +81,7 @@ TEST(urgent_ones_without_end_starve_nobody)
         }
         taken += ms >= 10000 && kube_bucket_try(&b, at_ms(ms));
     }
-    assert_in_range(taken, 50, 50 + KUBE_BUCKET_RESERVE + 1);
+    assert_between(taken, 50, 50 + KUBE_BUCKET_RESERVE + 1);
 }
 
 TEST(a_server_that_is_not_found_three_times_is_left_alone_for_a_while)
@@ -97,7 +97,7 @@ TEST(a_server_that_is_not_found_three_times_is_left_alone_for_a_while)
     assert_int_equal(kube_bucket_pause_ns(&b, at_ms(15003)), 0);
     kube_bucket_unreached(&b, at_ms(15003)); /* again, and again as long */
     assert_int_equal(kube_bucket_pause_ns(&b, at_ms(15003)), 15 * NS_PER_SEC);
-    assert_in_range(kube_bucket_reached(&b), 1, KUBE_RETURN_NS + 1);
+    assert_between(kube_bucket_reached(&b), 1, KUBE_RETURN_NS + 1);
     assert_int_equal(kube_bucket_reached(&b), 0);
     assert_int_equal(kube_bucket_pause_ns(&b, at_ms(15003)), 0);
     kube_bucket_unreached(&b, at_ms(15004));

@@ -264,11 +264,11 @@ TEST(a_denied_watch_is_asked_again_soon_then_rarely_and_for_ever)
     begin();
     for (int i = 1; i <= 30; i++) {
         int64_t wait_ns = wait_after_denial();
-        assert_in_range(wait_ns, bound_ns / 10 - 1, bound_ns + 1);
+        assert_between(wait_ns, bound_ns / 10 - 1, bound_ns + 1);
         early += wait_ns < bound_ns / 2;
         bound_ns = bound_ns * 2 < 600 * NS_PER_SEC ? bound_ns * 2 : 600 * NS_PER_SEC;
     }
-    assert_in_range(early, 1, 29);
+    assert_between(early, 1, 29);
     answer_list(200, LIST, KUBE_ANSWERED);
     wake();
     end_stream(403, "{}", 0, ""); /* we may list, but not watch */
@@ -364,7 +364,7 @@ TEST(a_stream_that_never_lasts_is_opened_ever_more_rarely)
         {500, "{}"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_in_range(open_for_ten_minutes(rows[i].http_status, rows[i].text), 40, 120);
+        assert_between(open_for_ten_minutes(rows[i].http_status, rows[i].text), 40, 120);
     }
 }
 
@@ -556,7 +556,7 @@ TEST(silence_is_a_failure_after_a_minute_and_a_half)
     while (world.stream_failures == 0) {
         wake();
     }
-    assert_in_range(mono_since(world.now, heard), 90 * NS_PER_SEC, 91 * NS_PER_SEC);
+    assert_between(mono_since(world.now, heard), 90 * NS_PER_SEC, 91 * NS_PER_SEC);
     wake();
     assert_true(world.has_list);
 }
@@ -633,7 +633,7 @@ TEST(each_stream_is_asked_for_a_time_of_its_own)
     begin_watching();
     for (int i = 0; i < 20; i++) {
         long seconds = strtol(strstr(world.path, "timeoutSeconds=") + 15, NULL, 10);
-        assert_in_range(seconds, 300, 599);
+        assert_between(seconds, 300, 599);
         differ += seconds != last;
         last = seconds;
         end_stream(200, "", 11 * NS_PER_SEC, "");

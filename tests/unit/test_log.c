@@ -102,7 +102,7 @@ TEST_WITH(a_long_message_is_cut_and_stays_one_line, open_sink, close_sink)
         log_setup(LOG_INFO, (enum log_format)format, "node");
         log_info("x", "%s", words);
         const char *line = written(*state);
-        assert_in_range(strlen(line), 1000, 4096);
+        assert_between(strlen(line), 1000, 4096);
         assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
         assert_non_null(strstr(line, "node"));
     }
@@ -183,7 +183,7 @@ TEST(lines_that_nobody_takes_are_dropped_and_counted)
         }
         (void)alarm(0);
         int taken = count_words(text, "a line that");
-        assert_in_range(taken, 1, LINES - 1);
+        assert_between(taken, 1, LINES - 1);
         int taken_after = count_words(text, "after");
         assert_int_equal(taken + taken_after + said_missing(text), LINES + after);
         log_set_fd(STDERR_FILENO);

@@ -224,7 +224,7 @@ TEST_IN(lost_ones_are_stopped_oldest_first_and_one_at_a_time)
             assert_null(w->out.ask); /* the gap */
             if (i + 1 < ARRAY_LEN(order)) {
                 int64_t gap_ns = w->out.wake_at.ns - SEC(at + 0.2);
-                assert_in_range(gap_ns, config.gap_ns / 2, config.gap_ns * 3 / 2);
+                assert_between(gap_ns, config.gap_ns / 2, config.gap_ns * 3 / 2);
                 at = (double)w->out.wake_at.ns / (double)NS_PER_SEC;
                 step(w, (struct podnet_event){.kind = PODNET_TICK, .now = w->out.wake_at});
             }

@@ -173,5 +173,5 @@ TEST_IN(a_page_that_stays_torn_is_given_up_after_some_milliseconds)
     writer.paused_ns = 0;
     assert_invalid(w, "checksum");
     assert_int_equal(writer.pauses, RECORD_FILE_TRIES - 1);
-    assert_in_range(writer.paused_ns, 10 * NS_PER_MS, 20 * NS_PER_MS);
+    assert_between(writer.paused_ns, 10 * NS_PER_MS, 20 * NS_PER_MS);
 }

@@ -15,7 +15,7 @@ TEST(steady_state_is_one_put_per_interval_and_no_read)
 {
     struct world w = renewing();
     struct mono due = w.out.wake_at;
-    assert_in_range(due.ns, SEC(9).ns, SEC(10).ns);
+    assert_between(due.ns, SEC(9).ns, SEC(10).ns);
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(w.out.wake_at.ns, due.ns + i * 10 * NS_PER_SEC);
         world_tick(&w, (struct mono){w.out.wake_at.ns - 1});
@@ -36,8 +36,8 @@ TEST(phase_of_the_cadence_differs_between_agents)
         lowest = gap < lowest ? gap : lowest;
         highest = gap > highest ? gap : highest;
     }
-    assert_in_range(lowest, 9 * NS_PER_SEC, 9 * NS_PER_SEC + NS_PER_SEC / 20);
-    assert_in_range(highest, 10 * NS_PER_SEC - NS_PER_SEC / 20, 10 * NS_PER_SEC);
+    assert_between(lowest, 9 * NS_PER_SEC, 9 * NS_PER_SEC + NS_PER_SEC / 20);
+    assert_between(highest, 10 * NS_PER_SEC - NS_PER_SEC / 20, 10 * NS_PER_SEC);
 }
 
 TEST(missed_ticks_are_not_replayed_after_a_stall)
@@ -98,7 +98,7 @@ TEST(three_tries_fit_between_a_due_renewal_and_the_end_of_the_lease)
         assert_true(first == lease_pace_deadline_ns(w.r.config.interval_ns) ||
                     3 * first + waits > renewer_budget_ns(&w.r) - 3);
         assert_true(next == slow || all > renewer_budget_ns(&w.r) - 3); /* none is wasted */
-        assert_in_range(first, 40 * NS_PER_MS, 5 * NS_PER_SEC);
+        assert_between(first, 40 * NS_PER_MS, 5 * NS_PER_SEC);
         w.r.failures = 3;
         assert_int_equal(renewer_deadline_ns(&w.r), slow);
     }
@@ -131,7 +131,7 @@ TEST(failed_renewal_is_retried_after_a_wait_on_a_fresh_connection)
             most_ns = is_long && left_ns <= 0 ? NS_PER_SEC * 10 : most_ns;
             most_ns = mono_ns_min(most_ns, w.r.config.interval_ns);
             world_fail(&w, then, ERR_RETRY, status, is_long && row == 2 ? 60000 : -1);
-            assert_in_range(mono_since(w.out.wake_at, w.now), is_long ? most_ns : 0, most_ns);
+            assert_between(mono_since(w.out.wake_at, w.now), is_long ? most_ns : 0, most_ns);
             if (w.out.action == RENEWER_NONE) {
                 play(&w, "wake");
             }
@@ -218,7 +218,7 @@ TEST(request_rate_stays_bounded_under_any_refusal)
             bool is_read = w.r.under_way == RENEWER_GET && !text_equal(answers[i], "404");
             play(&w, is_read ? "ok" : answers[i]);
         }
-        assert_in_range(requests, 100, 1000); /* below one per second, two per round at worst */
+        assert_between(requests, 100, 1000); /* below one per second, two per round at worst */
     }
 }
 
@@ -281,7 +281,7 @@ TEST(conflicts_in_a_row_back_off_like_failures)
         }
     }
     for (size_t i = 0; i < ARRAY_LEN(bound_ms); i++) {
-        assert_in_range(longest_ns[i], bound_ms[i] * NS_PER_MS * 9 / 10, bound_ms[i] * NS_PER_MS);
+        assert_between(longest_ns[i], bound_ms[i] * NS_PER_MS * 9 / 10, bound_ms[i] * NS_PER_MS);
     }
 }
 
@@ -505,7 +505,7 @@ static struct world deleted(void)
 TEST(lease_that_stays_missing_for_its_duration_is_made_anew)
 {
     struct world w = deleted();
-    assert_in_range(w.now.ns, SEC(49).ns, SEC(56).ns);
+    assert_between(w.now.ns, SEC(49).ns, SEC(56).ns);
     assert_true(w.out.deadline_ms > 0);
     play(&w, "uid=uid-2 +1 created>none renewed !created_lease -!created_anew");
     assert_true(mono_since(w.out.wake_at, w.now) <= 10 * NS_PER_SEC); /* the cadence goes on */
@@ -519,7 +519,7 @@ TEST(lease_that_is_missing_is_looked_for_with_each_renewal)
     play(&w, "wake>put 404");
     for (int i = 0; i < 6; i++) {
         if (i < 3) {
-            assert_in_range(mono_since(w.out.wake_at, w.now), 1, (200 << i) * NS_PER_MS);
+            assert_between(mono_since(w.out.wake_at, w.now), 1, (200 << i) * NS_PER_MS);
         } else {
             assert_true(w.out.wake_at.ns == w.r.slot.ns);
         }
@@ -528,7 +528,7 @@ TEST(lease_that_is_missing_is_looked_for_with_each_renewal)
     w = renewing();
     w.r.lease_duration_s = 16; /* it would not last for the next renewal */
     play(&w, "wake>get 404 wake>get 404 wake>get 404 wake>get 404");
-    assert_in_range(mono_since(w.out.wake_at, w.now), 2 * NS_PER_SEC, 5 * NS_PER_SEC);
+    assert_between(mono_since(w.out.wake_at, w.now), 2 * NS_PER_SEC, 5 * NS_PER_SEC);
 }
 
 TEST(lease_that_comes_back_before_that_is_renewed_only)
@@ -626,7 +626,7 @@ TEST(missing_right_is_said_once_and_tried_again_ever_more_rarely)
     for (; mono_before(w.now, SEC(7200)); miss_until(&w, SEC(7200))) {
         if (tries++ > 0) {
             int64_t wait_ns = mono_since(w.now, last);
-            assert_in_range(wait_ns, bound_ns, bound_ns + 20 * NS_PER_SEC);
+            assert_between(wait_ns, bound_ns, bound_ns + 20 * NS_PER_SEC);
             bound_ns = bound_ns * 2 < 600 * NS_PER_SEC ? bound_ns * 2 : 600 * NS_PER_SEC;
         }
         last = w.now;
@@ -636,7 +636,7 @@ TEST(missing_right_is_said_once_and_tried_again_ever_more_rarely)
         assert_true(!note || strstr(note, "the server said no"));
         assert_null(world_note(&w, RENEWER_NOTE_FAILED));
     }
-    assert_in_range(tries, 15, 19);
+    assert_between(tries, 15, 19);
 }
 
 /* A server that does not answer may be followed by one that has read its rules. */
@@ -683,8 +683,8 @@ TEST(failing_creations_are_a_lease_duration_apart)
             play(&w, rows[i].answer);
             notes += world_note(&w, rows[i].told) != NULL;
         }
-        assert_in_range(tries, 18, 25);
-        assert_in_range(notes, 1, rows[i].most_notes);
+        assert_between(tries, 18, 25);
+        assert_between(notes, 1, rows[i].most_notes);
     }
 }
 
@@ -781,8 +781,8 @@ TEST(probe_that_flips_all_the_time_is_written_once_a_second)
             play(&w, "ok");
         }
     }
-    assert_in_range(writes, 90, 120);
-    assert_in_range(notes, 90, 100);
+    assert_between(writes, 90, 120);
+    assert_between(notes, 90, 100);
 }
 
 SCRIPT(flip_and_back_between_two_writes_changes_nothing, renewing,
@@ -876,7 +876,7 @@ TEST(a_companion_reads_once_an_interval_and_never_renews)
 {
     struct world w = accompanying();
     for (int i = 0; i < 1000; i++) {
-        assert_in_range(w.out.wake_at.ns, SEC(19 + 10 * i).ns, SEC(21 + 10 * i).ns);
+        assert_between(w.out.wake_at.ns, SEC(19 + 10 * i).ns, SEC(21 + 10 * i).ns);
         upstream_renews(&w);
         play(&w, "wake>get +0.005 ok>none renewed silent"); /* two writers are meant to be */
     }

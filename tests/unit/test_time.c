@@ -108,7 +108,7 @@ TEST(a_number_drawn_may_be_each_of_its_range)
     assert_int_equal(prng_next(&random, INT64_MAX), INT64_C(3203168211198807973));
     for (int i = 0; i < 100; i++) {
         int64_t drawn = prng_next(&random, 2);
-        assert_in_range(drawn, 0, 2);
+        assert_between(drawn, 0, 2);
         seen |= 1u << drawn;
     }
     assert_int_equal(seen, 7);
@@ -204,10 +204,10 @@ TEST(micro_time_has_exactly_six_digits_and_is_read_back)
         const struct wall at = {rows[i].ns};
         assert_string_equal(rfc3339_text(at, true).text, rows[i].micro);
         assert_int_equal(parse(rfc3339_text(at, true).text, &ns), 0);
-        assert_in_range(rows[i].ns - ns, 0, 999);
+        assert_between(rows[i].ns - ns, 0, 999);
         assert_string_equal(rfc3339_text(at, false).text, rows[i].seconds);
         assert_int_equal(parse(rfc3339_text(at, false).text, &ns), 0);
-        assert_in_range(rows[i].ns - ns, 0, NS_PER_SEC - 1);
+        assert_between(rows[i].ns - ns, 0, NS_PER_SEC - 1);
     }
     const struct wall least = {INT64_MIN};
     assert_string_equal(rfc3339_text(least, true).text, "1677-09-21T00:12:43.145224Z");

@@ -84,11 +84,11 @@ TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
             assert_true(mono_reached(SEC(1 + d), now));
             world_tick(w, now);
             if (w->out.confirm) { /* once, where the renewal is overdue */
-                assert_in_range(mono_since(now, SEC(1 + overdue)) + 1000, 0, 2000);
+                assert_between(mono_since(now, SEC(1 + overdue)) + 1000, 0, 2000);
             }
             if (w->out.mark) {
                 due = due > d - q + 1e-6 ? d : due; /* none within q before the deadline */
-                assert_in_range(mono_since(now, SEC(1 + due)) + 1000, 0, 2000);
+                assert_between(mono_since(now, SEC(1 + due)) + 1000, 0, 2000);
                 due += pace;
             }
             world_serve(w, now, CHAIN_TAKEN);
@@ -173,7 +173,7 @@ TEST_READY(one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever)
                     mono_since(w->x.last_mark, last) >= 4 * 5 * NS_PER_SEC);
         marks += w->out.mark;
     }
-    assert_in_range(marks, 3, 5);
+    assert_between(marks, 3, 5);
     HELD(w);
 }
 
@@ -244,7 +244,7 @@ TEST_READY(with_a_broken_watch_a_read_comes_before_each_mark)
     assert_int_equal(w->marks, 0);
     world_silence_until(w, 541);
     EXPIRED(w); /* the last one was made at 491, whenever it was seen */
-    assert_in_range(w->marks, 2, 4);
+    assert_between(w->marks, 2, 4);
 }
 
 TEST_READY(a_watch_that_works_again_after_a_read_needs_no_other)
@@ -348,7 +348,7 @@ TEST_READY(after_an_outage_the_dpu_goes_first)
 {
     world_watch(w, SEC(2), false);
     world_until(w, 60, CHAIN_LOST);
-    assert_in_range(w->reads, 5, 7); /* one an interval */
+    assert_between(w->reads, 5, 7); /* one an interval */
     world_list(w, SEC(61));
     world_list(w, SEC(64)); /* which puts nothing off */
     world_silence_until(w, 65.9);
@@ -503,7 +503,7 @@ TEST_READY(a_dpu_that_is_not_ready_is_looked_for_once_an_interval)
         EXPIRED(w);
         w->reads = w->marks = 0;
         world_silence_until(w, start + 10 * pace);
-        assert_in_range(w->reads, pace > 0.9 ? 9 : 3, 11);
+        assert_between(w->reads, pace > 0.9 ? 9 : 3, 11);
         assert_int_equal(w->marks, 0);
         world_renew_unseen(w, start + 9.5 * pace);
         world_read(w, SEC(start + 10 * pace), SEC(start + 10 * pace));

@@ -207,7 +207,7 @@ static inline void world_serve(struct world *w, struct mono now, enum chain_outc
 {
     for (int storm = 0; w->out.mark || w->out.confirm; storm++) {
         struct mono then = mono_add(now, NS_PER_MS);
-        assert_in_range(storm, 0, 4);
+        assert_between(storm, 0, 4);
         const struct verdict_update asked = w->out;
         if (asked.mark) {
             w->marks++;
