@@ -1,7 +1,7 @@
 # cmake -DSOURCE=DIR -DOUT=FILE -P Commit.cmake: a header with VERSION_TEXT, what --version says beside a
 # program's name: "0.1.0 (commit 0123456789ab)", "+" behind it if the sources were changed since, or
 # "0.1.0" where there is no repository. Written anew only if it differs.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22)
 set(git git -c safe.directory=${SOURCE} -C ${SOURCE})
 execute_process(COMMAND ${git} rev-parse --show-prefix OUTPUT_VARIABLE prefix ERROR_QUIET
   RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)

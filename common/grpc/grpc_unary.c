@@ -5,6 +5,7 @@
 #include "base/time.h"
 #include "loop/curl_head.h"
 #include "loop/curl_loop.h"
+#include "loop/curl_version.h"
 
 #include <ev.h>
 

@@ -373,7 +373,7 @@ static void set_connection(struct try *t)
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
-    (void)curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https,http");
+    curl_version_allow_http(easy);
     (void)curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);     /* the server may have moved */
     (void)curl_easy_setopt(easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L); /* the first one may hang */
     /* A name server that is silent must not hold up the loop: without this, ending a transfer waits

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "loop/curl_version.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -206,6 +207,17 @@ static void check_server(struct reader *r)
     }
 }
 
+/* The value is not shown: a proxy's may hold a password. */
+static void check_name(struct reader *r, const char *key, const char *url)
+{
+    if (url && !curl_version_reaches(url)) {
+        refuse(r, ERR_PARSE,
+               "'%s' is a host's name, for which libcurl before 7.87 (this is %s) waits without a "
+               "limit: give its address, and the server's name as 'tls-server-name'",
+               key, curl_version_info(CURLVERSION_NOW)->version);
+    }
+}
+
 static void read_cluster(struct reader *r, const json_t *cluster)
 {
     struct kube_conf *c = &r->conf;
@@ -215,6 +227,8 @@ static void read_cluster(struct reader *r, const json_t *cluster)
     c->proxy_url = copy_text(r, cluster, "proxy-url");
     read_secret(r, cluster, KUBE_SECRET_CA);
     check_server(r);
+    check_name(r, "server", c->server);
+    check_name(r, "proxy-url", c->proxy_url);
     c->insecure_skip_tls_verify = text_equal(skip, "true");
     if (skip && !c->insecure_skip_tls_verify && !text_equal(skip, "false")) {
         refuse(r, ERR_PARSE, "'insecure-skip-tls-verify' is neither true nor false");

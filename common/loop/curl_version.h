@@ -29,9 +29,10 @@
 /* Lets a transfer speak HTTP and HTTPS, and nothing else. */
 void curl_version_allow_http(CURL *easy);
 
-/* Whether the end of a transfer waits for a name server that is silent (before 7.87): then nothing
- * may be asked for a name. */
-bool curl_version_waits_for_names(void);
+/* Whether a transfer to this URL never waits for a name server: before 7.87 the end of one waits
+ * for the thread that asks, ten seconds and more, and the whole loop with it. So the host has to be
+ * an address there, or "localhost", which nobody is asked for. */
+bool curl_version_reaches(const char *url);
 
 /* Whether no file of authorities means the built-in one (from 8.21 on), which is read, and has to
  * be there, even where a callback puts others in its place. */

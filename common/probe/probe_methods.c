@@ -354,7 +354,7 @@ static int http_init(struct probe *probe, struct err *e)
     p->easy = curl_easy_init();
     SET(CURLOPT_URL, spec->name);
     SET(CURLOPT_PROXY, "");
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_version_allow_http(p->easy);
     SET(CURLOPT_USERAGENT, "dpu-heartbeat");
     if (spec->ca_file[0]) { /* it alone, and not beside what the system trusts */
         SET(CURLOPT_CAINFO, spec->ca_file);

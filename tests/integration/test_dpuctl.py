@@ -261,7 +261,7 @@ def test_kubectls_kubeconfig_is_the_last_resort(node, target, tmp_path):
     assert "set --kubeconfig" in seen["api"]["problem"]
 
 
-@pytest.mark.parametrize("silent", ["server", "name server"])
+@pytest.mark.parametrize("silent", ["server", pytest.param("name server", marks=pytest.mark.by_name)])
 def test_a_server_that_says_nothing_costs_the_timeout(node, tmp_path, silent):
     path = tmp_path / "kubeconfig"
     node.record()

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API server by a name: several addresses, others than before, name servers that are slow."""
 
+import ctypes
+import json
 import os
 import random
 
 import pytest
 from dpu_testing import kubeconfig
-from dpu_testing.names import NameServer, asking
-from dpu_testing.wait import until
+from dpu_testing.names import NameServer, asking, asking_nobody
+from dpu_testing.wait import never, until
 from front import Front
 from world import SOON_S, World
 
@@ -73,6 +75,7 @@ def named(binaries, target, tmp_path):
     built.network.close()
 
 
+@pytest.mark.by_name
 @pytest.mark.parametrize("how", ["silent", "failing"])
 def test_renewals_go_on_while_no_name_can_be_resolved(named, how):
     """To the address that answered last."""
@@ -86,6 +89,7 @@ def test_renewals_go_on_while_no_name_can_be_resolved(named, how):
     named.stays_ready(4)
 
 
+@pytest.mark.by_name
 def test_the_api_server_moves_to_another_address(named):
     net = named.network
     old, new = net.front(), net.front()
@@ -116,6 +120,7 @@ def test_a_dead_dpu_is_found_beside_an_api_server_that_hangs(world, target, tmp_
     front.close()
 
 
+@pytest.mark.by_name
 def test_an_address_that_accepts_and_hangs_keeps_nobody_out(named, target):
     net = named.network
     living, hung = net.front(), net.front()
@@ -124,3 +129,29 @@ def test_an_address_that_accepts_and_hangs_keeps_nobody_out(named, target):
     target.new_lease(leaseDurationSeconds=named.duration_s)
     named.dpu()
     until(lambda: target.standin.audit(user="dpu", verb="update", code=200), SOON_S)
+
+
+def libcurl_version():
+    """Of the library that the programs run with, too."""
+    library = ctypes.CDLL("libcurl.so.4")
+    library.curl_version.restype = ctypes.c_char_p
+    name, _, version = library.curl_version().decode().split()[0].partition("/")
+    assert name == "libcurl"
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+@pytest.mark.parametrize("key", ["server", "proxy-url"])
+def test_a_name_is_refused_where_libcurl_would_wait_for_it(world, tmp_path, key):
+    """With a sentence and at once; an address is not, and neither is a name where nothing waits."""
+    path = tmp_path / "kubeconfig"
+    tree = json.loads(kubeconfig.dump("http://127.0.0.1:1", "token"))
+    tree["clusters"][0]["cluster"][key] = "http://name.example.test:1"
+    path.write_text(json.dumps(tree))
+    words = world.flags("dpu", kubeconfig=path)
+    dpu = world.start("dpu-agent", words, wrapper=asking_nobody(tmp_path))
+    if libcurl_version() >= (7, 87):
+        dpu.wait_log(SOON_S, msg="dpu-agent")
+        never(lambda: not dpu.is_running(), 0.5)
+        return
+    assert dpu.wait(SOON_S) != 0
+    assert f"'{key}' is a host's name" in dpu.text() and "give its address" in dpu.text()

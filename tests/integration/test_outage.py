@@ -134,6 +134,7 @@ def test_a_clock_skew_of_the_server_is_reported_and_judges_nothing(world, target
     world.stays_ready()
 
 
+@pytest.mark.by_name
 def test_a_name_server_that_says_nothing_does_not_hold_up_the_agent(world, tmp_path):
     """It goes on writing its record while names are being asked for, and leaves when asked."""
     path = tmp_path / "kubeconfig"

