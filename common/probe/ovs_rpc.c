@@ -301,8 +301,7 @@ enum { SOCKET_NAME_BYTES = 32, DIR_BYTES = UNIX_PATH_BYTES - SOCKET_NAME_BYTES }
 struct service_probe {
     struct probe probe;
     struct service_beat beat;
-    const char *dir; /* of its sockets; borrowed */
-    ev_io ready;     /* fd -1: no run */
+    ev_io ready; /* fd -1: no run */
     size_t question;
     size_t inbox_len;
     size_t received; /* in all */
@@ -449,21 +448,33 @@ static struct probe_answer find_unixctl(const char *dir, const char *daemon,
     return passed;
 }
 
+static const char *dir_of(const struct service_place *place, const struct probe_spec *spec)
+{
+    return place->is_of_ovs ? spec->ovs_run_dir : spec->ovn_run_dir;
+}
+
 /* Where the database of OVS has a socket unit, systemd listens in its place, and whoever connects
  * would start it: hence no connection without the daemon's pid file, which goes when it ends. */
+static struct probe_answer find_socket(const struct service_place *place, const char *dir,
+                                       char out[static UNIX_PATH_BYTES])
+{
+    struct probe_answer answer = passed;
+    if (place->daemon) {
+        answer = find_unixctl(dir, place->daemon, out);
+    }
+    if (place->socket) {
+        text_format(out, UNIX_PATH_BYTES, "%s/%s", dir, place->socket);
+    }
+    return answer;
+}
+
 static void service_start(struct probe *probe)
 {
     struct service_probe *p = (struct service_probe *)probe;
-    const struct service *service = probe->spec.service;
+    const struct service_place *place = probe->spec.service->place;
     char path[UNIX_PATH_BYTES];
     int fd;
-    struct probe_answer answer = passed;
-    if (service->daemon) {
-        answer = find_unixctl(p->dir, service->daemon, path);
-    }
-    if (service->socket) {
-        text_format(path, sizeof(path), "%s/%s", p->dir, service->socket);
-    }
+    struct probe_answer answer = find_socket(place, dir_of(place, &probe->spec), path);
     if (answer.outcome == PROBE_PASSED) {
         answer = unix_connect(path, &fd);
     }
@@ -483,13 +494,13 @@ static int service_init(struct probe *probe, struct err *e)
 {
     struct service_probe *p = (struct service_probe *)probe;
     const struct probe_spec *spec = &probe->spec;
-    p->dir = spec->service->is_of_ovs ? spec->ovs_run_dir : spec->ovn_run_dir;
+    const char *dir = dir_of(spec->service->place, spec);
     p->beat.limit_ns = spec->beat_limit_ns;
     ev_io_init(&p->ready, on_ready, -1, EV_READ);
     p->ready.data = p;
-    return strlen(p->dir) < DIR_BYTES
+    return strlen(dir) < DIR_BYTES
                ? 0
-               : err_set(e, ERR_LIMIT, "the directory '%s' has more than %d bytes", p->dir,
+               : err_set(e, ERR_LIMIT, "the directory '%s' has more than %d bytes", dir,
                          DIR_BYTES - 1);
 }
 

@@ -42,8 +42,6 @@ enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
                                                                "\"name\"") "]",                    \
             ANSWER_SERVES, .wanted = (database)                                                    \
     }
-#define DATABASE(its_name, its_socket, its_database)                                               \
-    .name = (its_name), .socket = (its_socket), .questions = {SERVED(its_database)}
 /* Asks for a value in a map of the table that has one row. */
 #define VALUE(database, table, map, its_key, is_expected)                                          \
     {                                                                                              \
@@ -53,30 +51,46 @@ enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
             is_expected, map, its_key                                                              \
     }
 
+/* It outlives its own end where systemd listens for it. */
+static const struct service_place ovs_database = {
+    .is_of_ovs = true, .socket = "db.sock", .daemon = "ovsdb-server"};
+static const struct service_place ovs_vswitchd = {.is_of_ovs = true, .daemon = "ovs-vswitchd"};
+static const struct service_place northbound = {.socket = "ovnnb_db.sock"};
+static const struct service_place southbound = {.socket = "ovnsb_db.sock"};
+static const struct service_place northd = {.daemon = "ovn-northd"};
+static const struct service_place controller = {.daemon = "ovn-controller"};
+
 const struct service services[SERVICE_COUNT] = {
-    {DATABASE("ovsdb", "db.sock", "Open_vSwitch"), .daemon = "ovsdb-server",
-     TIMES(5, 2, 5, 15, 15, 15), .is_of_ovs = true},
+    {.name = "ovsdb",
+     .place = &ovs_database,
+     .questions = {SERVED("Open_vSwitch")},
+     TIMES(5, 2, 5, 15, 15, 15)},
     {.name = "vswitchd",
-     .daemon = "ovs-vswitchd",
+     .place = &ovs_vswitchd,
      .questions = {{"ofproto/list", "[]", .expected = ANSWER_LINE}},
-     TIMES(5, 5, 5, 30, 15, 15),
-     .is_of_ovs = true},
-    {DATABASE("ovn-nb", "ovnnb_db.sock", "OVN_Northbound"), TIMES(5, 5, 5, 30, 60, 60)},
-    {DATABASE("ovn-sb", "ovnsb_db.sock", "OVN_Southbound"), TIMES(5, 5, 5, 30, 60, 60)},
+     TIMES(5, 5, 5, 30, 15, 15)},
+    {.name = "ovn-nb",
+     .place = &northbound,
+     .questions = {SERVED("OVN_Northbound")},
+     TIMES(5, 5, 5, 30, 60, 60)},
+    {.name = "ovn-sb",
+     .place = &southbound,
+     .questions = {SERVED("OVN_Southbound")},
+     TIMES(5, 5, 5, 30, 60, 60)},
     {.name = "ovn-northd",
-     .daemon = "ovn-northd",
+     .place = &northd,
      .questions = {{"status", "[]", ANSWER_LINE, .wanted = "Status: active"},
                    {"nb-connection-status", "[]", ANSWER_LINE, .wanted = "connected"},
                    {"sb-connection-status", "[]", ANSWER_LINE, .wanted = "connected"}},
      TIMES(10, 10, 5, 30, 60, 60)},
     {.name = "ovn-controller",
-     .daemon = "ovn-controller",
+     .place = &controller,
      .questions = {{"connection-status", "[]", ANSWER_LINE, .wanted = "connected"},
                    {"coverage/read-counter", "[\"lflow_run\"]", ANSWER_NO_LINE, .wanted = "0"}},
      TIMES(10, 20, 5, 60, 60, 60)},
     /* Its socket is the database's, whose own probe is quicker. */
     {.name = "ovnkube",
-     .socket = "ovnsb_db.sock",
+     .place = &southbound,
      .questions = {VALUE("OVN_Southbound", "SB_Global", "options", "e2e_timestamp", ANSWER_BEAT)},
      TIMES(15, 5, 120, 120, 120, 120)},
 };
@@ -85,9 +99,7 @@ struct probe_spec probe_spec_of_node_name(const char *ovs_run_dir)
 {
     static const struct service ovs = {
         .name = "node-name",
-        .socket = "db.sock",
-        .daemon = "ovsdb-server",
-        .is_of_ovs = true,
+        .place = &ovs_database,
         .questions = {VALUE("Open_vSwitch", "Open_vSwitch", "external_ids", "host-k8s-nodename",
                             ANSWER_VALUE)},
     };
@@ -274,7 +286,7 @@ static int take_service(const char *text, const struct service *service, struct 
                         struct err *e)
 {
     const char *colon = strchr(text, ':');
-    bool has_bridge = text_equal(service->daemon, "ovs-vswitchd");
+    bool has_bridge = service->place == &ovs_vswitchd;
     if (colon && (!has_bridge || !colon[1])) {
         return err_set(e, ERR_PARSE, "%s",
                        has_bridge ? "'vswitchd:' needs a bridge" : "its name must stand alone");

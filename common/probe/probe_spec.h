@@ -42,6 +42,13 @@ enum service_answer {
     ANSWER_BEAT,    /* the same; the text changes */
 };
 
+/* Where questions are taken. */
+struct service_place {
+    bool is_of_ovs;     /* in the directory of OVS, else in that of OVN */
+    const char *socket; /* NULL: NAME.PID.ctl by the pid file of `daemon` */
+    const char *daemon; /* NULL: its socket is gone when it has ended */
+};
+
 struct service_question {
     const char *method; /* NULL: no question */
     const char *params_json;
@@ -52,9 +59,7 @@ struct service_question {
 
 struct service {
     const char *name;
-    bool is_of_ovs;     /* its socket is in the directory of OVS, else in that of OVN */
-    const char *socket; /* NULL: NAME.PID.ctl by the pid file of `daemon` */
-    const char *daemon; /* NULL: its socket is gone when it has ended */
+    const struct service_place *place;
     struct service_question questions[SERVICE_QUESTIONS_MAX]; /* the last one is none */
     int64_t interval_ns;
     int64_t timeout_ns; /* of one run */

@@ -66,7 +66,7 @@ TEST(the_question_for_the_nodes_name_has_its_own_pace)
     assert_int_equal(spec.kind, PROBE_SERVICE);
     assert_string_equal(spec.name, "node-name");
     assert_string_equal(spec.ovs_run_dir, "/run/ovs");
-    assert_true(spec.service->is_of_ovs);
+    assert_true(spec.service->place->is_of_ovs);
     assert_int_equal(spec.interval_ns, 5 * NS_PER_SEC);
     assert_int_equal(spec.retry_ns, 5 * NS_PER_SEC);
     assert_int_equal(spec.timeout_ns, 2 * NS_PER_SEC);
@@ -121,7 +121,7 @@ TEST(the_docs_tell_the_patience_with_each_service)
                        seconds(ns[PROBE_WRONG]));
         assert_non_null(strstr(row, interval));
         assert_non_null(strstr(row, patience));
-        assert_int_equal(services[i].is_of_ovs, i < 2);
+        assert_int_equal(services[i].place->is_of_ovs, i < 2);
         assert_int_equal(seconds(services[i].timeout_ns), timeouts_s[i]);
     }
 }
