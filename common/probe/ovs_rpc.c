@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-    RPC_QUESTION_BYTES = 512,
+    RPC_QUESTION_BYTES = 2048,
     RPC_INBOX_BYTES = 64 << 10,   /* the largest object */
     RPC_TOTAL_BYTES = 1024 << 10, /* of one connection */
     SHOWN_BYTES = 100,
@@ -293,129 +293,114 @@ static struct probe_answer service_beat_step(struct service_beat *beat,
                              text_span(beat->limit_ns).text);
 }
 
-/* ---- a connection ---------------------------------------------------------------------------- */
+/* ---- the chassis ----------------------------------------------------------------------------- */
 
-/* Of the path: the longest name of a socket is that of ovn-controller's, with the largest pid. */
-enum { SOCKET_NAME_BYTES = 32, DIR_BYTES = UNIX_PATH_BYTES - SOCKET_NAME_BYTES };
-
-struct service_probe {
-    struct probe probe;
-    struct service_beat beat;
-    ev_io ready; /* fd -1: no run */
-    size_t question;
-    size_t inbox_len;
-    size_t received; /* in all */
-    char inbox[RPC_INBOX_BYTES];
+/* What ovn-controller does shows in the southbound database alone: while none of its transactions
+ * is taken, it goes on to answer that it is connected. The rows of its chassis tell: whether
+ * another one has its encapsulation address, which keeps all that it writes from being taken;
+ * whether they are there; whether it follows nb_cfg, whoever raises that. Behind is who stood still
+ * between two looks at a value that was not the one asked for at the first: in a storm of changes a
+ * chassis is behind at each look, and moves. */
+struct service_chassis {
+    bool is_known; /* of the former look: */
+    json_int_t own;
+    json_int_t asked;
 };
 
-static const struct service_question *asked(const struct service_probe *p)
+/* A value of OVS's external_ids; "" if it is not there. */
+static const char *text_of_id(const json_t *ids, const char *key)
 {
-    return &p->probe.spec.service->questions[p->question];
+    const char *text = json_string_value(find_in_map(ids, key));
+    return text ? text : "";
 }
 
-static const char *service_stop(struct probe *probe)
+/* Whether its southbound database is the one of this DPU, where its rows are looked for. */
+static bool has_own_southbound(const json_t *ids)
 {
-    struct service_probe *p = (struct service_probe *)probe;
-    if (p->ready.fd >= 0) {
-        ev_io_stop(probe->loop, &p->ready);
-        (void)close(p->ready.fd); /* nothing more is wanted of it */
-        ev_io_set(&p->ready, -1, EV_READ);
-    }
-    return asked(p)->method;
+    const char *remote = text_of_id(ids, "ovn-remote");
+    return remote[0] == '\0' || strncmp(remote, "unix:", 5) == 0;
 }
 
-/* The message names the question between `before` and `behind`. */
-static void end_run(struct service_probe *p, enum probe_outcome outcome, const char *before,
-                    const char *behind)
+/* The question: what is asked for, the rows of the chassis, and who has its address. The commit
+ * commits nothing, there being nothing, and is refused while the server takes no writes. */
+static void write_chassis_params(const char *chassis, const char *addresses, char *out,
+                                 size_t out_bytes)
 {
-    probe_end(&p->probe, probe_answer_make(outcome, "%s '%s'%s", before, asked(p)->method, behind));
+    CLEANUP(json) json_t *name = json_string(chassis);
+    CLEANUP(json) json_t *address = json_stringn(addresses, strcspn(addresses, ","));
+    CLEANUP(free) char *name_text = json_text_dump(name);
+    CLEANUP(free) char *address_text = json_text_dump(address);
+    text_format(out, out_bytes,
+                "[\"OVN_Southbound\","
+                "{\"op\":\"select\",\"table\":\"SB_Global\",\"where\":[],"
+                "\"columns\":[\"nb_cfg\"]},"
+                "{\"op\":\"select\",\"table\":\"Chassis_Private\","
+                "\"where\":[[\"name\",\"==\",%s]],\"columns\":[\"nb_cfg\",\"chassis\"]},"
+                "{\"op\":\"select\",\"table\":\"Encap\",\"where\":[[\"ip\",\"==\",%s]],"
+                "\"columns\":[\"chassis_name\"]},"
+                "{\"op\":\"commit\",\"durable\":false}]",
+                name_text, address_text);
 }
 
-static void end_closed(struct service_probe *p)
+/* Who has the address in place of `chassis`, or NULL. */
+static const char *find_thief(const json_t *encaps, const char *chassis)
 {
-    end_run(p, PROBE_REFUSED, "the connection was closed without an answer to", "");
-}
-
-/* A fresh socket takes so little at once. */
-static void ask(struct service_probe *p)
-{
-    char text[RPC_QUESTION_BYTES];
-    const struct service_question *q = asked(p);
-    text_format(text, sizeof(text), "{\"id\":%zu,\"method\":\"%s\",\"params\":%s}", p->question,
-                q->method, q->params_json);
-    ssize_t len = (ssize_t)strlen(text);
-    if (send(p->ready.fd, text, (size_t)len, MSG_NOSIGNAL) != len) {
-        end_closed(p);
-    }
-}
-
-static void take_reply(struct service_probe *p, const json_t *reply)
-{
-    const struct service_question *q = asked(p);
-    const json_t *id = json_object_get(reply, "id");
-    if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)p->question) {
-        end_run(p, PROBE_WRONG, "what answers", " answers another request");
-        return;
-    }
-    struct probe_answer answer =
-        q->expected == ANSWER_BEAT
-            ? service_beat_step(&p->beat, q, reply, clock_mono_now(), clock_wall_now())
-            : service_judge(q, p->probe.spec.target, reply);
-    if (answer.outcome != PROBE_PASSED || !q[1].method) { /* or it was the last one */
-        probe_end(&p->probe, answer);
-        return;
-    }
-    p->question++;
-    ask(p);
-}
-
-static bool is_running(const struct service_probe *p)
-{
-    return p->ready.fd >= 0;
-}
-
-static void take_messages(struct service_probe *p, bool is_end)
-{
-    while (is_running(p)) {
-        CLEANUP(json) json_t *message = NULL;
-        size_t len;
-        enum rpc_kind kind = rpc_message_read(p->inbox, p->inbox_len, is_end, &message, &len);
-        if (kind == RPC_MORE) {
-            return;
+    const char *thief = NULL;
+    for (size_t i = 0; i < json_array_size(encaps); i++) {
+        const json_t *owner = json_object_get(json_array_get(encaps, i), "chassis_name");
+        if (text_equal(json_string_value(owner), chassis)) {
+            return NULL;
         }
-        if (kind == RPC_INVALID) {
-            end_run(p, PROBE_WRONG, "what answers", " does not speak JSON-RPC");
-            return;
-        }
-        p->inbox_len -= len;
-        memmove(p->inbox, p->inbox + len, p->inbox_len);
-        if (kind == RPC_REPLY) {
-            take_reply(p, message);
-        }
+        thief = json_is_string(owner) ? json_string_value(owner) : thief;
     }
+    return thief;
 }
 
-static void on_ready(struct ev_loop *loop, ev_io *w, int revents)
+static bool is_behind(struct service_chassis *memory, json_int_t own, json_int_t asked)
 {
-    struct service_probe *p = w->data;
-    ssize_t got = recv(w->fd, p->inbox + p->inbox_len, sizeof(p->inbox) - p->inbox_len, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return;
-    }
-    p->inbox_len += got > 0 ? (size_t)got : 0;
-    p->received += got > 0 ? (size_t)got : 0;
-    take_messages(p, got <= 0 || p->inbox_len == sizeof(p->inbox));
-    if (!is_running(p)) {
-        return;
-    }
-    if (got <= 0) {
-        end_closed(p);
-    } else if (p->inbox_len == sizeof(p->inbox) || p->received > RPC_TOTAL_BYTES) {
-        end_run(p, PROBE_WRONG, "what answers", " sends more than the probe asked for");
-    }
+    const struct service_chassis was = *memory;
+    *memory = (struct service_chassis){.is_known = true, .own = own, .asked = asked};
+    return was.is_known && was.own != was.asked && was.own == own;
 }
 
-/* ---- the probe of a service ------------------------------------------------------------------ */
+/* What `reply` says of the chassis. */
+static struct probe_answer service_chassis_step(struct service_chassis *memory, const char *chassis,
+                                                const json_t *reply)
+{
+    const json_t *result = json_object_get(reply, "result");
+    const json_t *global = json_array_get(find_rows(result, 0), 0);
+    const json_t *rows = find_rows(result, 1);
+    const json_t *encaps = find_rows(result, 2);
+    const json_t *row = json_array_get(rows, 0);
+    char shown[SHOWN_BYTES];
+    char other[SHOWN_BYTES];
+    if (find_member(reply, "error") || !global || !rows || !encaps) {
+        return wrong(reply, "the southbound database does not show the chassis");
+    }
+    if (find_member(json_array_get(result, 3), "error")) {
+        return passed; /* nobody can write */
+    }
+    text_sanitize(shown, sizeof(shown), chassis, strlen(chassis));
+    const char *thief = find_thief(encaps, chassis);
+    if (thief) {
+        text_sanitize(other, sizeof(other), thief, strlen(thief));
+        return probe_answer_make(PROBE_WRONG,
+                                 "chassis '%s' has the encapsulation address of chassis '%s'",
+                                 other, shown);
+    }
+    const json_t *reference = json_array_get(json_object_get(row, "chassis"), 0);
+    if (!text_equal(json_string_value(reference), "uuid")) { /* but an empty set */
+        return probe_answer_make(PROBE_WRONG, "the southbound database has no chassis '%s'", shown);
+    }
+    json_int_t own = json_integer_value(json_object_get(row, "nb_cfg"));
+    json_int_t asked = json_integer_value(json_object_get(global, "nb_cfg"));
+    return is_behind(memory, own, asked)
+               ? probe_answer_make(PROBE_WRONG, "chassis '%s' has not followed since nb_cfg %lld",
+                                   shown, (long long)own)
+               : passed;
+}
+
+/* ---- where they listen ----------------------------------------------------------------------- */
 
 /* Where a daemon of OVS or OVN takes commands: DIR/NAME.PID.ctl, by the number in DIR/NAME.pid.
  * Never by a pattern: who is killed leaves his socket behind, beside that of his successor. */
@@ -448,11 +433,6 @@ static struct probe_answer find_unixctl(const char *dir, const char *daemon,
     return passed;
 }
 
-static const char *dir_of(const struct service_place *place, const struct probe_spec *spec)
-{
-    return place->is_of_ovs ? spec->ovs_run_dir : spec->ovn_run_dir;
-}
-
 /* Where the database of OVS has a socket unit, systemd listens in its place, and whoever connects
  * would start it: hence no connection without the daemon's pid file, which goes when it ends. */
 static struct probe_answer find_socket(const struct service_place *place, const char *dir,
@@ -468,40 +448,249 @@ static struct probe_answer find_socket(const struct service_place *place, const 
     return answer;
 }
 
-static void service_start(struct probe *probe)
+/* ---- a connection ---------------------------------------------------------------------------- */
+
+/* Of the path: the longest name of a socket is that of ovn-controller's, with the largest pid. */
+enum { SOCKET_NAME_BYTES = 32, DIR_BYTES = UNIX_PATH_BYTES - SOCKET_NAME_BYTES };
+
+struct service_probe {
+    struct probe probe;
+    struct service_beat beat;
+    struct service_chassis chassis;
+    json_t *ids; /* OVS's external_ids, once the run knows them; owned */
+    ev_io ready; /* fd -1: no run */
+    size_t question;
+    size_t visits; /* connections, in all runs */
+    size_t inbox_len;
+    size_t received; /* in all */
+    char inbox[RPC_INBOX_BYTES];
+};
+
+static const struct service_question *asked(const struct service_probe *p)
+{
+    return &p->probe.spec.service->questions[p->question];
+}
+
+static void hang_up(struct service_probe *p)
+{
+    if (p->ready.fd >= 0) {
+        ev_io_stop(p->probe.loop, &p->ready);
+        (void)close(p->ready.fd); /* nothing more is wanted of it */
+        ev_io_set(&p->ready, -1, EV_READ);
+    }
+}
+
+static const char *service_stop(struct probe *probe)
 {
     struct service_probe *p = (struct service_probe *)probe;
-    const struct service_place *place = probe->spec.service->place;
+    hang_up(p);
+    json_decref(TAKE(p->ids));
+    return asked(p)->method;
+}
+
+/* Another one that cannot be asked has a probe of its own, and does not fail this one. */
+static void end_answered(struct service_probe *p, struct probe_answer answer)
+{
+    probe_end(&p->probe, p->probe.has_answered ? passed : answer);
+}
+
+/* The message names the question between `before` and `behind`. */
+static void end_run(struct service_probe *p, enum probe_outcome outcome, const char *before,
+                    const char *behind)
+{
+    end_answered(p, probe_answer_make(outcome, "%s '%s'%s", before, asked(p)->method, behind));
+}
+
+static void end_closed(struct service_probe *p)
+{
+    end_run(p, PROBE_REFUSED, "the connection was closed without an answer to", "");
+}
+
+/* The chassis that the service is, or "". */
+static const char *chassis_of(const struct service_probe *p)
+{
+    const char *named = p->probe.spec.target;
+    return named[0] ? named : text_of_id(p->ids, "system-id");
+}
+
+/* A fresh socket takes so little at once. */
+static void ask(struct service_probe *p)
+{
+    char params[RPC_QUESTION_BYTES];
+    char text[RPC_QUESTION_BYTES + SHOWN_BYTES];
+    const struct service_question *q = asked(p);
+    if (q->expected == ANSWER_CHASSIS) {
+        write_chassis_params(chassis_of(p), text_of_id(p->ids, "ovn-encap-ip"), params,
+                             sizeof(params));
+    }
+    text_format(text, sizeof(text), "{\"id\":%zu,\"method\":\"%s\",\"params\":%s}", p->question,
+                q->method, q->params_json ? q->params_json : params);
+    ssize_t len = (ssize_t)strlen(text);
+    if (send(p->ready.fd, text, (size_t)len, MSG_NOSIGNAL) != len) {
+        end_closed(p);
+    }
+}
+
+static const struct service_place *place_of(const struct service_probe *p)
+{
+    return asked(p)->at ? asked(p)->at : p->probe.spec.service->place;
+}
+
+static const char *dir_of(const struct service_place *place, const struct probe_spec *spec)
+{
+    return place->is_of_ovs ? spec->ovs_run_dir : spec->ovn_run_dir;
+}
+
+/* Asks the question where it belongs. */
+static void visit(struct service_probe *p)
+{
+    const struct service_place *place = place_of(p);
     char path[UNIX_PATH_BYTES];
     int fd;
-    struct probe_answer answer = find_socket(place, dir_of(place, &probe->spec), path);
+    hang_up(p);
+    p->probe.has_answered = asked(p)->at != NULL;
+    struct probe_answer answer = find_socket(place, dir_of(place, &p->probe.spec), path);
     if (answer.outcome == PROBE_PASSED) {
         answer = unix_connect(path, &fd);
     }
     if (answer.outcome != PROBE_PASSED) {
-        probe_end(probe, answer);
+        end_answered(p, answer);
         return;
     }
-    p->question = 0;
+    p->visits++;
     p->inbox_len = 0;
     p->received = 0;
     ev_io_set(&p->ready, fd, EV_READ);
-    ev_io_start(probe->loop, &p->ready);
+    ev_io_start(p->probe.loop, &p->ready);
     ask(p);
+}
+
+/* There is another question. */
+static void go_on(struct service_probe *p)
+{
+    const struct service_place *place = place_of(p);
+    p->question++;
+    if (place_of(p) == place) {
+        ask(p);
+    } else {
+        visit(p);
+    }
+}
+
+/* Keeps OVS's external_ids. A chassis without a name, or of another southbound database, has no
+ * rows to be looked at. */
+static struct probe_answer take_ids(struct service_probe *p, const json_t *reply)
+{
+    const json_t *row = json_array_get(find_rows(json_object_get(reply, "result"), 0), 0);
+    p->ids = json_incref(json_object_get(row, "external_ids"));
+    return probe_answer_make(has_own_southbound(p->ids) && chassis_of(p)[0] ? PROBE_PASSED
+                                                                            : PROBE_UNKNOWN,
+                             "its chassis is not known");
+}
+
+static struct probe_answer judge(struct service_probe *p, const json_t *reply)
+{
+    const struct service_question *q = asked(p);
+    if (q->expected == ANSWER_BEAT) {
+        return service_beat_step(&p->beat, q, reply, clock_mono_now(), clock_wall_now());
+    }
+    if (q->expected == ANSWER_IDS) {
+        return take_ids(p, reply);
+    }
+    if (q->expected == ANSWER_CHASSIS) {
+        return service_chassis_step(&p->chassis, chassis_of(p), reply);
+    }
+    return service_judge(q, p->probe.spec.target, reply);
+}
+
+static void take_reply(struct service_probe *p, const json_t *reply)
+{
+    const struct service_question *q = asked(p);
+    const json_t *id = json_object_get(reply, "id");
+    if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)p->question) {
+        end_run(p, PROBE_WRONG, "what answers", " answers another request");
+        return;
+    }
+    struct probe_answer answer = judge(p, reply);
+    if (answer.outcome == PROBE_PASSED && q[1].method) {
+        go_on(p);
+    } else if (q->expected == ANSWER_CHASSIS) { /* asked of another one, and about this one */
+        probe_end(&p->probe, answer);
+    } else {
+        end_answered(p, answer);
+    }
+}
+
+static bool is_running(const struct service_probe *p)
+{
+    return p->ready.fd >= 0;
+}
+
+static void take_messages(struct service_probe *p, bool is_end)
+{
+    while (is_running(p)) {
+        CLEANUP(json) json_t *message = NULL;
+        size_t len;
+        enum rpc_kind kind = rpc_message_read(p->inbox, p->inbox_len, is_end, &message, &len);
+        if (kind == RPC_MORE) {
+            return;
+        }
+        if (kind == RPC_INVALID) {
+            end_run(p, PROBE_WRONG, "what answers", " does not speak JSON-RPC");
+            return;
+        }
+        p->inbox_len -= len;
+        memmove(p->inbox, p->inbox + len, p->inbox_len);
+        if (kind == RPC_REPLY) {
+            take_reply(p, message);
+        }
+    }
+}
+
+static void on_ready(struct ev_loop *loop, ev_io *w, int revents)
+{
+    struct service_probe *p = w->data;
+    size_t visit_no = p->visits;
+    ssize_t got = recv(w->fd, p->inbox + p->inbox_len, sizeof(p->inbox) - p->inbox_len, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    p->inbox_len += got > 0 ? (size_t)got : 0;
+    p->received += got > 0 ? (size_t)got : 0;
+    take_messages(p, got <= 0 || p->inbox_len == sizeof(p->inbox));
+    if (!is_running(p) || p->visits != visit_no) {
+        return;
+    }
+    if (got <= 0) {
+        end_closed(p);
+    } else if (p->inbox_len == sizeof(p->inbox) || p->received > RPC_TOTAL_BYTES) {
+        end_run(p, PROBE_WRONG, "what answers", " sends more than the probe asked for");
+    }
+}
+
+/* ---- the probe of a service ------------------------------------------------------------------ */
+
+static void service_start(struct probe *probe)
+{
+    struct service_probe *p = (struct service_probe *)probe;
+    p->question = 0;
+    visit(p);
 }
 
 static int service_init(struct probe *probe, struct err *e)
 {
     struct service_probe *p = (struct service_probe *)probe;
-    const struct probe_spec *spec = &probe->spec;
-    const char *dir = dir_of(spec->service->place, spec);
-    p->beat.limit_ns = spec->beat_limit_ns;
+    p->beat.limit_ns = probe->spec.beat_limit_ns;
     ev_io_init(&p->ready, on_ready, -1, EV_READ);
     p->ready.data = p;
-    return strlen(dir) < DIR_BYTES
-               ? 0
-               : err_set(e, ERR_LIMIT, "the directory '%s' has more than %d bytes", dir,
-                         DIR_BYTES - 1);
+    for (; asked(p)->method; p->question++) {
+        const char *dir = dir_of(place_of(p), &probe->spec);
+        if (strlen(dir) >= DIR_BYTES) {
+            return err_set(e, ERR_LIMIT, "the directory '%s' has more than %d bytes", dir,
+                           DIR_BYTES - 1);
+        }
+    }
+    return 0;
 }
 
 const struct probe_method probe_method_service = {.bytes = sizeof(struct service_probe),

@@ -55,6 +55,10 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
     struct probe *probe = w->data;
     const struct text_span span = text_span(probe->spec.timeout_ns);
     const char *awaited = run_stop(probe);
+    if (probe->has_answered) {
+        probe_end(probe, (struct probe_answer){.outcome = PROBE_PASSED});
+        return;
+    }
     probe_end(probe, awaited ? probe_answer_make(PROBE_SILENT, "no answer to '%s' within %s",
                                                  awaited, span.text)
                              : probe_answer_make(PROBE_SILENT, "no result within %s", span.text));
@@ -63,6 +67,7 @@ static void on_timeout(struct ev_loop *loop, ev_timer *w, int revents)
 void probe_start(struct probe *probe)
 {
     probe->started = clock_mono_now();
+    probe->has_answered = false;
     loop_timer_arm(probe->loop, &probe->timeout, probe->spec.timeout_ns);
     probe->method->start(probe);
 }

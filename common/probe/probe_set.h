@@ -93,6 +93,7 @@ struct probe {
     probe_result_fn *result;
     void *user;
     struct mono started; /* the run under way or the last one */
+    bool has_answered;   /* the run waits for others only: their silence is not a failure of this */
     ev_timer pause;      /* until the next run */
     ev_timer timeout;    /* of the run under way */
     ev_io changes;       /* of netlink; fd -1: nobody tells */

@@ -31,24 +31,24 @@ enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
  * missing, since a schema is too long to be sent. */
 #define SELECT_DATABASE(where, columns)                                                            \
     "{\"op\":\"select\",\"table\":\"Database\",\"where\":[" where "],\"columns\":[" columns "]}"
+#define SELECT_SERVED(database)                                                                    \
+    "[\"_Server\"," SELECT_DATABASE(                                                               \
+        "[\"name\",\"==\",\"" database "\"]",                                                      \
+        "\"connected\",\"model\"") "," SELECT_DATABASE("[\"name\",\"==\",\"" database              \
+                                                       "\"],[\"schema\",\"==\",[\"set\",[]]]",     \
+                                                       "\"name\"") "]"
 #define SERVED(database)                                                                           \
     {                                                                                              \
-        "transact",                                                                                \
-            "[\"_Server\"," SELECT_DATABASE(                                                       \
-                "[\"name\",\"==\",\"" database "\"]",                                              \
-                "\"connected\",\"model\"") "," SELECT_DATABASE("[\"name\",\"==\",\"" database      \
-                                                               "\"],[\"schema\",\"==\",[\"set\",[" \
-                                                               "]]]",                              \
-                                                               "\"name\"") "]",                    \
-            ANSWER_SERVES, .wanted = (database)                                                    \
+        "transact", SELECT_SERVED(database), ANSWER_SERVES, .wanted = (database)                   \
     }
+#define SELECT_COLUMN(database, table, column)                                                     \
+    "[\"" database "\",{\"op\":\"select\",\"table\":\"" table "\",\"where\":[],"                   \
+    "\"columns\":[\"" column "\"]}]"
+#define SELECT_IDS SELECT_COLUMN("Open_vSwitch", "Open_vSwitch", "external_ids")
 /* Asks for a value in a map of the table that has one row. */
 #define VALUE(database, table, map, its_key, is_expected)                                          \
     {                                                                                              \
-        "transact",                                                                                \
-            "[\"" database "\",{\"op\":\"select\",\"table\":\"" table "\",\"where\":[],"           \
-            "\"columns\":[\"" map "\"]}]",                                                         \
-            is_expected, map, its_key                                                              \
+        "transact", SELECT_COLUMN(database, table, map), is_expected, map, its_key                 \
     }
 
 /* It outlives its own end where systemd listens for it. */
@@ -67,6 +67,8 @@ const struct service services[SERVICE_COUNT] = {
      TIMES(5, 2, 5, 15, 15, 15)},
     {.name = "vswitchd",
      .place = &ovs_vswitchd,
+     .target_what = "bridge",
+     .target = "br-int",
      .questions = {{"ofproto/list", "[]", .expected = ANSWER_LINE}},
      TIMES(5, 5, 5, 30, 15, 15)},
     {.name = "ovn-nb",
@@ -85,8 +87,14 @@ const struct service services[SERVICE_COUNT] = {
      TIMES(10, 10, 5, 30, 60, 60)},
     {.name = "ovn-controller",
      .place = &controller,
+     .target_what = "chassis",
      .questions = {{"connection-status", "[]", ANSWER_LINE, .wanted = "connected"},
-                   {"coverage/read-counter", "[\"lflow_run\"]", ANSWER_NO_LINE, .wanted = "0"}},
+                   {"debug/status", "[]", ANSWER_LINE, .wanted = "running"},
+                   {"coverage/read-counter", "[\"lflow_run\"]", ANSWER_NO_LINE, .wanted = "0"},
+                   {"transact", SELECT_IDS, ANSWER_IDS, .at = &ovs_database},
+                   {"transact", SELECT_SERVED("OVN_Southbound"), ANSWER_SERVES,
+                    .wanted = "OVN_Southbound", .at = &southbound},
+                   {"transact", NULL, ANSWER_CHASSIS, .at = &southbound}},
      TIMES(10, 20, 5, 60, 60, 60)},
     /* Its socket is the database's, whose own probe is quicker. */
     {.name = "ovnkube",
@@ -286,10 +294,13 @@ static int take_service(const char *text, const struct service *service, struct 
                         struct err *e)
 {
     const char *colon = strchr(text, ':');
-    bool has_bridge = service->place == &ovs_vswitchd;
-    if (colon && (!has_bridge || !colon[1])) {
-        return err_set(e, ERR_PARSE, "%s",
-                       has_bridge ? "'vswitchd:' needs a bridge" : "its name must stand alone");
+    const char *target = colon ? colon + 1 : service->target;
+    const char *what = service->target_what;
+    if (colon && !what) {
+        return err_set(e, ERR_PARSE, "its name must stand alone");
+    }
+    if (colon && !target[0]) {
+        return err_set(e, ERR_PARSE, "'%s:' needs a %s", service->name, what);
     }
     spec->kind = PROBE_SERVICE;
     spec->service = service;
@@ -298,8 +309,9 @@ static int take_service(const char *text, const struct service *service, struct 
     spec->thresholds.failures = 1;
     memcpy(spec->thresholds.patience_ns, service->patience_ns,
            sizeof(spec->thresholds.patience_ns));
-    if (!text_copy(spec->target, BRIDGE_BYTES, colon ? colon + 1 : "br-int")) {
-        return err_set(e, ERR_LIMIT, "a bridge's name has at most %d bytes", BRIDGE_BYTES - 1);
+    if (!text_copy(spec->target, SERVICE_TARGET_BYTES, target ? target : "")) {
+        return err_set(e, ERR_LIMIT, "a %s's name has at most %d bytes", what,
+                       SERVICE_TARGET_BYTES - 1);
     }
     text_format(spec->name, sizeof(spec->name), "%s", colon ? text : service->name);
     return 0;

@@ -2,7 +2,7 @@
 /*
  * A probe as an administrator writes it: what to try, how often, and when it counts. CORE.
  *
- *     ovsdb | vswitchd[:BRIDGE] | ovn-nb | ovn-sb | ovn-northd | ovn-controller | ovnkube
+ *     ovsdb | vswitchd[:BRIDGE] | ovn-nb | ovn-sb | ovn-northd | ovn-controller[:CHASSIS] | ovnkube
  *     exec:COMMAND | unix:/PATH | http://HOST[:PORT][/PATH] | https://...
  *     netdev:NAME | pci:ADDRESS
  *     interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND
@@ -32,7 +32,7 @@
  * database outlives its daemon, and who is connected to a frozen database still says so: hence one
  * question to each.
  */
-enum { SERVICE_COUNT = 7, SERVICE_QUESTIONS_MAX = 4 };
+enum { SERVICE_COUNT = 7, SERVICE_QUESTIONS_MAX = 8 };
 
 enum service_answer {
     ANSWER_LINE,    /* a text with `wanted` on a line of its own; NULL: with the bridge */
@@ -40,6 +40,8 @@ enum service_answer {
     ANSWER_SERVES,  /* rows of _Server's Database: `wanted` is served, and has its schema */
     ANSWER_VALUE,   /* a row whose map `wanted` has a short text for `key`, or none */
     ANSWER_BEAT,    /* the same; the text changes */
+    ANSWER_IDS,     /* OVS's external_ids, for the questions that follow */
+    ANSWER_CHASSIS, /* the rows of the chassis that they name: it follows. Its params are made */
 };
 
 /* Where questions are taken. */
@@ -55,11 +57,15 @@ struct service_question {
     enum service_answer expected;
     const char *wanted;
     const char *key;
+    /* NULL: the service itself. Another's failure is not the service's: the run passes. */
+    const struct service_place *at;
 };
 
 struct service {
     const char *name;
     const struct service_place *place;
+    const char *target_what; /* what may be named behind a colon; NULL: nothing */
+    const char *target;      /* if it is not; NULL: "" */
     struct service_question questions[SERVICE_QUESTIONS_MAX]; /* the last one is none */
     int64_t interval_ns;
     int64_t timeout_ns; /* of one run */
@@ -70,14 +76,14 @@ extern const struct service services[SERVICE_COUNT]; /* in the order in which on
 
 /* ---- a probe --------------------------------------------------------------------------------- */
 
-enum { BRIDGE_BYTES = 64, PROBE_TARGET_BYTES = 1024, PROBE_FILE_BYTES = 256 };
+enum { SERVICE_TARGET_BYTES = 64, PROBE_TARGET_BYTES = 1024, PROBE_FILE_BYTES = 256 };
 
 enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP, PROBE_SERVICE, PROBE_NETDEV, PROBE_PCI };
 
 struct probe_spec {
     enum probe_kind kind;
     char name[PROBE_TARGET_BYTES + 8]; /* as written, without the settings */
-    char target[PROBE_TARGET_BYTES];   /* the command, the path, a bridge */
+    char target[PROBE_TARGET_BYTES];   /* the command, the path, a bridge, a chassis */
     int64_t interval_ns;               /* pause between two runs */
     int64_t retry_ns;                  /* the same after one that did not pass */
     int64_t timeout_ns;

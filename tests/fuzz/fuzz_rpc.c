@@ -21,12 +21,33 @@ static uint64_t check_answer(const struct probe_answer *a)
     return 1000 * (uint64_t)a->outcome + len;
 }
 
+/* At the first look, and at a second one that is the same. */
+static uint64_t judge_chassis(const json_t *reply)
+{
+    struct service_chassis memory = {.is_known = false};
+    uint64_t seen = 0;
+    for (int look = 0; look < 2; look++) {
+        const struct probe_answer answer = service_chassis_step(&memory, "dpu-1", reply);
+        check(answer.outcome != PROBE_UNKNOWN);
+        seen = seen * 31 + check_answer(&answer);
+    }
+    return seen;
+}
+
+static bool has_its_own_judge(const struct service_question *q)
+{
+    return q->expected == ANSWER_IDS || q->expected == ANSWER_CHASSIS;
+}
+
 static uint64_t judge_all(const json_t *reply, bool *has_passed)
 {
-    uint64_t seen = 0;
+    uint64_t seen = judge_chassis(reply);
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
         const struct service *s = &services[i];
         for (size_t q = 0; q < SERVICE_QUESTIONS_MAX && s->questions[q].method; q++) {
+            if (has_its_own_judge(&s->questions[q])) {
+                continue;
+            }
             const struct probe_answer answer = service_judge(&s->questions[q], "br-int", reply);
             check(answer.outcome != PROBE_UNKNOWN);
             seen = seen * 31 + check_answer(&answer);

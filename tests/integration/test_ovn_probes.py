@@ -140,6 +140,45 @@ def test_a_frozen_database_or_northd_stops_the_beat_although_clients_say_connect
     wait_renewed(target)
 
 
+def test_an_ovn_controller_that_is_paused_is_named_although_it_says_connected(world, target, ovn):
+    start(world, target, ovn, f"{QUICK};ovn-controller")
+    ovn.ask("ovn-controller", "debug/pause")
+    wait_message(target, "probe 'ovn-controller'", "'paused' instead of 'running'")
+    assert ovn.ask("ovn-controller", "connection-status") == "connected\n"
+    ovn.ask("ovn-controller", "debug/resume")
+    wait_renewed(target)
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["row gone", "row kept"])
+def test_a_chassis_whose_address_another_one_has_is_named(world, target, ovn, is_gone):
+    """Its ovn-controller answers well, and can write nothing."""
+    start(world, target, ovn, f"{QUICK};ovn-controller")
+    if is_gone:
+        ovn.add_chassis("former", "127.0.0.1", in_place_of="dpu-1")
+    else:
+        ovn.add_chassis("former", "127.0.0.2")
+        ovn.set_ids(**{"ovn-encap-ip": "127.0.0.2"})
+    wait_message(target, "probe 'ovn-controller'", "'former' has", "address", "'dpu-1'")
+    assert ovn.ask("ovn-controller", "connection-status") == "connected\n"
+    assert ovn.ask("ovn-controller", "coverage/read-counter", "lflow_run") != "0\n"
+    ovn.delete_chassis("former")
+    wait_renewed(target, 30)
+
+
+def test_a_chassis_that_does_not_follow_is_named(world, target, ovn):
+    """ovn-controller itself is well; what it computes reaches nobody."""
+    ovn.load(addresses=10, rules=2)
+    start(world, target, ovn, f"{QUICK};ovn-controller")
+    ovn.ask_for_change()
+    never(lambda: message(target), 5, "a report of a chassis that follows")
+    ovn.freeze("vswitchd")
+    ovn.nbctl("acl-add", "switch", "to-lport", "7", "ip4.src == $many && tcp.dst == 77", "drop")
+    ovn.ask_for_change()
+    wait_message(target, "probe 'ovn-controller'", "'dpu-1' has not followed", "nb_cfg 1")
+    ovn.thaw("vswitchd")
+    wait_renewed(target)
+
+
 def test_a_bridge_that_is_gone_is_named(world, target, ovn):
     ovn.vsctl("add-br", "br-ex")
     start(world, target, ovn, f"{QUICK};vswitchd:br-ex", f"{QUICK};vswitchd")
@@ -233,6 +272,40 @@ def test_seconds_of_real_work_are_no_alarm_with_the_patience_that_is_shipped(
     for daemon in frozen:
         unheard = dpu.lines(level="debug", msg=f"probe '{daemon}': silent")
         assert len(unheard) >= 3, f"nobody missed {daemon}: the test proves nothing"
+
+
+def test_a_southbound_database_that_takes_no_writes_accuses_no_ovn_controller(world, target, ovn):
+    """It could not follow if it would."""
+    start(world, target, ovn, f"{QUICK},silent=30s;ovn-controller")
+
+    def forbid_writes():
+        ovn.ask("ovn-controller", "debug/delay-nb-cfg-report", "2")  # it sleeps before it tells
+        ovn.ask_for_change()
+        until(lambda: ovn.sb_global("nb_cfg") == 1, SOON_S, "the change", 0)
+        ovn.ask("ovn-sb", "ovsdb-server/set-active-ovsdb-server", "tcp:127.0.0.1:9")
+        ovn.ask("ovn-sb", "ovsdb-server/connect-active-ovsdb-server")
+        ovn.ask("ovn-controller", "debug/delay-nb-cfg-report", "0")
+        time.sleep(8)
+        assert ovn.nb_cfg_of("dpu-1") == 0, "it followed: this proves nothing"
+        ovn.ask("ovn-sb", "ovsdb-server/disconnect-active-ovsdb-server")
+        until(lambda: ovn.sb_global("nb_cfg") == ovn.nb_cfg_of("dpu-1"), SOON_S, "it follows")
+
+    assert not reports(target, forbid_writes)
+
+
+def test_a_storm_of_recomputes_is_no_alarm(world, target, ovn):
+    """Changes faster than they are computed: the chassis is behind at each look, and moves on."""
+    ovn.load(addresses=1000, rules=25)
+    dpu = start(world, target, ovn, f"{QUICK},silent=10s;ovn-controller")
+
+    def storm():
+        over = time.monotonic() + 10
+        while time.monotonic() < over:
+            ovn.ask_for_change()
+            ovn.ask("ovn-controller", "inc-engine/recompute")
+
+    assert not reports(target, storm)
+    assert dpu.is_running()
 
 
 # ---- rights -------------------------------------------------------------------------------------

@@ -204,8 +204,10 @@ TEST(answers_follow_the_table)
         {"ovn-northd", 2, OK("\"not connected\\n\""), "sb-connection-status"},
         {"ovn-controller", 0, OK("\"connected\\n\""), NULL},
         {"ovn-controller", 0, OK("\"not connected\\n\""), "'not connected' instead of"},
-        {"ovn-controller", 1, OK("\"17\\n\""), NULL},
-        {"ovn-controller", 1, OK("\"0\\n\""), "computed no flows"},
+        {"ovn-controller", 1, OK("\"running\\n\""), NULL},
+        {"ovn-controller", 1, OK("\"paused\\n\""), "'paused' instead of 'running'"},
+        {"ovn-controller", 2, OK("\"17\\n\""), NULL},
+        {"ovn-controller", 2, OK("\"0\\n\""), "computed no flows"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *m = read_message(rows[i].reply);
@@ -216,6 +218,78 @@ TEST(answers_follow_the_table)
             (rows[i].words && !strstr(got.words, rows[i].words))) {
             fail_msg("row %zu: %s '%s'", i, probe_outcome_name(got.outcome), got.words);
         }
+    }
+}
+
+/* ---- the chassis ----------------------------------------------------------------------------- */
+
+#define SEEN(asked, rows, encaps, commit)                                                          \
+    OK("[{\"rows\":[{\"nb_cfg\":" asked "}]},{\"rows\":[" rows "]},{\"rows\":[" encaps             \
+       "]}," commit "]")
+#define CHASSIS(own)     "{\"nb_cfg\":" own ",\"chassis\":[\"uuid\",\"0-1\"]}"
+#define ENCAP(name)      "{\"chassis_name\":\"" name "\"}"
+#define NOT_ALLOWED      "{\"error\":\"not allowed\",\"details\":\"\"}"
+#define WELL(asked, own) SEEN(asked, CHASSIS(own), ENCAP("dpu-1"), "{}")
+
+/* One look after another. */
+TEST(a_chassis_is_judged_by_its_rows_and_by_their_changes)
+{
+    static const struct {
+        const char *reply;
+        const char *words; /* NULL: passes */
+    } rows[] = {
+        {WELL("7", "7"), NULL},
+        {WELL("8", "7"), NULL}, /* just asked for */
+        {WELL("9", "7"), "chassis 'dpu-1' has not followed since nb_cfg 7"},
+        {WELL("9", "8"), NULL}, /* behind, and moving */
+        {WELL("10", "9"), NULL},
+        {WELL("10", "9"), "has not followed since nb_cfg 9"},
+        {SEEN("10", CHASSIS("9"), ENCAP("dpu-1"), NOT_ALLOWED), NULL},
+        {WELL("10", "10"), NULL},
+        {WELL("0", "10"), NULL}, /* made anew */
+        {WELL("0", "10"), "has not followed since nb_cfg 10"},
+        {WELL("0", "0"), NULL},
+        {SEEN("0", "", "", "{}"), "has no chassis 'dpu-1'"},
+        {SEEN("0", "{\"nb_cfg\":0,\"chassis\":[\"set\",[]]}", "", "{}"), "has no chassis 'dpu-1'"},
+        {SEEN("0", "{\"nb_cfg\":0}", "", "{}"), "has no chassis 'dpu-1'"},
+        {SEEN("0", "", "", NOT_ALLOWED), NULL},
+        {SEEN("0", "", ENCAP("former"), "{}"),
+         "chassis 'former' has the encapsulation address of chassis 'dpu-1'"},
+        {SEEN("0", CHASSIS("0"), ENCAP("former"), "{}"), "chassis 'former' has"},
+        {SEEN("0", CHASSIS("0"), ENCAP("other") "," ENCAP("dpu-1"), "{}"), NULL}, /* by type */
+        {SEEN("0", CHASSIS("0"), "", "{}"), NULL}, /* the address has just changed */
+        {SEEN("0", CHASSIS("0"), "{}", "{}"), NULL},
+        {SEEN("0", CHASSIS("0"), ENCAP("a\\u0001b"), "{}"), "chassis 'a b' has"},
+        {OK("[{\"error\":\"syntax error\"},null,null,null]"), "does not show the chassis"},
+        {OK("[]"), "does not show the chassis"},
+        {"{\"id\":0,\"error\":{\"error\":\"unknown database\"}}", "does not show the chassis"},
+    };
+    struct service_chassis memory = {.is_known = false};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json) json_t *m = read_message(rows[i].reply);
+        const struct probe_answer got = service_chassis_step(&memory, "dpu-1", m);
+        if (got.outcome != (rows[i].words ? PROBE_WRONG : PROBE_PASSED) ||
+            (rows[i].words && !strstr(got.words, rows[i].words))) {
+            fail_msg("row %zu: %s '%s'", i, probe_outcome_name(got.outcome), got.words);
+        }
+    }
+}
+
+/* Names are outside data. */
+TEST(the_question_for_a_chassis_is_json_whatever_its_name)
+{
+    static const char *const names[] = {"dpu-1", "", "a\"],[\"b", "\\", "\xc3\xa4\n"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char text[RPC_QUESTION_BYTES];
+        write_chassis_params(names[i], "10.0.0.1,10.0.0.2", text, sizeof(text));
+        CLEANUP(json) json_t *params = json_loads(text, 0, NULL);
+        const json_t *where = json_object_get(json_array_get(params, 2), "where");
+        assert_int_equal(json_array_size(params), 5);
+        assert_string_equal(json_string_value(json_array_get(json_array_get(where, 0), 2)),
+                            names[i]);
+        where = json_object_get(json_array_get(params, 3), "where");
+        assert_string_equal(json_string_value(json_array_get(json_array_get(where, 0), 2)),
+                            "10.0.0.1");
     }
 }
 
@@ -500,6 +574,84 @@ TEST_IN(a_daemon_is_asked_one_question_after_another)
             }
         }
         peer_close(w, &peer);
+    }
+}
+
+#define IDS(more)                                                                                  \
+    "{\"id\":3,\"error\":null,\"result\":[{\"rows\":[{\"external_ids\":[\"map\",["                 \
+    "[\"ovn-encap-ip\",\"10.0.0.1\"]" more "]]}]}]}"
+#define CONTROLLER REPLY("0", "connected") REPLY("1", "running") REPLY("2", "5")
+
+/* The daemon first, then both databases, each of which may be away. */
+TEST_IN(the_rows_of_a_chassis_are_looked_for_where_ovs_says)
+{
+    static const char served[] = "{\"id\":4,\"error\":null,\"result\":[{\"rows\":[{\"connected\":"
+                                 "true,\"model\":\"standalone\"}]},{\"rows\":[]}]}";
+    static const char unserved[] =
+        "{\"id\":4,\"error\":null,\"result\":[{\"rows\":[]},{\"rows\":[]}]}";
+    static const char gone[] = "{\"id\":5,\"error\":null,\"result\":[{\"rows\":[{\"nb_cfg\":0}]},"
+                               "{\"rows\":[]},{\"rows\":[]},{}]}";
+    static const char named[] = IDS(",[\"system-id\",\"dpu-1\"]");
+    static const struct {
+        const char *probe;
+        const char *ovs; /* NULL: silence; "": it is away */
+        const char *southbound[2];
+        const char *words; /* NULL: passes */
+    } rows[] = {
+        {"ovn-controller", named, {served, gone}, "no chassis 'dpu-1'"},
+        {"ovn-controller:x", named, {served, gone}, "no chassis 'x'"},
+        {"ovn-controller", named, {"", NULL}, NULL},
+        {"ovn-controller", named, {NULL, NULL}, NULL},
+        {"ovn-controller", named, {unserved, gone}, NULL},
+        {"ovn-controller", "", {served, gone}, NULL},
+        {"ovn-controller", NULL, {served, gone}, NULL},
+        {"ovn-controller", "nonsense", {served, gone}, NULL},
+        {"ovn-controller", IDS(""), {served, gone}, NULL},
+        {"ovn-controller:x", IDS(""), {served, gone}, "no chassis 'x'"},
+        {"ovn-controller",
+         IDS(",[\"system-id\",\"dpu-1\"],[\"ovn-remote\",\"ssl:1.2.3.4:6642\"]"),
+         {served, gone},
+         NULL},
+        {"ovn-controller",
+         IDS(",[\"system-id\",\"dpu-1\"],[\"ovn-remote\",\"unix:/x\"]"),
+         {served, gone},
+         "no chassis"},
+    };
+    scratch_put(w->dir, "ovn-controller.pid", "12\n");
+    scratch_put(w->dir, "ovsdb-server.pid", "12\n");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char both[1024] = "";
+        struct peer peers[3] = {{.answer = CONTROLLER}, {.answer = rows[i].ovs}, {.answer = NULL}};
+        static const char *const names[] = {"ovn-controller.12.ctl", "db.sock", "ovnsb_db.sock"};
+        struct probe_spec spec = {.ovn_run_dir = w->dir, .ovs_run_dir = w->dir};
+        bool is_open[3];
+        if (rows[i].southbound[0]) {
+            (void)snprintf(both, sizeof(both), "%s%s", rows[i].southbound[0],
+                           rows[i].southbound[1] ? rows[i].southbound[1] : "");
+            peers[2].answer = both;
+        }
+        for (size_t j = 0; j < ARRAY_LEN(peers); j++) {
+            is_open[j] = !peers[j].answer || peers[j].answer[0];
+            scratch_run("rm -f %s/%s", w->dir, names[j]);
+            if (is_open[j]) {
+                open_peer(w, &peers[j], names[j]);
+            }
+        }
+        assert_int_equal(probe_spec_parse(rows[i].probe, 0, &spec, &spec, NULL), 0);
+        spec.timeout_ns = 300 * NS_PER_MS;
+        assert_int_equal(probe_world_make(w, &spec, NULL), 0);
+        probe_start(w->probe);
+        probe_world_await(w, 1, PROBE_UNKNOWN);
+        if (w->outcome != (rows[i].words ? PROBE_WRONG : PROBE_PASSED) ||
+            (rows[i].words && !strstr(w->words, rows[i].words))) {
+            fail_msg("row %zu: %s '%s'", i, probe_outcome_name(w->outcome), w->words);
+        }
+        probe_free(TAKE(w->probe));
+        for (size_t j = 0; j < ARRAY_LEN(peers); j++) {
+            if (is_open[j]) {
+                peer_close(w, &peers[j]);
+            }
+        }
     }
 }
 

@@ -92,6 +92,8 @@ TEST(a_service_has_defaults_of_its_own)
     spec = spec_of("vswitchd:br-ex");
     assert_string_equal(spec.target, "br-ex");
     assert_string_equal(spec.name, "vswitchd:br-ex");
+    assert_string_equal(spec_of("ovn-controller").target, "");
+    assert_string_equal(spec_of("ovn-controller:dpu-1").target, "dpu-1");
     spec = spec_of("wrong=9s;ovnkube");
     assert_int_equal(spec.beat_limit_ns, 9 * NS_PER_SEC);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 0); /* not twice */
@@ -169,6 +171,9 @@ TEST(nonsense_is_refused_with_a_reason)
         {"ovs", ERR_PARSE, "does not begin with"},
         {"exec:", ERR_PARSE, "nothing follows 'exec:'"},
         {"vswitchd:", ERR_PARSE, "'vswitchd:' needs a bridge"},
+        {"ovn-controller:", ERR_PARSE, "'ovn-controller:' needs a chassis"},
+        {"ovn-controller:1234567890123456789012345678901234567890123456789012345678901234",
+         ERR_LIMIT, "a chassis's name has at most 63 bytes"},
         {"ovsdb:b", ERR_PARSE, "its name must stand alone"},
         {"http://", ERR_PARSE, "nothing follows"},
         {"interval=5s", ERR_PARSE, "does not begin with"},

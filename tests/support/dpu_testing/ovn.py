@@ -8,6 +8,7 @@ As a program it starts all of it, says where, and does what its input says, a li
 "kill NAME" or "start NAME", each answered by "done". It ends with its input.
 """
 
+import json
 import os
 import select
 import shutil
@@ -49,6 +50,7 @@ class Ovn:
             os.mkdir(path)
         self.env = clean_env(OVS_RUNDIR=self.run_dir, OVN_RUNDIR=self.ovn_run_dir)
         self.processes = {}
+        self.changes = 0
         for name, schema in (("conf", OVS_SCHEMA), ("ovnnb", NB_SCHEMA), ("ovnsb", SB_SCHEMA)):
             self._run("ovsdb-tool", "create", os.path.join(self.directory, f"{name}.db"), schema)
 
@@ -121,6 +123,48 @@ class Ovn:
     def beat(self):
         """As ovnkube does every 30 s."""
         self.nbctl("set", "NB_Global", ".", f"options:e2e_timestamp={int(time.time())}")
+
+    def ask_for_change(self):
+        """Raises nb_cfg, as `ovn-nbctl --wait=hv` does: each chassis is to follow."""
+        self.changes += 1
+        self.nbctl("set", "NB_Global", ".", f"nb_cfg={self.changes}")
+
+    def sb_global(self, column):
+        return self._select("SB_Global", [], column)
+
+    def nb_cfg_of(self, chassis):
+        return self._select("Chassis_Private", [["name", "==", chassis]], "nb_cfg")
+
+    def _select(self, table, where, column):
+        """Of the only row."""
+        asked = {"op": "select", "table": table, "where": where, "columns": [column]}
+        words = (self.remote("ovnsb_db.sock"), json.dumps(["OVN_Southbound", asked]))
+        return json.loads(self._run("ovsdb-client", "query", *words))[0]["rows"][0][column]
+
+    def add_chassis(self, name, address, in_place_of=None):
+        """One that has the encapsulation address, at once with the end of another."""
+        encap = {"type": "geneve", "ip": address, "chassis_name": name}
+        row = {"name": name, "hostname": name, "encaps": ["named-uuid", "its"]}
+        steps = self._steps_to_delete(in_place_of) if in_place_of else []
+        steps += [{"op": "insert", "table": "Encap", "uuid-name": "its", "row": encap}]
+        steps += [{"op": "insert", "table": "Chassis", "row": row}]
+        self._change_southbound(steps)
+
+    def delete_chassis(self, name):
+        self._change_southbound(self._steps_to_delete(name))
+
+    @staticmethod
+    def _steps_to_delete(name):
+        where = [["name", "==", name]]
+        tables = ("Chassis_Private", "Chassis")
+        return [{"op": "delete", "table": table, "where": where} for table in tables]
+
+    def _change_southbound(self, steps):
+        done = self._run(
+            "ovsdb-client", "transact", self.remote("ovnsb_db.sock"),
+            json.dumps(["OVN_Southbound", *steps]),
+        )  # fmt: skip
+        assert "error" not in done, done
 
     def load(self, addresses, rules):
         """A port with so many rules, each of so many addresses: their product in flows."""
