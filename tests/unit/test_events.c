@@ -459,6 +459,65 @@ TEST_IN(a_clock_that_stands_still_or_runs_back_gives_no_token)
     assert_false(world.client.is_busy);
 }
 
+enum { RANDOM_RUNS = 200, RANDOM_STEPS = 400 };
+
+static uint32_t next_random(uint32_t *random)
+{
+    *random ^= *random << 13;
+    *random ^= *random >> 17;
+    *random ^= *random << 5;
+    return *random;
+}
+
+/* Any changes, any outcomes, pods between: what is written stays within the bound, and in the end
+ * the last change has been written, whatever went before. */
+static void random_life(struct world *w, uint32_t seed)
+{
+    static const struct readiness *const ALL[] = {&READY, &EXPIRED,  &UNHEALTHY,
+                                                  &HELD,  &GIVEN_UP, &AWAITING};
+    static const int statuses[] = {201, 201, 0, 500, 422};
+    const struct event pod = {
+        .ns = "shop", .pod = "web", .uid = "u", .action = "A", .reason = "R", .rights = "f"};
+    start(w, seed % 3 == 0 ? NULL : ALL[seed % ARRAY_LEN(ALL)]);
+    uint32_t random = seed * 2654435761U + 1;
+    struct mono begun = world.now;
+    for (int i = 0; i < RANDOM_STEPS; i++) {
+        world_pass(next_random(&random) % (seed % 2 == 0 ? 3 : 200) * NS_PER_SEC);
+        if (next_random(&random) % 2 == 0) {
+            publish(w, ALL[next_random(&random) % ARRAY_LEN(ALL)]);
+        }
+        if (next_random(&random) % 4 == 0) {
+            events_tell_pod(w->x, &pod);
+        }
+        if (world.client.is_busy) {
+            world_answer(statuses[next_random(&random) % ARRAY_LEN(statuses)], NULL);
+        }
+        uint64_t most = EVENT_BURST + (uint64_t)((world.now.ns - begun.ns) / EVENT_REFILL_NS);
+        assert_true(events_stats(w->x)->created <= most);
+    }
+    publish(w, &UNHEALTHY);
+    publish(w, &READY);
+    char last[64] = "";
+    for (int i = 0; i < 20; i++) {
+        while (world.client.is_busy) {
+            if (strcmp(sent_in("regarding", "kind"), "Node") == 0) {
+                text_format(last, sizeof(last), "%s", sent("reason"));
+            }
+            world_answer(201, NULL);
+        }
+        world_pass(60 * NS_PER_SEC);
+    }
+    assert_string_equal(last, "LeaseRenewed");
+    assert_true(mono_is_never(world.timer.deadline));
+}
+
+TEST_IN(writes_are_bounded_and_the_last_change_is_written_in_the_end)
+{
+    for (uint32_t seed = 1; seed <= RANDOM_RUNS; seed++) {
+        random_life(w, seed);
+    }
+}
+
 /* ---- pods ------------------------------------------------------------------------------------ */
 
 static void tell_pod(struct world *w, const char *action, const char *pod)

@@ -282,6 +282,15 @@ TEST_IN(input_cut_into_single_bytes_is_understood)
 
 /* ---- requests ---- */
 
+TEST_IN(first_frame_is_settings_without_being_asked)
+{
+    uint8_t in[64];
+    CLEANUP(fd) int fd = h2_dial(w->peer.path);
+    h2_peer_turn(&w->peer, 3);
+    assert_true(recv(fd, in, sizeof(in), 0) > 9);
+    assert_int_equal(in[3], NGHTTP2_SETTINGS);
+}
+
 TEST_IN(requests_may_come_as_kubelets_send_them)
 {
     static const struct h2_request rows[] = {
@@ -502,6 +511,17 @@ TEST_IN(last_report_goes_out_before_the_end)
     assert_message(s, 0, "last");
     assert_int_equal(s->grpc_status, GRPC_UNAVAILABLE);
     assert_string_equal(s->grpc_message, "stopping");
+}
+
+TEST_IN(ping_flood_without_reading_ends_the_connection)
+{
+    assert_int_equal(h2_client_pump(w->client), 0);
+    int rc = 0;
+    for (int i = 0; i < 100000 && rc == 0; i++) {
+        h2_client_ping(w->client);
+        rc = h2_client_push(w->client);
+    }
+    assert_int_not_equal(rc, 0);
 }
 
 /* ---- the socket ------------------------------------------------------------------------------ */

@@ -348,6 +348,29 @@ TEST(a_token_is_read_again_when_its_file_looks_changed_and_each_minute)
     assert_int_equal(said("\n"), 0);
 }
 
+/* As the kubelet swaps a projected token: another directory behind the same link. */
+static void point_link(const char *link, const char *target)
+{
+    CLEANUP(free) char *path = in_directory(link);
+    CLEANUP(free) char *fresh = in_directory("fresh-link");
+    assert_int_equal(symlink(target, fresh), 0);
+    assert_int_equal(rename(fresh, path), 0);
+}
+
+TEST(token_follows_a_swapped_link_at_once)
+{
+    write_file("one", "first\n");
+    write_file("two", "second\n");
+    point_link("token", "one");
+    open_token_file("token");
+    assert_string_equal(token(), "first");
+    assert_false(kube_conf_refresh(&conf, T(2), false));
+    point_link("token", "two");
+    assert_true(kube_conf_refresh(&conf, T(3), false));
+    assert_string_equal(token(), "second");
+    assert_false(conf.tls_changed); /* a token needs no new connection */
+}
+
 TEST(empty_or_missing_file_leaves_the_old_content)
 {
     write_file("one", "first");

@@ -2,6 +2,20 @@
 #include "base/time.h"
 #include "tests/support/case.h"
 
+TEST(order_and_distance)
+{
+    struct mono a = {10};
+    struct mono b = {30};
+    assert_true(mono_before(a, b));
+    assert_false(mono_before(b, a));
+    assert_false(mono_before(a, a));
+    assert_true(mono_min(a, b).ns == 10 && mono_min(b, a).ns == 10);
+    assert_true(mono_max(a, b).ns == 30 && mono_max(b, a).ns == 30);
+    assert_true(mono_since(b, a) == 20 && mono_since(a, b) == -20);
+    assert_true(mono_add(a, 5).ns == 15);
+    assert_true(wall_since((struct wall){7}, (struct wall){9}) == -2);
+}
+
 TEST(durations_saturate_instead_of_wrapping)
 {
     static const struct {
