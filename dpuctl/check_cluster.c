@@ -335,18 +335,31 @@ static const json_t *items_of(const struct api_answer *answer)
     return json_object_get(answer ? answer->body : NULL, "items");
 }
 
+/* Who may read nothing of it is no administrator, and is not told about it. */
+static void check_sight(struct doctor *d, const struct cluster_questions *q)
+{
+    const struct api_answer *const answers[] = {q->roles, q->bindings, q->cluster_roles,
+                                                q->cluster_bindings};
+    const char *problem = NULL;
+    size_t seen = 0;
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+        bool is_seen = items_of(answers[i]) != NULL;
+        seen += is_seen;
+        problem = is_seen || !answers[i] ? problem : answers[i]->message;
+    }
+    if (seen > 0 && problem) {
+        check_add(d, CHECK_SKIP, "rights", "let dpuctl list roles and bindings, also the cluster's",
+                  "who may renew leases: not all can be read: %s", problem);
+    }
+}
+
 void check_cluster(struct doctor *d, const struct cluster_questions *q)
 {
     const struct cluster_rights rights = {.roles = items_of(q->roles),
                                           .bindings = items_of(q->bindings),
                                           .cluster_roles = items_of(q->cluster_roles),
                                           .cluster_bindings = items_of(q->cluster_bindings)};
-    if (rights.bindings && !rights.roles) {
-        check_add(d, CHECK_SKIP, "rights", "",
-                  "who may renew leases: what the bindings grant cannot be read: %s",
-                  q->roles->message);
-        return;
-    }
+    check_sight(d, q);
     check_judge_rights(d, &rights);
     check_judge_upstream(d, items_of(q->daemon_sets), q->config_map ? q->config_map->body : NULL);
 }
