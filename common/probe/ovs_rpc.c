@@ -104,12 +104,17 @@ static struct probe_answer wrong(const json_t *seen, const char *format, ...)
 {
     char why[PROBE_WORDS_BYTES];
     char shown[SHOWN_BYTES];
-    CLEANUP(free) char *text = json_text_dump(seen);
+    CLEANUP(free) char *dumped = json_text_dump(seen);
+    const char *text = json_is_string(seen) ? json_string_value(seen) : dumped;
+    size_t len = strlen(text);
     va_list args;
     va_start(args, format);
     text_vformat(why, sizeof(why), format, args);
     va_end(args);
-    text_sanitize(shown, sizeof(shown), text, strlen(text));
+    while (len > 0 && text[len - 1] == '\n') {
+        len--;
+    }
+    text_sanitize(shown, sizeof(shown), text, len);
     return probe_answer_make(PROBE_WRONG, "%s: '%s'", why, shown);
 }
 
@@ -217,6 +222,13 @@ static struct probe_answer judge_text(const struct service_question *q, const ch
                              wanted);
 }
 
+/* In the words of OVS's unixctl, which have no code. */
+static bool is_unknown_command(const json_t *error)
+{
+    const char *text = json_string_value(error);
+    return text && strstr(text, "is not a valid command");
+}
+
 /* What `reply` says to the question, unless that is of a beat: with the value that was asked for,
  * if any. `bridge`: what ovs-vswitchd must have. */
 static struct probe_answer service_judge(const struct service_question *q, const char *bridge,
@@ -224,6 +236,10 @@ static struct probe_answer service_judge(const struct service_question *q, const
 {
     const json_t *error = find_member(reply, "error");
     const json_t *result = json_object_get(reply, "result");
+    if (error && q->if_unknown && is_unknown_command(error)) {
+        return probe_answer_make(PROBE_WRONG, "%s: '%s' is not yet a command", q->if_unknown,
+                                 q->method);
+    }
     if (error) {
         return wrong(error, "the answer to '%s' is an error", q->method);
     }

@@ -69,7 +69,7 @@ const struct service services[SERVICE_COUNT] = {
      .place = &ovs_vswitchd,
      .target_what = "bridge",
      .target = "br-int",
-     .questions = {{"ofproto/list", "[]", .expected = ANSWER_LINE}},
+     .questions = {{"ofproto/list", "[]", ANSWER_LINE, .if_unknown = "it waits for its database"}},
      TIMES(5, 5, 5, 30, 15, 15)},
     {.name = "ovn-nb",
      .place = &northbound,

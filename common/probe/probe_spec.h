@@ -59,6 +59,7 @@ struct service_question {
     const char *key;
     /* NULL: the service itself. Another's failure is not the service's: the run passes. */
     const struct service_place *at;
+    const char *if_unknown; /* what it means that a daemon does not know the command; or NULL */
 };
 
 struct service {

@@ -179,6 +179,16 @@ def test_a_chassis_that_does_not_follow_is_named(world, target, ovn):
     wait_renewed(target)
 
 
+def test_a_vswitchd_that_waits_for_its_database_says_so(world, target, ovn):
+    start(world, target, ovn, f"{QUICK};vswitchd")
+    ovn.kill("vswitchd", "ovsdb")
+    ovn.start("vswitchd")
+    seen = wait_message(target, "probe 'vswitchd'", "waits for its database")
+    assert "\\" not in seen and "not a valid command" not in seen
+    ovn.start("ovsdb")
+    wait_renewed(target)
+
+
 def test_a_bridge_that_is_gone_is_named(world, target, ovn):
     ovn.vsctl("add-br", "br-ex")
     start(world, target, ovn, f"{QUICK};vswitchd:br-ex", f"{QUICK};vswitchd")
