@@ -49,7 +49,10 @@ static const struct reason_traits traits[REASON_COUNT] = {
                                   "check the DPU from its host: 'lspci', 'ip link', the cable; "
                                   "'dpuctl status' there lists the host probes"},
     [REASON_RECORD_MISSING] = {"RecordMissing", READINESS_UNKNOWN, 50, START_HOST_AGENT},
-    [REASON_RECORD_STALE] = {"RecordStale", READINESS_UNKNOWN, 50, START_HOST_AGENT},
+    [REASON_RECORD_STALE] = {"RecordStale", READINESS_UNKNOWN, 50,
+                             START_HOST_AGENT "; if it is gone for good, take the gate out: "
+                                              "'dpu-host-agent uninstall-cni', or remove "
+                                              "0*-dpu-gate.conf* from the CNI directory"},
     [REASON_RECORD_INVALID] = {"RecordInvalid", READINESS_UNKNOWN, 50, START_HOST_AGENT},
     [REASON_OTHER] = {"Other", READINESS_UNKNOWN, 50, LOOK_AT_DPU},
 };

@@ -376,7 +376,9 @@ static void judge_admitting(const struct record *r, struct mono now, struct gate
     if (!mono_before(now, r->hold_until)) {
         out->reason = REASON_RECORD_STALE;
         text_format(out->message, sizeof(out->message),
-                    "dpu-host-agent %s, so its record no longer counts: " HOST_AGENT_CURE,
+                    "dpu-host-agent %s, so its record no longer counts: " HOST_AGENT_CURE
+                    "; if it is gone for good, take the gate out: 'dpu-host-agent uninstall-cni', "
+                    "or remove 0*-dpu-gate.conf* from the CNI directory",
                     r->written.ns != 0 ? time_words("last wrote at ", r->written, when)
                                        : "has stopped writing");
         return;

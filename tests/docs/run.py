@@ -42,7 +42,7 @@ INSIDE = "--inside"
 PROGRAMS = {"dpu-agent": "sbin", "dpu-host-agent": "sbin", "dpuctl": "bin", "dpu-gate": "libexec/cni"}
 EMPTY = ["opt/cni/bin", "etc/cni/net.d", "etc/dpu-heartbeat", "run", "tmp", "var/tmp",
          "var/lib/kubelet/plugins", "var/lib/kubelet/plugins_registry"]  # fmt: skip
-PLUGIN_CONF = '{"cniVersion": "1.0.0", "name": "ovn-kubernetes", "type": "ovn-k8s-cni-overlay"}\n'
+PLUGIN_CONF = '{"cniVersion": "1.1.0", "name": "ovn-kubernetes", "type": "ovn-k8s-cni-overlay"}\n'
 PLUGIN = "#!/bin/sh\ncat >/dev/null\n[ \"$CNI_COMMAND\" = STATUS ] || echo '{\"cniVersion\": \"1.0.0\"}'\n"
 
 

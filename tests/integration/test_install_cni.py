@@ -3,6 +3,7 @@
 
 import json
 import os
+import pathlib
 import resource
 import signal
 import stat
@@ -13,7 +14,7 @@ import time
 import pytest
 from cni_node import CHAIN, OVN, Node, calls, plugins
 from dpu_testing.wait import until
-from world import SOON_S
+from world import SOON_S, in_own_mounts
 
 
 @pytest.fixture
@@ -111,6 +112,21 @@ def test_uninstall_keeps_what_is_somebody_elses_in_either_form(node, name):
     before = own(node)
     assert name in node.run("uninstall-cni", status=1)
     assert own(node) == before
+
+
+@pytest.mark.parametrize("source, file", [("10-ovn.conf", "05-dpu-gate"), ("01-own.conf", "00-dpu-gate")])
+@pytest.mark.parametrize("text", [OVN, NEW], ids=["list", "conf"])
+def test_the_pages_command_takes_out_a_gate_that_was_left_behind(node, source, file, text):
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "install.md").read_text(encoding="utf-8")
+    command = "rm -f /etc/cni/net.d/0[05]-dpu-gate.conf /etc/cni/net.d/0[05]-dpu-gate.conflist"
+    assert f"\n{command}\n" in page
+    node.write(source, text)
+    node.write("99-others.conf", OVN)
+    node.install(f"--cni-source={source}")
+    assert any(name.startswith(file) for name in os.listdir(node.conf))
+    place = in_own_mounts(f"mkdir -p /etc/cni/net.d && mount --bind {node.conf} /etc/cni/net.d")
+    subprocess.run([*place, "bash", "-c", command], check=True)
+    assert sorted(os.listdir(node.conf)) == sorted([source, "99-others.conf"])
 
 
 # What others do to the source, or add to ours: tests/integration/test_cni_neighbours.py plays some of them.

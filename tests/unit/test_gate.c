@@ -225,6 +225,8 @@ TEST(details_say_since_when_and_a_refusal_what_to_do_next)
     assert_string_equal(d.details, "reason LeaseRenewed, record " PATH);
     d = judge(&r, S(2000)); /* our own word, not the record's */
     assert_string_equal(d.details, stale);
+    assert_non_null(strstr(d.message, "; if it is gone for good, take the gate out: "
+                                      "'dpu-host-agent uninstall-cni', or remove "));
     r.written = (struct wall){0};
     d = judge(&r, S(2000));
     assert_non_null(strstr(d.message, "dpu-host-agent has stopped writing"));
