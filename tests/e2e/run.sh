@@ -9,6 +9,7 @@
 #   run.sh cluster down|kubeconfig|status|path
 #   run.sh cluster exec COMMAND  on the node
 #   run.sh fleet [-help|FLAG...] what N DPUs cost an API server; for tests/bench/run.sh
+#   run.sh draw                  docs/performance/*.svg anew from the tables in measured.md; measures nothing
 #   run.sh build                 make the parts and the cases, print the parts' folder
 #   run.sh packages              the Debian packages that it needs
 #
@@ -320,7 +321,8 @@ case $verb in
   test) run_tests "$@" ;;
   cluster) run_cluster "$@" ;;
   fleet) run_fleet "$@" ;;
+  draw) find_go; cd "$here" && go run ./fleet -draw "$root/docs" ;;
   build) find_go; build_parts; build_cases ;;
   packages) printf '%s\n' "${packages[@]}" ;;
-  *) sed -n '3,23s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,24s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

@@ -147,7 +147,7 @@ check_golang() {
   local unformatted
   unformatted=$(files 'tests/e2e/*.go' | xargs gofmt -l)
   [[ -z $unformatted ]] || { echo "gofmt: $unformatted"; return 1; }
-  (cd tests/e2e && go vet ./...)
+  (cd tests/e2e && go vet ./... && go test -count=1 ./picture)
 }
 
 (($# > 0)) || set -- "${CHECKS[@]}"

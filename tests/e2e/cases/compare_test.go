@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dpu-heartbeat.test/e2e/harness"
+	"dpu-heartbeat.test/e2e/picture"
 	"github.com/containernetworking/cni/libcni"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	coordination "k8s.io/api/coordination/v1"
@@ -30,6 +31,7 @@ func TestCompared(t *testing.T) {
 		"no_writes":     compareNoWrites,
 		"start":         compareStart,
 		"delays":        compareDelays,
+		"death":         compareDeath,
 		"requests":      compareRequests,
 		"half_open":     compareHalfOpen,
 		"services":      compareServices,
@@ -177,6 +179,170 @@ func compareDelays(t *testing.T) {
 	p.startTheirs("dpu")
 	p.WaitLease(soon, "the first renewal", func(l *coordination.Lease) bool { return l.Spec.RenewTime.After(start) })
 	noticed("the first renewal", start, true)
+}
+
+// timeLine is one death, each moment in seconds after the last renewal; several hosts have several of one.
+type timeLine map[string][]float64
+
+// follow kills a DPU, asks for networks until one is refused, and starts it again. heard returns when each host took to
+// that answer after a moment.
+func (n *ovnNode) follow(kill, start func(), heard func(after time.Time, ready bool) []time.Time) timeLine {
+	n.t.Helper()
+	before := n.Lease().Spec.RenewTime.Time
+	n.WaitLease(soon, "a renewal", func(l *coordination.Lease) bool { return l.Spec.RenewTime.After(before) })
+	time.Sleep(n.every / 4)
+	kill()
+	died := time.Now()
+	last := n.Lease().Spec.RenewTime.Time
+	line := timeLine{}
+	note := func(row string, moments ...time.Time) {
+		for _, at := range moments {
+			line[row] = append(line[row], at.Sub(last).Seconds())
+		}
+	}
+	note(picture.Dies, died)
+	note(picture.Expires, last.Add(n.lasts))
+
+	time.Sleep(time.Until(last.Add(n.lasts - n.every/4)))
+	cni, list, pod := n.asksOnce()
+	for limit := time.Now().Add(n.lasts + soon); ; time.Sleep(time.Millisecond) {
+		_, err := cni.AddNetworkList(n.t.Context(), list, pod)
+		if err != nil {
+			note(picture.Refused, time.Now())
+			refusedWith(n.t, "DPU Not Ready", "ADD", err)
+			break
+		}
+		must(n.t, cni.DelNetworkList(n.t.Context(), list, pod))
+		if time.Now().After(limit) {
+			n.t.Fatal("ADD is admitted for ever")
+		}
+	}
+	note(picture.NotReady, heard(died, false)...)
+
+	time.Sleep(time.Until(last.Add(n.lasts + 2*n.every)))
+	start()
+	lease := n.WaitLease(soon, "the first renewal", func(l *coordination.Lease) bool { return l.Spec.RenewTime.After(died) })
+	note(picture.Renews, lease.Spec.RenewTime.Time)
+	note(picture.Ready, heard(lease.Spec.RenewTime.Time, true)...)
+	return line
+}
+
+// heardBy watches our record from now on; the function it returns waits for an answer after a moment.
+func (p *pair) heardBy() func(time.Time, bool) []time.Time {
+	changes := make(chan word, 100)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	p.t.Cleanup(func() { close(stop); <-ended })
+	go func() {
+		defer close(ended)
+		was, _ := p.ourAnswer()
+		for ; ; time.Sleep(200 * time.Microsecond) {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if admits, _ := p.ourAnswer(); admits != was {
+				was = admits
+				changes <- word{at: time.Now(), ready: admits}
+			}
+		}
+	}()
+	return func(after time.Time, ready bool) []time.Time {
+		p.t.Helper()
+		limit := time.After(p.lasts + soon)
+		for {
+			select {
+			case change := <-changes:
+				if change.ready == ready && change.at.After(after) {
+					return []time.Time{change.at}
+				}
+			case <-limit:
+				p.t.Fatalf("the record's admission did not become %v", ready)
+			}
+		}
+	}
+}
+
+// followTheirs has so many hosts, whose polls are spread over one period. The first of them answers CNI.
+func (n *ovnNode) followTheirs(count int) timeLine {
+	n.t.Helper()
+	var hosts []*theirs
+	for range count {
+		hosts = append(hosts, n.startTheirs("host"))
+		time.Sleep(n.every / time.Duration(count))
+	}
+	n.ovnkube.Store(hosts[0])
+	dpu := n.startTheirs("dpu")
+	for _, host := range hosts {
+		answer(host.Ready).expect(n.t, soon, true, "")
+	}
+	return n.follow(dpu.stop, func() { n.startTheirs("dpu") }, func(after time.Time, ready bool) (all []time.Time) {
+		for _, host := range hosts {
+			answer(host.Ready).expect(n.t, n.lasts+soon, ready, "")
+			all = append(all, host.since(after, ready).at)
+		}
+		return all
+	})
+}
+
+// One death as a time line, ours beside upstream's: the numbers behind docs/performance/death.svg.
+// DPU_E2E_WRITE=DOCS writes their table and the picture.
+func compareDeath(t *testing.T) {
+	const every, lasts, count = 2 * time.Second, 8 * time.Second, 8
+	var ours, theirs timeLine
+	t.Run("sides", func(t *testing.T) { // at once, and both have ended with it
+		t.Run("ours", func(t *testing.T) {
+			n := newOVNNode(t)
+			n.every, n.lasts = every, lasts
+			n.StartHost()
+			n.StartDPU()
+			n.Expect(soon, "Ready", "LeaseRenewed")
+			n.gate("install-cni")
+			ours = n.follow(n.DPU.Kill, func() { n.StartDPU() }, n.heardBy())
+		})
+		t.Run("upstream", func(t *testing.T) {
+			n := newOVNNode(t)
+			n.every, n.lasts = every, lasts
+			theirs = n.followTheirs(count)
+		})
+	})
+	if t.Failed() {
+		return
+	}
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n| %s; interval %g s, lease %g s | ours | upstream's check |\n|---|---|---|\n", picture.DeathTitle, every.Seconds(), lasts.Seconds())
+	for _, row := range picture.DeathRows {
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", row, seconds(ours[row]), seconds(theirs[row]))
+	}
+	t.Log(table.String())
+	for name, line := range map[string]timeLine{"ours": ours, "upstream's": theirs} {
+		expires := line[picture.Expires][0]
+		if early := slices.Min(line[picture.NotReady]); early < expires {
+			t.Errorf("%s was NotReady %.3f s after the last renewal, before the expiry", name, early)
+		}
+		if refused := line[picture.Refused][0]; refused < slices.Min(line[picture.NotReady]) {
+			t.Errorf("%s: ADD was refused after %.3f s, before NotReady", name, refused)
+		}
+		if back := slices.Min(line[picture.Ready]); back < line[picture.Renews][0] {
+			t.Errorf("%s was Ready after %.3f s, before the first renewal", name, back)
+		}
+	}
+	if mine, last := ours[picture.NotReady][0], slices.Max(theirs[picture.NotReady]); mine > last {
+		t.Errorf("ours was NotReady after %.3f s, the last of upstream's after %.3f s", mine, last)
+	}
+	if dir := os.Getenv("DPU_E2E_WRITE"); dir != "" && !t.Failed() {
+		must(t, picture.Replace(dir, "<!-- measured: TestCompared/death -->\n", "<!-- end of one death -->\n", table.String()+"\n"))
+		must(t, picture.Write(dir))
+	}
+}
+
+// seconds is a cell of the page: the median, with the least and the most of several.
+func seconds(all []float64) string {
+	sorted := slices.Sorted(slices.Values(all))
+	if len(sorted) == 1 {
+		return fmt.Sprintf("%.3f", sorted[0])
+	}
+	return fmt.Sprintf("%.3f (%.3f to %.3f)", sorted[len(sorted)/2], sorted[0], sorted[len(sorted)-1])
 }
 
 // What upstream's sides ask for, in a dozen intervals, and that they tell nobody; ours are held to one PUT and one

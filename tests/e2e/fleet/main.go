@@ -22,6 +22,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dpu-heartbeat.test/e2e/picture"
 )
 
 func main() {
@@ -42,8 +44,12 @@ func run() error {
 	runs := flag.Int("runs", 1, "how many storms of each; several are shown as median (least to most)")
 	alive := flag.Bool("alive", true, "measure one pair of agents")
 	write := flag.String("write", "", "folder with performance/measured.md, into which the figures go, too")
+	draw := flag.String("draw", "", "folder with performance/measured.md, whose pictures are drawn anew; nothing is measured")
 	agents := flag.String("agents", os.DevNull, "file with what tests/bench/bench.py said, for that page")
 	flag.Parse()
+	if *draw != "" {
+		return picture.Write(*draw)
+	}
 	said, err := os.ReadFile(*agents)
 	if err != nil {
 		return err

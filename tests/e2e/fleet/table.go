@@ -6,12 +6,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"dpu-heartbeat.test/e2e/picture"
 )
 
 // results is all that a run found.
@@ -170,26 +170,19 @@ func (out *results) printStorms(w io.Writer) {
 	}
 }
 
-// write puts the tables into the page, between its marks.
+// write puts the tables into the page, between its marks, and draws the pictures beside it anew.
 func (out *results) write(dir, agents string, took time.Duration) error {
 	const begin, end = "<!-- measured: ./dev bench fleet -->\n", "<!-- end of what was measured -->\n"
-	path := filepath.Join(dir, "performance/measured.md")
-	page, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	head, rest, found := strings.Cut(string(page), begin)
-	_, tail, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		return fmt.Errorf("%s has not both marks %q and %q", path, begin, end)
-	}
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "%s%s\nOne run of %.0f minutes, %d cores of %s, %s.\n", head, begin, took.Minutes(),
-		runtime.NumCPU(), runtime.GOARCH, time.Now().UTC().Format("January 2006"))
+	fmt.Fprintf(&text, "\nOne run of %.0f minutes, %d cores of %s, %s.\n", took.Minutes(), runtime.NumCPU(),
+		runtime.GOARCH, time.Now().UTC().Format("January 2006"))
 	out.print(&text)
 	if agents != "" {
 		text.WriteString("\n```text\n" + agents + "```\n")
 	}
-	text.WriteString("\n" + end + tail)
-	return os.WriteFile(path, text.Bytes(), 0o644)
+	text.WriteString("\n")
+	if err := picture.Replace(dir, begin, end, text.String()); err != nil {
+		return err
+	}
+	return picture.Write(dir)
 }
