@@ -89,7 +89,7 @@ static struct mono run_out(const struct verdict *x)
 
 static struct mono condemned_at(const struct verdict *x)
 {
-    return mono_max(run_out(x), x->not_before);
+    return mono_max(run_out(x), x->verdict.granted);
 }
 
 int64_t verdict_writer_ahead_ns(const struct verdict_config *config)
@@ -105,10 +105,22 @@ static bool is_failing(const struct verdict *x)
     return x->verdict.failing.ns != 0;
 }
 
+/* Since when the host has asked for no evidence: in the time that it granted, it does not. */
+static struct mono asked_until(const struct verdict *x)
+{
+    return mono_max(x->verdict.checked, x->verdict.granted);
+}
+
 /* Two pieces of evidence so far apart leave a blind span. */
 static bool is_gap(const struct verdict *x, struct mono t)
 {
-    return mono_since(t, x->verdict.checked) > longest_gap_ns(x);
+    return mono_since(t, asked_until(x)) > longest_gap_ns(x);
+}
+
+/* When a gap began. */
+static struct mono asking_due(const struct verdict *x)
+{
+    return mono_add(asked_until(x), x->config->renew_interval_ns);
 }
 
 static struct mono evidence_due(const struct verdict *x)
@@ -116,23 +128,24 @@ static struct mono evidence_due(const struct verdict *x)
     return mono_add(x->verdict.checked, x->config->renew_interval_ns);
 }
 
-/* No condemnation before the DPU had the time of one retry since `t`, within what B allows. */
-static void give_retry(struct verdict *x, struct mono t)
+/* No condemnation before the DPU had the time of one retry, within what B allows. The host asked at
+ * `t`, and knows the answer `now`; the DPU may have been able to write only from then on. */
+static void give_retry(struct verdict *x, struct mono t, struct mono now)
 {
     int64_t most_ns = mono_ns_add(x->verdict.blind_ns, retry_ns(x));
     struct mono until = mono_min(mono_add(t, retry_ns(x)), mono_add(run_out(x), most_ns));
-    x->not_before = mono_max(x->not_before, until);
+    x->verdict.granted = mono_max(x->verdict.granted, mono_add(until, mono_since(now, t)));
 }
 
-/* In all that was asked of the API server up to `t`, nobody had renewed. */
-static void take_evidence(struct verdict *x, struct mono t)
+/* In all that was asked of the API server up to `t`, nobody had renewed; it is known `now`. */
+static void take_evidence(struct verdict *x, struct mono t, struct mono now)
 {
     if (is_failing(x) || is_gap(x, t)) {
-        struct mono began = is_failing(x) ? x->verdict.failing : evidence_due(x);
+        struct mono began = is_failing(x) ? x->verdict.failing : asking_due(x);
         int64_t span_ns = mono_ns_max(0, mono_since(t, began));
         x->cause = is_failing(x) ? x->cause : CHAIN_CONFLICT;
         x->verdict.blind_ns = mono_ns_add(x->verdict.blind_ns, span_ns);
-        give_retry(x, t);
+        give_retry(x, t, now);
     }
     x->verdict.checked = mono_max(x->verdict.checked, t);
     x->looked_at = mono_max(x->looked_at, t);
@@ -151,7 +164,7 @@ static void miss_evidence(struct verdict *x, enum chain_outcome cause, struct mo
         x->cause_since = t;
     }
     if (!is_failing(x)) {
-        x->verdict.failing = is_gap(x, t) ? evidence_due(x) : mono_max(t, evidence_due(x));
+        x->verdict.failing = is_gap(x, t) ? asking_due(x) : mono_max(t, evidence_due(x));
     }
     text_format(x->failure, sizeof(x->failure), "%s", failure ? failure : "");
 }
@@ -250,7 +263,7 @@ static void note_renewal(struct verdict *x, struct mono observed, const char *st
     struct mono since = mono_max(x->verdict.failing, evidence_due(x));
     x->verdict.failing = still_fails ? since : (struct mono){0};
     x->verdict.blind_ns = 0;
-    x->not_before = (struct mono){0};
+    x->verdict.granted = (struct mono){0};
 }
 
 /* A duration that becomes shorter accuses nobody at once: the DPU may not have renewed yet. */
@@ -264,7 +277,7 @@ static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono n
         x->duration_ns = mono_ns_min(VERDICT_MAX_DURATION_NS, mono_ns_max(least, ns));
     }
     if (mono_before(now, before) && mono_before(condemned_at(x), before)) {
-        x->not_before = mono_min(mono_add(now, retry_ns(x)), before);
+        x->verdict.granted = mono_min(mono_add(now, retry_ns(x)), before);
         x->cause = CHAIN_CONFLICT;
     }
 }
@@ -421,7 +434,7 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
     }
     x->sight = VERDICT_SEES_GONE;
     if (event->is_lasting) {
-        take_evidence(x, event->started_at);
+        take_evidence(x, event->started_at, event->now);
     } else {
         miss_evidence(x, CHAIN_ABSENT, event->started_at, NULL);
     }
@@ -458,7 +471,7 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
         return;
     }
     if (outcome == CHAIN_TAKEN || is_ours_alone) { /* we never could write: the read is the proof */
-        take_evidence(x, t);
+        take_evidence(x, t, event->now);
     } else if (x->phase != VERDICT_AWAITING && /* where a read is the proof */
                outcome != CHAIN_CONFLICT && outcome != CHAIN_ABSENT) { /* LEASE_ABSENT said so */
         miss_evidence(x, outcome, t, event->failure);
@@ -488,11 +501,11 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
     if (event->source != VERDICT_BY_READ && event->source != VERDICT_BY_CONFIRM) {
         return;
     }
-    x->back_at = is_back(x) ? x->back_at : event->started_at;
+    x->back_at = is_back(x) ? x->back_at : event->now;
     x->looked_at = mono_max(x->looked_at, event->started_at);
     x->blind_since = x->is_watch_broken ? x->blind_since : MONO_NEVER;
     if (x->phase == VERDICT_AWAITING) { /* nobody is admitted who could be refused */
-        take_evidence(x, event->started_at);
+        take_evidence(x, event->started_at, event->now);
     }
     end_report(x, event->started_at);
 }
@@ -544,7 +557,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
 static bool is_held(const struct verdict *x, struct mono now)
 {
     return mono_reached(now, run_out(x)) &&
-           (mono_before(run_out(x), x->not_before) || is_failing(x) || is_gap(x, now));
+           (mono_before(run_out(x), x->verdict.granted) || is_failing(x) || is_gap(x, now));
 }
 
 /* --api-outage-hold, which bounds what fails. */
@@ -596,6 +609,7 @@ static struct mono mark_due(const struct verdict *x)
         return wanted;
     }
     struct mono due = mono_min(wanted, is_first && !has_looked ? end : next_mark(x));
+    due = mono_max(due, x->verdict.granted); /* a mark would make the DPU's retry meet a conflict */
     bool is_in_the_way =
         mono_before(x->last_mark, end) && mono_before(mono_add(end, -deadline_ns(x)), due);
     return is_in_the_way ? end : due;
@@ -658,8 +672,8 @@ static struct mono wake_at(const struct verdict *x, struct mono now)
         awaited_until(x, x->last_read),
         awaited_until(x, x->last_mark),
         run_out(x),
-        x->not_before,
-        mono_add(x->verdict.checked, longest_gap_ns(x) + 1),
+        x->verdict.granted,
+        mono_add(asked_until(x), longest_gap_ns(x) + 1),
         hold_end(x),
     };
     struct mono wake = x->next_rewrite;
@@ -710,7 +724,8 @@ static void say_held(const struct verdict *x, struct readiness *out)
         [CHAIN_DENIED] = "the API server denies the host's write to the lease",
         [CHAIN_ABSENT] = "the lease is gone and is being made anew",
     };
-    bool has_cause = is_failing(x) || x->not_before.ns != 0; /* else it is that of an older hold */
+    bool has_cause =
+        is_failing(x) || x->verdict.granted.ns != 0; /* else it is that of an older hold */
     enum chain_outcome why = has_cause ? x->cause : CHAIN_CONFLICT;
     bool is_unwritten = why == CHAIN_REFUSED || why == CHAIN_DENIED || why == CHAIN_ABSENT;
     enum readiness_reason reason =
@@ -888,7 +903,8 @@ static void restore_lease(struct verdict *x, const struct readiness *was, struct
     x->sight = VERDICT_SEES_LEASE;
     lease->duration_s = was->lease.duration_s;
     adopt_duration(x, was->lease.duration_s, now);
-    x->not_before = (struct mono){0}; /* that it is shorter than the configured one is no news */
+    x->verdict.granted =
+        (struct mono){0}; /* that it is shorter than the configured one is no news */
 }
 
 /* A record carried over a restart. What it says was known at `checked`; whatever has happened since
@@ -911,8 +927,11 @@ static void restore(struct verdict *x, const struct record *carry, struct mono n
     x->verdict.host_probes.count = 0; /* who asks them tells which there are now */
     restore_lease(x, was, now);
     x->verdict.checked = mono_max(was->observed, mono_min(was->checked, now));
-    if (x->verdict.blind_ns > 0) {
-        give_retry(x, now);
+    /* A restart grants nothing anew; no grant was for longer than this. */
+    int64_t most_ns = mono_ns_max(x->duration_ns, retry_ns(x));
+    x->verdict.granted = mono_min(was->granted, mono_add(now, most_ns));
+    if (x->verdict.blind_ns > 0 && was->granted.ns == 0) {
+        give_retry(x, now, now); /* a record of before it was carried */
     }
     x->hold_is_over = was->state == READINESS_UNKNOWN && !was->admit;
     x->phase = was_refused(was) ? VERDICT_EXPIRED : VERDICT_FRESH;

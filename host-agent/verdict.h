@@ -142,8 +142,7 @@ struct verdict {
     int boot_repeats;        /* renewals in a row under the boot before the last */
     struct mono reported;    /* its report, for the first time with this stamp; 0: a past one */
 
-    /* Evidence; E and B are in `verdict`, since when attempts fail, too. */
-    struct mono not_before;   /* N; 0: o + D alone decides */
+    /* Evidence; E, B and N are in `verdict`, since when attempts fail, too. */
     enum chain_outcome cause; /* of the last blind span; CONFLICT: a pause of our own, and others */
     bool hold_is_over;        /* what is held no longer admits */
     struct mono cause_since;
@@ -154,7 +153,7 @@ struct verdict {
     bool is_watch_broken;
     struct mono blind_since; /* that it is impaired; NEVER: a read was answered */
     struct mono looked_at;   /* start of the newest read or mark that was answered */
-    struct mono back_at;     /* start of the read that found the way back, last time */
+    struct mono back_at;     /* answer to the read that found the way back, last time */
 
     /* The requests under way: one read at a time, and one mark or trial. A mark ends a trial. */
     bool is_reading, is_marking, is_trying, is_read_wanted;

@@ -116,10 +116,8 @@ struct json_t *lease_repair(const struct json_t *lease, const char *holder, uint
  *
  * How fast both sides of a lease come back after an outage: dpu-agent keeps to these bounds, and
  * dpu-host-agent waits for it that long before silence is proof again. One formula, so that the
- * grace always outlasts the retry.
- *
- * The worst case is a request that was sent just before the API server came back, on a connection
- * that stays dead: it runs to its deadline, the next one waits for its turn and is answered. */
+ * grace always outlasts the retry. It counts from when the host knows that the API server takes
+ * writes again, the end of its mark: the DPU may be able to write only from then on. */
 
 #define LEASE_PACE_BOTH_WAYS_NS NS_PER_SEC
 
@@ -138,13 +136,27 @@ static inline int64_t lease_pace_slow_deadline_ns(int64_t renew_interval_ns)
                        lease_pace_deadline_ns(renew_interval_ns));
 }
 
-/* How long after an outage a living DPU may take to be seen renewing: a whole retry, with a pause
- * of one interval at most after a failed request, and a second for both ways; but at least two
- * intervals. */
+/* A DPU whose requests take longer cannot renew once an interval, and may be refused. */
+static inline int64_t lease_pace_request_ns(int64_t renew_interval_ns)
+{
+    return mono_ns_min(renew_interval_ns, lease_pace_slow_deadline_ns(renew_interval_ns));
+}
+
+/* How long after an outage a living DPU may take to be seen renewing: a pause of one interval at
+ * most after a request that failed, the longer of two retries, and a second for both ways; but at
+ * least two intervals.
+ *
+ * One retry hangs: its request was sent just before the API server came back, on a connection that
+ * stays dead. It runs to its deadline, and after the pause the next one is answered.
+ *
+ * The other is overtaken: the host's mark has changed the version of the lease, so that the PUT
+ * after the pause meets a conflict, and a GET and a PUT follow it. */
 static inline int64_t lease_pace_grace_ns(int64_t renew_interval_ns)
 {
     int64_t pause_ns = mono_ns_add(renew_interval_ns, LEASE_PACE_BOTH_WAYS_NS);
-    int64_t retry_ns = mono_ns_add(lease_pace_slow_deadline_ns(renew_interval_ns), pause_ns);
+    int64_t hanging_ns = lease_pace_slow_deadline_ns(renew_interval_ns);
+    int64_t overtaken_ns = mono_ns_mul(lease_pace_request_ns(renew_interval_ns), 3);
+    int64_t retry_ns = mono_ns_add(pause_ns, mono_ns_max(hanging_ns, overtaken_ns));
     return mono_ns_max(mono_ns_mul(renew_interval_ns, 2), retry_ns);
 }
 

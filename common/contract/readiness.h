@@ -92,6 +92,7 @@ struct readiness {
     struct mono checked;                   /* the last evidence that the API server took a write */
     struct mono failing;    /* start of the first attempt since that failed; 0: none */
     int64_t blind_ns;       /* without evidence since `observed` */
+    struct mono granted;    /* the DPU has time for a retry until then; 0: it needs none */
     bool has_marked;        /* the API server has taken a mark in this boot */
     struct wall transition; /* when state, admit or reason last changed, by the host's clock */
     struct readiness_lease lease;

@@ -63,6 +63,7 @@ static const struct member record_members[] = {
     {"checkedBoottimeNs", KIND_INT64, 0, IN_VERDICT(checked)},
     {"failingBoottimeNs", KIND_INT64, 0, IN_VERDICT(failing)},
     {"blindNs", KIND_INT64, 0, IN_VERDICT(blind_ns)},
+    {"grantedBoottimeNs", KIND_INT64, 0, IN_VERDICT(granted)},
     {"marked", KIND_BOOL, 0, IN_VERDICT(has_marked)},
     /* Older readers refuse by themselves between this and writerUntil: never. */
     {"validUntilBoottimeNs", KIND_INT64, UNREAD, IN_RECORD(hold_until)},

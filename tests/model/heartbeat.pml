@@ -10,7 +10,7 @@
  * Of a simulation, each step is a line that tests/model/replay.c feeds to the C core.
  */
 #define DURATION   4 /* of the lease: 40 s at an interval of 10 s */
-#define RETRY      2 /* lease_pace_grace_ns(): R */
+#define RETRY      4 /* lease_pace_grace_ns(): R */
 #define GAP        2 /* evidence further apart than that leaves a blind span: G is 26 s */
 #define STALE_HOLD 2 /* --stale-hold */
 #define CAP        7 /* ages beyond are all alike */

@@ -407,6 +407,11 @@ bool agents_dpu_ends(void)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
+int64_t agents_interval_ns(void)
+{
+    return agents.config.interval_ns;
+}
+
 void agents_kill(struct proc *proc)
 {
     if (proc->loop) {

@@ -32,6 +32,7 @@ void agents_fini(void);
 struct proc *agents_host(void);
 struct proc *agents_dpu(void);
 const char *agents_record_path(void);
+int64_t agents_interval_ns(void);    /* between renewals, as configured */
 bool agents_host_found_record(void); /* one of use, when it last started */
 
 /* Each does nothing to what is there, or not there, already. */

@@ -628,6 +628,20 @@ static void return_answer(struct exchange *x)
     }
 }
 
+/* What a server that is slow for one side adds to each of that side's requests, on the way there
+ * (odd parameters) or back: from a tenth to nine tenths of an interval. */
+static int64_t slowness_ns(const struct exchange *x, bool is_way_back)
+{
+    enum fault_kind kind = x->proc == agents_dpu() ? FAULT_DPU_SLOW : FAULT_HOST_SLOW;
+    int64_t param = faults_param(kind);
+    bool is_here = (param % 2 == 0) == is_way_back;
+    if (!faults_on(kind) || !is_here || x->target.verb == API_WATCH) {
+        return 0;
+    }
+    faults_struck(kind);
+    return agents_interval_ns() / 1000 * (100 + param / 5 * 4);
+}
+
 static void answer(struct exchange *x, int status, json_t *body)
 {
     struct world *w = world_get();
@@ -639,7 +653,7 @@ static void answer(struct exchange *x, int status, json_t *body)
     free(x->body);
     x->body = strdup(api_text(api_get(), body));
     (void)snprintf(x->content_type, sizeof(x->content_type), "%d", status);
-    exchange_later(x, w->now + world_between(w, MS, most), return_answer);
+    exchange_later(x, w->now + world_between(w, MS, most) + slowness_ns(x, true), return_answer);
 }
 
 static void refuse(struct exchange *x, int code, const char *reason)
@@ -763,7 +777,8 @@ struct exchange *exchange_start(struct proc *proc, const char *method, const cha
     (void)snprintf(x->path, sizeof(x->path), "%s", path);
     (void)snprintf(x->content_type, sizeof(x->content_type), "%s", content_type);
     api_take(x);
-    exchange_later(x, world_get()->now + world_between(world_get(), MS, 30 * MS), arrive);
+    int64_t way_ns = world_between(world_get(), MS, 30 * MS) + slowness_ns(x, false);
+    exchange_later(x, world_get()->now + way_ns, arrive);
     return x;
 }
 

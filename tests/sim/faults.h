@@ -12,30 +12,33 @@ enum { FAULTS_MAX = 96, FAULTS_TEXT_BYTES = 8192 };
 
 /* The name of each is in faults.c. */
 enum fault_kind {
-    FAULT_API_DOWN,      /* for everybody; the parameter tells how, as for the next two */
-    FAULT_HOST_CUT,      /* the host cannot reach it */
-    FAULT_DPU_CUT,       /* nor the DPU */
-    FAULT_NO_WRITES,     /* it reads only: etcd is full */
-    FAULT_NO_WATCHES,    /* list and watch fail, reads do not */
-    FAULT_WATCH_STUCK,   /* what is open goes silent */
-    FAULT_WATCH_DENIED,  /* 403 on list and watch */
-    FAULT_COMPACTION,    /* 410 once */
-    FAULT_GONE,          /* 410 on each watch */
-    FAULT_RESTORE,       /* etcd comes back as it was: versions and leases go back */
-    FAULT_WEBHOOK,       /* what is written to the lease is changed */
-    FAULT_SLOW,          /* answers take seconds */
-    FAULT_GARBAGE,       /* answers cannot be read */
-    FAULT_LOST_ANSWERS,  /* a write is committed, and nobody says so */
-    FAULT_STALE,         /* reads come from a server that lags behind */
-    FAULT_THROTTLED,     /* 429 with Retry-After */
-    FAULT_UNAUTHORIZED,  /* 401 or 403 for the host */
-    FAULT_TOUCHES,       /* somebody edits the lease again and again */
-    FAULT_DELETE,        /* the lease is deleted */
-    FAULT_NEW_NODE,      /* the Node is made anew, and its lease collected */
-    FAULT_FOREIGN,       /* somebody else holds the lease, and renews it */
-    FAULT_HOSTILE,       /* nonsense on the lease */
-    FAULT_DPU_DEAD,      /* killed; started again at the end */
-    FAULT_DPU_STOPPED,   /* SIGSTOP */
+    FAULT_API_DOWN,     /* for everybody; the parameter tells how, as for the next two */
+    FAULT_HOST_CUT,     /* the host cannot reach it */
+    FAULT_DPU_CUT,      /* nor the DPU */
+    FAULT_NO_WRITES,    /* it reads only: etcd is full */
+    FAULT_NO_WATCHES,   /* list and watch fail, reads do not */
+    FAULT_WATCH_STUCK,  /* what is open goes silent */
+    FAULT_WATCH_DENIED, /* 403 on list and watch */
+    FAULT_COMPACTION,   /* 410 once */
+    FAULT_GONE,         /* 410 on each watch */
+    FAULT_RESTORE,      /* etcd comes back as it was: versions and leases go back */
+    FAULT_WEBHOOK,      /* what is written to the lease is changed */
+    FAULT_SLOW,         /* answers take seconds */
+    FAULT_HOST_SLOW,    /* the host's server is far away, or busy: each of its requests takes a part
+                           of an interval, the same each time */
+    FAULT_DPU_SLOW,     /* so do the DPU's, while the host's do not */
+    FAULT_GARBAGE,      /* answers cannot be read */
+    FAULT_LOST_ANSWERS, /* a write is committed, and nobody says so */
+    FAULT_STALE,        /* reads come from a server that lags behind */
+    FAULT_THROTTLED,    /* 429 with Retry-After */
+    FAULT_UNAUTHORIZED, /* 401 or 403 for the host */
+    FAULT_TOUCHES,      /* somebody edits the lease again and again */
+    FAULT_DELETE,       /* the lease is deleted */
+    FAULT_NEW_NODE,     /* the Node is made anew, and its lease collected */
+    FAULT_FOREIGN,      /* somebody else holds the lease, and renews it */
+    FAULT_HOSTILE,      /* nonsense on the lease */
+    FAULT_DPU_DEAD,     /* killed; started again at the end */
+    FAULT_DPU_STOPPED,  /* SIGSTOP */
     FAULT_DPU_UNHEALTHY, /* its probes fail */
     FAULT_DPU_SHUTDOWN,  /* SIGTERM; started again at the end */
     FAULT_DPU_CLOCK,     /* its wall clock steps */

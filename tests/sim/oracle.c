@@ -202,14 +202,25 @@ static int64_t duration_ns(const struct oracle *o)
     return most(o->config.duration_ns, least(o->longest_ns, DURATION_MOST_NS));
 }
 
+/* The time of one retry of the DPU, which pauses for an interval at most. Before that its last
+ * request hangs until it is given up; or after it the host's own write makes it send three, each as
+ * slow as one may be that keeps up with the interval. */
+static int64_t retry_ns(const struct oracle *o)
+{
+    int64_t interval_ns = o->config.interval_ns;
+    int64_t hang_ns = most(least(most(2 * interval_ns, SEC_NS), HANG_NS), interval_ns - SEC_NS);
+    int64_t slow_ns = most(hang_ns, 3 * least(interval_ns, hang_ns));
+    return most(2 * interval_ns, interval_ns + slow_ns + SEC_NS);
+}
+
 /* ---- admitted -------------------------------------------------------------------------------- */
 
-/* Once it can see again the host needs a read, and gives the DPU the time of a retry; what it then
- * sees for the first time counts from that moment. */
+/* Once it can see again the host needs a read and a mark, and gives the DPU the time of a retry;
+ * what it then sees for the first time counts from that moment. */
 static int64_t settle_ns(const struct oracle *o)
 {
     int64_t interval_ns = o->config.interval_ns;
-    int64_t settle = 3 * interval_ns + HANG_NS;
+    int64_t settle = retry_ns(o) + interval_ns + HANG_NS;
     return most(settle, duration_ns(o) + interval_ns);
 }
 
@@ -610,13 +621,11 @@ static bool is_outage(const struct oracle_truth *t)
 
 static void note_outage(struct oracle *o, const struct oracle_truth *t, bool is_heard)
 {
-    int64_t interval_ns = o->config.interval_ns;
-    int64_t retry_ns = least(most(2 * interval_ns, SEC_NS), HANG_NS) + interval_ns + SEC_NS;
     bool is_tried = o->is_held && is_outage(t) && is_heard && !t->lease_is_edited &&
                     o->gone_at < o->renewed_at && t->now - o->renewed_at > o->shortest_ns;
     bool was_tried = o->tried_since != 0 && t->now - o->tried_since > HANG_NS + LATENCY_NS;
     if (!is_outage(t) && o->is_held && was_tried) {
-        o->held_until = t->now + most(2 * interval_ns, retry_ns) - LATENCY_NS;
+        o->held_until = t->now + retry_ns(o) - LATENCY_NS;
     } else if (o->is_reported || t->lease_is_edited || o->gone_at == t->now) {
         o->held_until = 0;
     }

@@ -153,8 +153,9 @@ static struct oracle_truth truth_of(struct run *run)
         .api_forbids = faults_on(FAULT_WRITE_DENIED),
         .api_tells =
             !faults_on(FAULT_LOST_ANSWERS) && !faults_on(FAULT_UNSURE) && !faults_on(FAULT_GARBAGE),
-        .api_reads_well = !faults_on(FAULT_SLOW) && !faults_on(FAULT_GARBAGE) &&
-                          !faults_on(FAULT_STALE) && !faults_on(FAULT_THROTTLED),
+        .api_reads_well = !faults_on(FAULT_SLOW) && !faults_on(FAULT_HOST_SLOW) &&
+                          !faults_on(FAULT_GARBAGE) && !faults_on(FAULT_STALE) &&
+                          !faults_on(FAULT_THROTTLED),
         .api_lags = faults_on(FAULT_STALE),
         .api_serves_watches = !faults_on(FAULT_NO_WATCHES) && !faults_on(FAULT_WATCH_DENIED) &&
                               !faults_on(FAULT_GONE),

@@ -145,14 +145,14 @@ TEST_IN(a_shorter_duration_on_the_lease_ends_sooner)
 
 TEST_IN(after_an_outage_a_dpu_gets_the_time_of_a_retry_and_no_more)
 {
-    for (int after_s = 15; after_s <= 25; after_s += 10) {
+    for (int after_s = 33; after_s <= 43; after_s += 10) {
         w->truth.dpu_runs = false;
         w->truth.api_up = false;
         pass(w, 60, false, true);
         w->truth.api_up = true;
         pass(w, after_s, false, true);
         pass(w, 1, false, false);
-        expect(w, after_s < 20 ? "hold" : "");
+        expect(w, after_s < 38 ? "hold" : "");
     }
 }
 

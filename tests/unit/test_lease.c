@@ -445,8 +445,9 @@ TEST(the_grace_outlasts_a_whole_retry_at_every_interval)
 {
     for (size_t i = 0; i < ARRAY_LEN(INTERVALS_MS); i++) {
         int64_t r = INTERVALS_MS[i] * NS_PER_MS;
-        int64_t retry_ns = lease_pace_slow_deadline_ns(r) + r;
-        assert_true(lease_pace_grace_ns(r) > retry_ns);
+        assert_true(lease_pace_grace_ns(r) > lease_pace_slow_deadline_ns(r) + r);
+        assert_true(lease_pace_grace_ns(r) > 3 * lease_pace_request_ns(r) + r);
+        assert_true(lease_pace_request_ns(r) <= r);
         assert_true(lease_pace_grace_ns(r) >= 2 * r);
         assert_true(lease_pace_slow_deadline_ns(r) >= lease_pace_deadline_ns(r));
     }

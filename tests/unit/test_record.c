@@ -18,6 +18,7 @@ static struct record sample(void)
              .checked = {530000000000},
              .failing = {531000000000},
              .blind_ns = 7,
+             .granted = {535000000000},
              .has_marked = true,
              .transition = {INT64_C(1795166084) * NS_PER_SEC},
              .lease = {.ns = "ovn-kubernetes",

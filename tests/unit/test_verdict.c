@@ -159,7 +159,7 @@ TEST_READY(a_conflict_is_no_evidence_and_is_tried_again_soon)
     assert_int_equal(w->marks, 2); /* half an interval apart */
     world_tick_with(w, 41, CHAIN_CONFLICT);
     assert_true(w->x.verdict.admit);
-    world_silence_until(w, 67); /* R after the first that is taken */
+    world_silence_until(w, 47 + R); /* the first that is taken begins by then */
     EXPIRED(w);
 }
 
@@ -269,18 +269,18 @@ TEST_READY(a_blind_span_does_not_count_against_the_dpu)
         } holes[6];
         double condemned;
     } rows[] = {
-        {"t + R", {{16, 30}}, 50},
-        {"the retry ends before the deadline", {{16, 20}}, 41},
-        {"t + R, long after", {{16, 100}}, 120},
-        {"not due yet: blind from 11 on", {{5, 30}}, 50},
-        {"from 26 on, so that B = 1", {{0, 16}, {18, 27}}, 47},
+        {"t + R", {{16, 30}}, 30 + R},
+        {"t + R, of a hole before the deadline", {{16, 20}}, 20 + R},
+        {"t + R, long after", {{16, 100}}, 100 + R},
+        {"not due yet: blind from 11 on", {{5, 30}}, 30 + R},
+        {"from 26 on, so that B = 1", {{0, 16}, {18, 27}}, 27 + R},
         {"a pause of G is none", {{0, 27}}, 41},
-        {"a longer one: blind from 11 on", {{0, 27.001}}, 47.001},
-        {"a pause, long after", {{0, 3600}}, 3620},
-        {"two holes: t + R", {{16, 20}, {31, 45}}, 65},
+        {"a longer one: blind from 11 on", {{0, 27.001}}, 27.001 + R},
+        {"a pause, long after", {{0, 3600}}, 3600 + R},
+        {"two holes: t + R", {{16, 20}, {31, 45}}, 45 + R},
         {"their sum bounds the rest: B = 4 + 4 + 3 + 1",
          {{16, 20}, {38, 42}, {58, 61}, {71, 72}},
-         73},
+         41 + 12 + R},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         double blind = 0;
@@ -303,6 +303,29 @@ TEST_READY(a_blind_span_does_not_count_against_the_dpu)
 }
 
 /* It was made just before the outage, and is seen by a read after it. */
+/* The API server may have taken no write before it answered the host's. */
+TEST_READY(the_time_of_a_retry_counts_from_the_answer_to_the_mark)
+{
+    world_mark(w, CHAIN_LOST, SEC(26), SEC(26));
+    world_mark(w, CHAIN_TAKEN, SEC(60), SEC(64));             /* as slow as that may be */
+    assert_int_equal(w->x.verdict.blind_ns, 34 * NS_PER_SEC); /* what the mark proves is of 60 */
+    world_condemns_at(w, 64 + R);
+}
+
+/* Each would change the version that the DPU's PUT is about to name. */
+TEST_READY(no_mark_is_made_within_the_time_that_was_granted)
+{
+    world_mark(w, CHAIN_REFUSED, SEC(26), SEC(26));
+    world_mark(w, CHAIN_TAKEN, SEC(60), SEC(60));
+    w->marks = 0;
+    world_silence_until(w, 60 + R);
+    assert_int_equal(w->marks, 0);
+    assert_int_equal(w->x.verdict.blind_ns, 34 * NS_PER_SEC); /* nobody asked: no new span */
+    world_tick_with(w, 60 + R, CHAIN_TAKEN);
+    assert_int_equal(w->marks, 1);
+    EXPIRED(w);
+}
+
 TEST_READY(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
 {
     struct verdict_config config = world_config();
@@ -318,7 +341,7 @@ TEST_READY(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
     world_mark(w, CHAIN_TAKEN, SEC(32.5), SEC(32.501));
     HELD(w);
     assert_int_equal(w->x.verdict.blind_ns, 11500 * NS_PER_MS); /* from 21 on */
-    world_condemns_at(w, 52.5);
+    world_condemns_at(w, 32.501 + R);                           /* from the answer on */
 }
 
 TEST_READY(the_retry_is_that_of_the_dpu)
@@ -458,7 +481,7 @@ TEST_READY(a_pause_of_our_own_is_held_and_marked_at_once)
     READY(&living);
     world_mark(w, CHAIN_TAKEN, SEC(3600), SEC(3600.01));
     HELD(w);
-    world_condemns_at(w, 3620);
+    world_condemns_at(w, 3600.01 + R); /* from the answer on */
     world_ready(w);
     world_renew(w, 100); /* 99 s later, before any tick */
     READY(w);
@@ -486,7 +509,7 @@ TEST_READY(outage_hold_option_bounds_the_hold)
         world_renew(w, 401);
         READY(w);
         world_serve(&dead, SEC(400), CHAIN_TAKEN);
-        world_condemns_at(&dead, 420);
+        world_condemns_at(&dead, 400 + R);
     }
 }
 
@@ -594,7 +617,7 @@ TEST_READY(a_duration_that_becomes_shorter_accuses_nobody_at_once)
     world_renew(w, 2);
     w->lease.duration_s = 20;
     world_seen(w, SEC(3));
-    world_condemns_at(w, 23); /* R */
+    world_condemns_at(w, 3 + R);
 }
 
 TEST_READY(renewals_further_apart_than_the_duration_hint_at_the_configuration)

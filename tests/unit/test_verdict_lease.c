@@ -289,7 +289,7 @@ TEST_READY(a_lease_that_can_be_read_again_is_not_called_invalid)
     world_renew_unseen(&living, 59);
     world_read(&living, SEC(60), SEC(60));
     READY(&living);
-    world_silence_until(w, 90);
+    world_silence_until(w, 70 + R);
     EXPIRED(w);
     world_read_from(w, CHAIN_NONSENSE, SEC(91), SEC(91));
     INVALID(w);

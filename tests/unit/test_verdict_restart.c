@@ -29,9 +29,9 @@ TEST_READY(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
     } rows[] = {
         {"the marks of before count", 30, 30, 41},
         {"no pause worth the name", 1, 26, 41},
-        {"blind from 11 to 30: R later", 1, 30, 50},
-        {"away across the deadline: R later", 1, 100, 120},
-        {"away for long: R later", 36, 3600, 3620},
+        {"blind from 11 to 30: R later", 1, 30, 30 + SERVE_S + R},
+        {"away across the deadline: R later", 1, 100, 100 + SERVE_S + R},
+        {"away for long: R later", 36, 3600, 3600 + SERVE_S + R},
         {"back right after the deadline", 40, 45, 45},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -64,7 +64,7 @@ TEST_READY(a_restart_within_an_outage_leaves_a_dpu_its_retry)
         restart(w, 43);
         look(w, 43); /* 2 s were blind */
         HELD(w);
-        world_condemns_at(w, 63);
+        world_condemns_at(w, 43 + SERVE_S + R);
     }
 }
 
@@ -116,6 +116,20 @@ TEST_READY(a_crash_loop_extends_no_retry)
         assert_true(at < 580); /* o + D + B + R */
     }
     EXPIRED(w);
+}
+
+/* Killed and started again and again, each time before the answers that it waits for. */
+TEST_READY(a_restart_grants_nothing_that_was_granted)
+{
+    world_until(w, 60, CHAIN_REFUSED);
+    world_mark(w, CHAIN_TAKEN, SEC(60), SEC(60));
+    for (double at = 62; at < 60 + R; at += 2) {
+        restart(w, at);
+        world_list(w, SEC(at + 1.5));
+        assert_int_equal(w->x.verdict.granted.ns, SEC(60 + R).ns);
+        HELD(w);
+    }
+    world_condemns_at(w, 60 + R);
 }
 
 TEST_READY(restart_of_a_not_ready_node_stays_not_ready_with_its_reason)
@@ -204,9 +218,9 @@ TEST_READY(restart_within_an_outage_keeps_the_retry)
                 world_until(w, 70, outages[i]);
             }
             world_tick_with(w, 70 > at ? 70 : at, CHAIN_TAKEN);
-            world_silence_until(w, 89.9);
+            world_silence_until(w, 70 + R - 0.1);
             assert_true(w->x.verdict.admit);
-            world_silence_until(w, 130);
+            world_silence_until(w, 90 + 2 * R);
             EXPIRED(w);
         }
     }
@@ -302,7 +316,7 @@ TEST_READY(restart_upon_a_restart_loses_nothing)
         assert_string_equal(w->x.lease.renew_stamp, w->lease.renew_stamp); /* for a mark */
     }
     look(w, 30);
-    world_condemns_at(w, 35);
+    world_condemns_at(w, 5 + R); /* that somebody shortened it accuses nobody */
 }
 
 /* ---- what is seen after the restart ---------------------------------------------------------- */

@@ -37,6 +37,7 @@ static struct record any_carry(struct sim_random *r, double now)
                     .lease_until = SEC(now + (double)draw(r, -700, 700)),
                     .checked = SEC(now + (double)draw(r, -700, 5)),
                     .blind_ns = draw(r, 0, 1) * draw(r, 0, 700) * NS_PER_SEC,
+                    .granted = {draw(r, 0, 1) * SEC(now + (double)draw(r, -700, 700)).ns},
                     .lease = {.duration_s = (uint32_t)draw(r, 0, 700)},
                     .host_probes = {.count = 1, .each = {{.says = HOST_PROBE_FAILED}}}},
         .hold_until = SEC(now + (double)draw(r, -700, 700)),

@@ -12,6 +12,10 @@
 #define BOOT_NS (1000 * NS_PER_SEC)
 #define SEC(n)  ((struct mono){(int64_t)((n)*1e9 + (double)BOOT_NS + 0.5)})
 
+/* R at the world's interval of 10 s: a pause of 10 s, three requests of 9 s, and a second. */
+#define R       38.0
+#define SERVE_S 0.001 /* world_serve takes that long for a request: R counts from its answer */
+
 #define READY(w)    expect((w), READINESS_READY, REASON_LEASE_RENEWED, true)
 #define HELD(w)     expect((w), READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, true)
 #define MUTE(w)     expect((w), READINESS_UNKNOWN, REASON_API_SERVER_NOT_WRITING, true)
