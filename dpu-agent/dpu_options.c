@@ -19,7 +19,8 @@ static const struct option_row rows[] = {
              "this DPU renews it, and this agent only reports failing probes."},
     {ROW("probe", OPTION_LIST, probes), .placeholder = "PROBE",
      .help = "A check of the DPU's health. 'ovn-kubernetes' stands for all of 'ovsdb', "
-             "'vswitchd' (has bridge br-int; 'vswitchd:BRIDGE' names another), 'ovn-nb', "
+             "'vswitchd' (has bridge br-int and all of ovn-bridge-mappings; 'vswitchd:BRIDGE' names one "
+             "bridge alone), 'ovn-nb', "
              "'ovn-sb', 'ovn-northd' (active, connected), 'ovn-controller' (connected, has "
              "computed flows, and its chassis follows; 'ovn-controller:CHASSIS' names one that is "
              "not OVS's system-id) and 'ovnkube' (its time stamp in SB_Global changes). Others: "

@@ -222,6 +222,36 @@ static struct probe_answer judge_text(const struct service_question *q, const ch
                              wanted);
 }
 
+/* A value of OVS's external_ids; "" if it is not there. */
+static const char *text_of_id(const json_t *ids, const char *key)
+{
+    const char *text = json_string_value(find_in_map(ids, key));
+    return text ? text : "";
+}
+
+/* Each bridge to which OVS's external_ids map a network, "NETWORK:BRIDGE,...": of the gateway, of a
+ * localnet, of the uplink of a user-defined network. */
+static struct probe_answer judge_bridges(const json_t *ids, const char *answer)
+{
+    const char *at = text_of_id(ids, "ovn-bridge-mappings");
+    while (*at != '\0') {
+        char bridge[SERVICE_TARGET_BYTES];
+        char shown[SHOWN_BYTES];
+        size_t len = strcspn(at, ",");
+        size_t network = strcspn(at, ":,");
+        if (network + 1 < len && len - network <= sizeof(bridge)) {
+            text_format(bridge, sizeof(bridge), "%.*s", (int)(len - network - 1), at + network + 1);
+            text_sanitize(shown, sizeof(shown), bridge, strlen(bridge));
+            if (!has_line(answer, bridge)) {
+                return probe_answer_make(
+                    PROBE_WRONG, "there is no bridge '%s', which ovn-bridge-mappings names", shown);
+            }
+        }
+        at += len + (at[len] == ',');
+    }
+    return passed;
+}
+
 /* In the words of OVS's unixctl, which have no code. */
 static bool is_unknown_command(const json_t *error)
 {
@@ -230,9 +260,10 @@ static bool is_unknown_command(const json_t *error)
 }
 
 /* What `reply` says to the question, unless that is of a beat: with the value that was asked for,
- * if any. `bridge`: what ovs-vswitchd must have. */
+ * if any. `bridge`: what ovs-vswitchd must have,
+ * beside those that OVS's external_ids `ids` name. */
 static struct probe_answer service_judge(const struct service_question *q, const char *bridge,
-                                         const json_t *reply)
+                                         const json_t *ids, const json_t *reply)
 {
     const json_t *error = find_member(reply, "error");
     const json_t *result = json_object_get(reply, "result");
@@ -249,9 +280,12 @@ static struct probe_answer service_judge(const struct service_question *q, const
     if (q->expected == ANSWER_SERVES) {
         return judge_served(q, result);
     }
-    return json_is_string(result)
-               ? judge_text(q, q->wanted ? q->wanted : bridge, json_string_value(result))
-               : wrong(result, "the answer to '%s' is not a text", q->method);
+    if (!json_is_string(result)) {
+        return wrong(result, "the answer to '%s' is not a text", q->method);
+    }
+    const char *text = json_string_value(result);
+    return q->expected == ANSWER_BRIDGES ? judge_bridges(ids, text)
+                                         : judge_text(q, q->wanted ? q->wanted : bridge, text);
 }
 
 /* ---- the beat -------------------------------------------------------------------------------- */
@@ -285,7 +319,7 @@ static struct probe_answer service_beat_step(struct service_beat *beat,
                                              const struct service_question *q, const json_t *reply,
                                              struct mono now, struct wall wall_now)
 {
-    struct probe_answer answer = service_judge(q, "", reply);
+    struct probe_answer answer = service_judge(q, "", NULL, reply);
     const char *value = answer.words;
     if (answer.outcome != PROBE_PASSED) {
         return answer;
@@ -322,13 +356,6 @@ struct service_chassis {
     json_int_t own;
     json_int_t asked;
 };
-
-/* A value of OVS's external_ids; "" if it is not there. */
-static const char *text_of_id(const json_t *ids, const char *key)
-{
-    const char *text = json_string_value(find_in_map(ids, key));
-    return text ? text : "";
-}
 
 /* Whether its southbound database is the one of this DPU, where its rows are looked for. */
 static bool has_own_southbound(const json_t *ids)
@@ -593,15 +620,24 @@ static void go_on(struct service_probe *p)
     }
 }
 
-/* Keeps OVS's external_ids. A chassis without a name, or of another southbound database, has no
- * rows to be looked at. */
+/* Whether the questions behind OVS's external_ids have an answer: a chassis without a name, or of
+ * another southbound database, has no rows to be looked at, and who named one bridge means it. */
+static bool has_more_to_ask(const struct service_probe *p)
+{
+    const struct probe_spec *spec = &p->probe.spec;
+    if (asked(p)[1].expected == ANSWER_BRIDGES) {
+        return text_equal(spec->name, spec->service->name) &&
+               text_of_id(p->ids, "ovn-bridge-mappings")[0];
+    }
+    return has_own_southbound(p->ids) && chassis_of(p)[0];
+}
+
 static struct probe_answer take_ids(struct service_probe *p, const json_t *reply)
 {
     const json_t *row = json_array_get(find_rows(json_object_get(reply, "result"), 0), 0);
     p->ids = json_incref(json_object_get(row, "external_ids"));
-    return probe_answer_make(has_own_southbound(p->ids) && chassis_of(p)[0] ? PROBE_PASSED
-                                                                            : PROBE_UNKNOWN,
-                             "its chassis is not known");
+    return probe_answer_make(has_more_to_ask(p) ? PROBE_PASSED : PROBE_UNKNOWN,
+                             "there is nothing more to ask");
 }
 
 static struct probe_answer judge(struct service_probe *p, const json_t *reply)
@@ -616,7 +652,7 @@ static struct probe_answer judge(struct service_probe *p, const json_t *reply)
     if (q->expected == ANSWER_CHASSIS) {
         return service_chassis_step(&p->chassis, chassis_of(p), reply);
     }
-    return service_judge(q, p->probe.spec.target, reply);
+    return service_judge(q, p->probe.spec.target, p->ids, reply);
 }
 
 static void take_reply(struct service_probe *p, const json_t *reply)

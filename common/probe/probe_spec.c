@@ -51,6 +51,10 @@ enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
         "transact", SELECT_COLUMN(database, table, map), is_expected, map, its_key                 \
     }
 
+/* What it means that ovs-vswitchd does not know a command which it has from its first configuration
+ * on. */
+#define WAITS "it waits for its database"
+
 /* It outlives its own end where systemd listens for it. */
 static const struct service_place ovs_database = {
     .is_of_ovs = true, .socket = "db.sock", .daemon = "ovsdb-server"};
@@ -69,7 +73,9 @@ const struct service services[SERVICE_COUNT] = {
      .place = &ovs_vswitchd,
      .target_what = "bridge",
      .target = "br-int",
-     .questions = {{"ofproto/list", "[]", ANSWER_LINE, .if_unknown = "it waits for its database"}},
+     .questions = {{"ofproto/list", "[]", ANSWER_LINE, .if_unknown = WAITS},
+                   {"transact", SELECT_IDS, ANSWER_IDS, .at = &ovs_database},
+                   {"ofproto/list", "[]", ANSWER_BRIDGES, .if_unknown = WAITS}},
      TIMES(5, 5, 5, 30, 15, 15)},
     {.name = "ovn-nb",
      .place = &northbound,

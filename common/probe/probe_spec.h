@@ -41,6 +41,7 @@ enum service_answer {
     ANSWER_VALUE,   /* a row whose map `wanted` has a short text for `key`, or none */
     ANSWER_BEAT,    /* the same; the text changes */
     ANSWER_IDS,     /* OVS's external_ids, for the questions that follow */
+    ANSWER_BRIDGES, /* a text with a line for each bridge that they map a network to */
     ANSWER_CHASSIS, /* the rows of the chassis that they name: it follows. Its params are made */
 };
 

@@ -41,14 +41,18 @@ static bool has_its_own_judge(const struct service_question *q)
 
 static uint64_t judge_all(const json_t *reply, bool *has_passed)
 {
-    uint64_t seen = judge_chassis(reply);
+    const json_t *rows = find_rows(json_object_get(reply, "result"), 0);
+    const json_t *ids = json_object_get(json_array_get(rows, 0), "external_ids");
+    const struct probe_answer bridges = judge_bridges(ids, "br-int\n");
+    uint64_t seen = judge_chassis(reply) * 31 + check_answer(&bridges);
     for (size_t i = 0; i < SERVICE_COUNT; i++) {
         const struct service *s = &services[i];
         for (size_t q = 0; q < SERVICE_QUESTIONS_MAX && s->questions[q].method; q++) {
             if (has_its_own_judge(&s->questions[q])) {
                 continue;
             }
-            const struct probe_answer answer = service_judge(&s->questions[q], "br-int", reply);
+            const struct probe_answer answer =
+                service_judge(&s->questions[q], "br-int", ids, reply);
             check(answer.outcome != PROBE_UNKNOWN);
             seen = seen * 31 + check_answer(&answer);
             *has_passed |= answer.outcome == PROBE_PASSED;

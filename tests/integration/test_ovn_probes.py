@@ -207,6 +207,19 @@ def test_a_first_boot_holds_the_lease_back_until_all_services_answer(world, targ
     wait_renewed(target, 30)
 
 
+def test_a_bridge_of_a_mapped_network_that_is_gone_is_named(world, target, ovn):
+    """Of a gateway, of a localnet, or of the uplink of a user-defined network."""
+    ovn.vsctl("add-br", "br-ex", "--", "add-br", "br-blue")
+    ovn.set_ids(**{"ovn-bridge-mappings": '"physnet:br-ex,blue.network:br-blue"'})
+    start(world, target, ovn, f"{QUICK};vswitchd")
+    ovn.vsctl("del-br", "br-blue")
+    wait_message(target, "probe 'vswitchd'", "no bridge 'br-blue'", "ovn-bridge-mappings")
+    ovn.set_ids(**{"ovn-bridge-mappings": "physnet:br-ex"})  # nobody wants it any more
+    wait_renewed(target)
+    ovn.vsctl("del-br", "br-int")
+    never(lambda: message(target), 2, "a report of a bridge that ovn-controller makes anew")
+
+
 # ---- no false alarms ----------------------------------------------------------------------------
 
 

@@ -132,7 +132,7 @@ TEST(a_value_is_read_from_the_map_of_the_only_row)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         CLEANUP(json) json_t *m = read_message(rows[i].text);
-        const struct probe_answer got = service_judge(&question, "", m);
+        const struct probe_answer got = service_judge(&question, "", NULL, m);
         bool is_right = got.outcome == PROBE_PASSED ? text_equal(got.words, rows[i].value)
                                                     : strstr(got.words, rows[i].value) != NULL;
         if (got.outcome != rows[i].outcome || !is_right) {
@@ -147,7 +147,7 @@ TEST(a_value_that_does_not_fit_is_wrong)
     for (int len = PROBE_WORDS_BYTES - 1; len <= PROBE_WORDS_BYTES; len++) {
         (void)snprintf(text, sizeof(text), ROW("[\"map\",[[\"key\",\"%0*d\"]]]"), len, 7);
         CLEANUP(json) json_t *m = read_message(text);
-        assert_int_equal(service_judge(&question, "", m).outcome,
+        assert_int_equal(service_judge(&question, "", NULL, m).outcome,
                          len < PROBE_WORDS_BYTES ? PROBE_PASSED : PROBE_WRONG);
     }
 }
@@ -218,12 +218,46 @@ TEST(answers_follow_the_table)
         CLEANUP(json) json_t *m = read_message(rows[i].reply);
         const struct service *service = service_of(rows[i].service);
         const struct probe_answer got =
-            service_judge(&service->questions[rows[i].question], "br-int", m);
+            service_judge(&service->questions[rows[i].question], "br-int", NULL, m);
         if (got.outcome != (rows[i].words ? PROBE_WRONG : PROBE_PASSED) ||
             (rows[i].words && !strstr(got.words, rows[i].words))) {
             fail_msg("row %zu: %s '%s'", i, probe_outcome_name(got.outcome), got.words);
         }
     }
+}
+
+TEST(each_bridge_that_a_network_is_mapped_to_must_be_there)
+{
+    static const struct {
+        const char *mappings;
+        const char *missing; /* NULL: none */
+    } rows[] = {
+        {"", NULL},
+        {"physnet:br-ex", NULL},
+        {"physnet:br-ex,blue:br-blue", NULL},
+        {"physnet:br-ex,red:br-red,no:br-no", "no bridge 'br-red'"},
+        {"physnet:br-e", "no bridge 'br-e'"},
+        {"physnet:", NULL},
+        {"physnet,,:br-ex,:", NULL},
+        {",a:b", "no bridge 'b'"},
+        {"a:1234567890123456789012345678901234567890123456789012345678901234", NULL}, /* no name */
+        {"a:123456789012345678901234567890123456789012345678901234567890123", "no bridge '1234"},
+        {"a:b\nc", "no bridge 'b c'"},
+    };
+    const struct service_question *q = &service_of("vswitchd")->questions[2];
+    CLEANUP(json) json_t *list = read_message(OK("\"br-int\\nbr-ex\\nbr-blue\\n\""));
+    CLEANUP(json) json_t *error = read_message("{\"id\":0,\"error\":\"x\"}");
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json)
+        json_t *ids = json_pack("[s, [[s, s]]]", "map", "ovn-bridge-mappings", rows[i].mappings);
+        const struct probe_answer got = service_judge(q, "br-int", ids, list);
+        if (got.outcome != (rows[i].missing ? PROBE_WRONG : PROBE_PASSED) ||
+            (rows[i].missing && !strstr(got.words, rows[i].missing))) {
+            fail_msg("row %zu: %s '%s'", i, probe_outcome_name(got.outcome), got.words);
+        }
+    }
+    assert_int_equal(service_judge(q, "br-int", NULL, list).outcome, PROBE_PASSED);
+    assert_int_equal(service_judge(q, "br-int", NULL, error).outcome, PROBE_WRONG);
 }
 
 /* ---- the chassis ----------------------------------------------------------------------------- */
