@@ -52,7 +52,7 @@ install_packages() {
   rm -rf "$root/etc/dpu-heartbeat" "$root/run/dpu-heartbeat" "$root/run/systemd" "$root/bin/systemctl" \
     "$root/usr/local/sbin/userdel"
   in_root sh -c 'dpkg -i --force-confmiss --force-unsafe-io /dpu-heartbeat-*.deb && mkdir -p /run/dpu-heartbeat && cd /run/dpu-heartbeat &&
-    touch readiness.json readiness.json.lock dpu1.json.crashed .readiness.json.dpu-new.a1b2c3' >/dev/null 2>&1
+    touch readiness.json readiness.json.lock dpu1.json.crashed readiness.json.cni .readiness.json.dpu-new.a1b2c3' >/dev/null 2>&1
 }
 
 purge() { # purge CASE PREPARE VERB PACKAGE...: VERB -r removes the packages before, as months ago
