@@ -11,6 +11,7 @@
 #   run.sh fleet [-help|FLAG...] what N DPUs cost an API server; for tests/bench/run.sh
 #   run.sh draw                  docs/performance/*.svg anew from the tables in measured.md; measures nothing
 #   run.sh build                 make the parts and the cases, print the parts' folder
+#   run.sh prometheus            make Prometheus 3 and promtool, print their folder; for ./dev nightly
 #   run.sh packages              the Debian packages that it needs
 #
 # Exit status: 0 passed, 77 skipped (the reason is the last line), else failed.
@@ -128,6 +129,12 @@ build_multus() {
 build_helm() {
   CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/helm" helm.sh/helm/v3/cmd/helm &&
     CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/helm4" helm.sh/helm/v4/cmd/helm
+}
+
+# Without the service discovery of clouds, which needs as much again to build.
+build_prometheus() {
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -tags remove_all_sd -o "$out/" \
+    github.com/prometheus/prometheus/cmd/prometheus github.com/prometheus/prometheus/cmd/promtool
 }
 
 # Makes DIR/pod.tar, a docker archive with the static program DIR/pod, for the tests' Pods.
@@ -323,6 +330,7 @@ case $verb in
   fleet) run_fleet "$@" ;;
   draw) find_go; cd "$here" && go run ./fleet -draw "$root/docs" ;;
   build) find_go; build_parts; build_cases ;;
+  prometheus) find_go; mkdir -p "$cache"; build_once prometheus "$here/prometheus" go.mod build_prometheus ;;
   packages) printf '%s\n' "${packages[@]}" ;;
   *) sed -n '3,24s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
