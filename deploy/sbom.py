@@ -9,6 +9,7 @@ provided that the image's file is that package's file. A .deb names the packages
 C library is linked into dpu-gate. Tools that look for packages in an image find none: it has no list of
 packages, for it has nothing but these files."""
 
+import functools
 import hashlib
 import json
 import os
@@ -69,14 +70,23 @@ def owner_of(path, content, arch):
         with open(real, "rb") as file:
             if file.read() != content:
                 continue
-        for known in (there, real, real.removeprefix("/usr")):
-            done = subprocess.run(["dpkg", "-S", known], capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                package = done.stdout.split(": ")[0].split(",")[0]
-                return package.split(":")[0], version_of(package)
+        package = package_of(there, real)
+        if package:
+            return package.split(":")[0], version_of(package)
     raise Gap(f"{path} ({arch}) is of no package that is installed here")
 
 
+@functools.cache  # both images have most libraries, and dpkg reads all its lists each time
+def package_of(link, real):
+    """Debian's package that has a file by one of its names; None if there is none."""
+    for known in (link, real, real.removeprefix("/usr")):
+        done = subprocess.run(["dpkg", "-S", known], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return done.stdout.split(": ")[0].split(",")[0]
+    return None
+
+
+@functools.cache
 def version_of(package):
     return output("dpkg-query", "-W", "-f=${Version}", package)
 
