@@ -103,7 +103,8 @@ static void unix_start(struct probe *probe)
 const struct probe_method probe_method_unix = {
     .bytes = sizeof(struct probe), .init = unix_init, .start = unix_start};
 
-/* ---- netdev:NAME and pci:ADDRESS ------------------------------------------------------------- */
+/* ---- netdev:NAME,NAME and pci:ADDRESS
+ * ------------------------------------------------------------- */
 
 /* Whether the kernel has it: state from sysfs. Whoever cannot look has not seen that something is
  * missing. */
@@ -116,48 +117,92 @@ static const struct sysfs_kind {
     [PROBE_PCI] = {"PCI function", "sys/bus/pci/devices", ""},
 };
 
-static void sysfs_path(const struct probe_spec *spec, const char *file, char out[static PATH_MAX])
+static void sysfs_path(const struct probe_spec *spec, const char *name, const char *file,
+                       char out[static PATH_MAX])
 {
-    text_format(out, PATH_MAX, "%s/%s/%s%s", spec->root, sysfs_kinds[spec->kind].list, spec->target,
-                file);
+    text_format(out, PATH_MAX, "%s/%s/%s%s", spec->root, sysfs_kinds[spec->kind].list, name, file);
 }
 
-static struct probe_answer explain_absence(const struct probe_spec *spec, int error)
+static struct probe_answer explain_absence(const struct probe_spec *spec, const char *name,
+                                           int error)
 {
     char list[PATH_MAX];
     text_format(list, sizeof(list), "%s/%s", spec->root, sysfs_kinds[spec->kind].list);
     if ((error == ENOENT || error == ENOTDIR || error == ENODEV) && access(list, X_OK) == 0) {
         return probe_answer_make(PROBE_MISSING, "there is no %s '%s'", sysfs_kinds[spec->kind].what,
-                                 spec->target);
+                                 name);
     }
     return probe_answer_make(probe_outcome_is_our_lack(error) ? PROBE_UNABLE : PROBE_DENIED,
                              "cannot check '%s': %s", list, strerrordesc_np(error));
 }
 
-static struct probe_answer sysfs_look(const struct probe_spec *spec)
+static struct probe_answer look_at(const struct probe_spec *spec, const char *name)
 {
     static const struct probe_answer passed = {.outcome = PROBE_PASSED};
     const struct sysfs_kind *kind = &sysfs_kinds[spec->kind];
     char path[PATH_MAX];
     char digit;
-    sysfs_path(spec, kind->file, path);
+    sysfs_path(spec, name, kind->file, path);
     if (access(path, F_OK) != 0) {
-        return explain_absence(spec, errno);
+        return explain_absence(spec, name, errno);
     }
     if (!spec->wants_carrier) {
         return passed;
     }
-    sysfs_path(spec, "/carrier", path);
+    sysfs_path(spec, name, "/carrier", path);
     CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t got = fd < 0 ? -1 : read(fd, &digit, 1);
     if (got == 1 && digit == '1') {
         return passed;
     }
     if (got < 0 && errno != EINVAL) {
-        return explain_absence(spec, errno);
+        return explain_absence(spec, name, errno);
     }
-    return probe_answer_make(PROBE_WRONG, "%s '%s' %s", kind->what, spec->target,
+    return probe_answer_make(PROBE_WRONG, "%s '%s' %s", kind->what, name,
                              got < 0 ? "is down" : "has no carrier");
+}
+
+/* The first of the names that stand between commas, cut if it is too long; returns what follows. */
+static const char *next_name(const char *names, char out[static PROBE_FILE_BYTES])
+{
+    size_t len = strcspn(names, ",");
+    text_format(out, PROBE_FILE_BYTES, "%.*s", (int)len, names);
+    return names + len + (names[len] == ',');
+}
+
+static size_t count_names(const char *names)
+{
+    size_t count = 1;
+    for (; *names; names++) {
+        count += *names == ',';
+    }
+    return count;
+}
+
+/* All of them, or at least so many. */
+static struct probe_answer sysfs_look(const struct probe_spec *spec)
+{
+    struct probe_answer failed = {.outcome = PROBE_PASSED};
+    size_t count = count_names(spec->target);
+    size_t wanted = spec->at_least > 0 ? (size_t)spec->at_least : count;
+    size_t well = 0;
+    const char *at = spec->target;
+    for (size_t i = 0; i < count; i++) {
+        char name[PROBE_FILE_BYTES];
+        at = next_name(at, name);
+        const struct probe_answer answer = look_at(spec, name);
+        well += answer.outcome == PROBE_PASSED;
+        if (answer.outcome != PROBE_PASSED && failed.outcome == PROBE_PASSED) {
+            failed = answer;
+        }
+    }
+    if (well >= wanted) {
+        return (struct probe_answer){.outcome = PROBE_PASSED};
+    }
+    return count == 1 ? failed
+                      : probe_answer_make(failed.outcome, "%zu of %zu %ss %s well: %.160s", well,
+                                          count, sysfs_kinds[spec->kind].what,
+                                          well == 1 ? "is" : "are", failed.words);
 }
 
 static void sysfs_start(struct probe *probe)
@@ -165,19 +210,37 @@ static void sysfs_start(struct probe *probe)
     probe_end(probe, sysfs_look(&probe->spec));
 }
 
+/* As the kernel takes one; the comma, which it takes too, stands between two. */
+static bool is_interface_name(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 0 && len < IFNAMSIZ && strcspn(name, "/: \t\n") == len && !text_equal(name, ".") &&
+           !text_equal(name, "..");
+}
+
 static int sysfs_init(struct probe *probe, struct err *e)
 {
-    const char *name = probe->spec.target;
-    size_t len = strlen(name);
-    if (probe->spec.kind == PROBE_PCI) {
-        return text_is_pci_address(name)
+    const struct probe_spec *spec = &probe->spec;
+    const char *at = spec->target;
+    size_t count = count_names(at);
+    if (spec->kind == PROBE_PCI) {
+        return text_is_pci_address(at)
                    ? 0
                    : err_set(e, ERR_PARSE,
                              "it is not an address as in /sys/bus/pci/devices (0000:03:00.0)");
     }
-    bool is_name = len < IFNAMSIZ && strcspn(name, "/: \t\n") == len && !text_equal(name, ".") &&
-                   !text_equal(name, "..");
-    return is_name ? 0 : err_set(e, ERR_PARSE, "it is not a valid name of a network interface");
+    for (size_t i = 0; i < count; i++) {
+        char name[PROBE_FILE_BYTES];
+        at = next_name(at, name);
+        if (!is_interface_name(name)) {
+            return err_set(e, ERR_PARSE, "it is not a valid name of a network interface");
+        }
+    }
+    if (spec->at_least > (int64_t)count) {
+        return err_set(e, ERR_PARSE, "it names %zu interfaces, and 'least' wants %lld", count,
+                       (long long)spec->at_least);
+    }
+    return 0;
 }
 
 const struct probe_method probe_method_sysfs = {

@@ -149,6 +149,7 @@ static const struct setting {
     const char *most;
     enum { SETTING_TIME, SETTING_NUMBER, SETTING_CA, SETTING_CARRIER } type;
     bool is_of_url;
+    bool is_of_netdev;
 } settings[] = {
     {"interval", AT(interval_ns), "100ms", "3600s", .type = SETTING_TIME},
     {"timeout", AT(timeout_ns), "10ms", "600s", .type = SETTING_TIME},
@@ -163,6 +164,7 @@ static const struct setting {
     {"status", AT(http_status), "100", "599", .type = SETTING_NUMBER, .is_of_url = true},
     {"ca", .type = SETTING_CA, .is_of_url = true},
     {"carrier", .type = SETTING_CARRIER},
+    {"least", AT(at_least), "1", "100", .type = SETTING_NUMBER, .is_of_netdev = true},
 };
 
 /* A time in ns, or a number. */
@@ -215,11 +217,14 @@ static int parse_setting(const char *key, const char *value, struct probe_spec *
     if (setting == end) {
         return err_set(e, ERR_PARSE,
                        "unknown setting '%s' (interval, timeout, failures, successes, refused, "
-                       "silent, denied, missing, wrong, status, ca, carrier)",
+                       "silent, denied, missing, wrong, status, ca, carrier, least)",
                        key);
     }
     if (setting->is_of_url && spec->kind != PROBE_HTTP) {
         return err_set(e, ERR_PARSE, "'%s' works only with http:// and https://", key);
+    }
+    if (setting->is_of_netdev && spec->kind != PROBE_NETDEV) {
+        return err_set(e, ERR_PARSE, "'%s' works only with netdev:", key);
     }
     if (setting->type == SETTING_CA) {
         return parse_ca(value, spec, e);

@@ -4,11 +4,11 @@
  *
  *     ovsdb | vswitchd[:BRIDGE] | ovn-nb | ovn-sb | ovn-northd | ovn-controller[:CHASSIS] | ovnkube
  *     exec:COMMAND | unix:/PATH | http://HOST[:PORT][/PATH] | https://...
- *     netdev:NAME | pci:ADDRESS
+ *     netdev:NAME[,NAME...] | pci:ADDRESS
  *     interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND
  *     refused=5s,silent=30s,missing=15s,wrong=15s;vswitchd:br-ex
  *     status=204,ca=/etc/ssl/ours.pem;https://localhost:9410/
- *     carrier=up;netdev:NAME
+ *     least=1,carrier=up;netdev:NAME,NAME
  *
  * "ovn-kubernetes" stands for all services. A service has defaults of its own, and so have netdev
  * and pci: what is missing shows at once and counts after three seconds, or at once. A
@@ -95,6 +95,7 @@ struct probe_spec {
     int64_t http_status;            /* that is well; 0: any 2xx */
     char ca_file[PROBE_FILE_BYTES]; /* "": the system's authorities */
     bool wants_carrier;             /* of PROBE_NETDEV */
+    int64_t at_least;               /* the same: so many of the named ones; 0: all */
     const char *root;               /* of /sys; "": none; borrowed from the defaults */
     const char *ovs_run_dir;        /* borrowed from the defaults */
     const char *ovn_run_dir;

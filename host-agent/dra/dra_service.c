@@ -178,8 +178,9 @@ static bool describe_function(const char *root, const char *probe, json_t *out)
     if (!is_pci && strncmp(what, "netdev:", 7) != 0) {
         return false;
     }
-    text_format(text, sizeof(text), "%s/sys/%s/%s%s", root,
-                is_pci ? "bus/pci/devices" : "class/net", strchr(what, ':') + 1,
+    const char *name = strchr(what, ':') + 1; /* the first of several interfaces */
+    text_format(text, sizeof(text), "%s/sys/%s/%.*s%s", root,
+                is_pci ? "bus/pci/devices" : "class/net", (int)strcspn(name, ","), name,
                 is_pci ? "" : "/device");
     if (!realpath(text, dir)) {
         return false;

@@ -246,6 +246,11 @@ TEST_IN(targets_that_make_no_sense_are_refused_at_the_start)
         {"netdev:a/b", "netdev:a/b': it is not a valid name"},
         {"netdev:a b", "netdev:a b': it is not a valid name"},
         {"netdev:a:b", "netdev:a:b': it is not a valid name"},
+        {"netdev:a,", "netdev:a,': it is not a valid name"},
+        {"netdev:,a", "netdev:,a': it is not a valid name"},
+        {"netdev:a,,b", "netdev:a,,b': it is not a valid name"},
+        {"netdev:a,sixteenletters16", "it is not a valid name"},
+        {"least=3;netdev:a,b", "netdev:a,b': it names 2 interfaces, and 'least' wants 3"},
         {"pci:03:00.0", "it is not an address"},
         {"pci:0000:03:00", "it is not an address"},
         {"pci:0000:03:00.8", "it is not an address"},
@@ -358,6 +363,28 @@ TEST_IN(what_is_there_is_well)
     assert_true(scratch_run("touch %s/sys/class/net/bonding_masters", w->dir));
     look(w, "netdev:bonding_masters", PROBE_MISSING,
          "there is no network interface 'bonding_masters'");
+}
+
+TEST_IN(of_several_interfaces_so_many_must_be_well)
+{
+    static const char some[] = "least=1,carrier=up;netdev:p0,p1,p2";
+    static const char most[] = "least=2,carrier=up;netdev:p0,p1,p2";
+    assert_true(
+        scratch_run("cd %s && mkdir -p sys/class/net/p0 sys/class/net/p1 && cd sys/class/net && "
+                    "echo 4 | tee p0/ifindex > p1/ifindex && echo 1 | tee p0/carrier > p1/carrier",
+                    w->dir));
+    look(w, "netdev:p0,p1", PROBE_PASSED, "");
+    look(w, "netdev:p0,p2,p1", PROBE_MISSING,
+         "2 of 3 network interfaces are well: there is no network interface 'p2'");
+    look(w, some, PROBE_PASSED, "");
+    look(w, most, PROBE_PASSED, "");
+    assert_true(scratch_run("echo 0 > %s/sys/class/net/p0/carrier", w->dir));
+    look(w, some, PROBE_PASSED, "");
+    look(w, most, PROBE_WRONG,
+         "1 of 3 network interfaces is well: network interface 'p0' has no carrier");
+    assert_true(scratch_run("rm -r %s/sys/class/net/p1", w->dir));
+    look(w, some, PROBE_WRONG,
+         "0 of 3 network interfaces are well: network interface 'p0' has no carrier");
 }
 
 TEST_IN(who_cannot_look_has_not_seen_that_it_is_missing)

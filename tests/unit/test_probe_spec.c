@@ -140,6 +140,8 @@ TEST(what_is_looked_at_in_sysfs_has_defaults_of_its_own)
     assert_int_equal(spec.kind, PROBE_NETDEV);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_MISSING], 3 * NS_PER_SEC);
     assert_false(spec.wants_carrier);
+    assert_int_equal(spec.at_least, 0);
+    assert_int_equal(spec_of("least=2;netdev:p0,p1").at_least, 2);
     spec = spec_of("carrier=up,wrong=9s;netdev:p0");
     assert_true(spec.wants_carrier);
     assert_int_equal(spec.thresholds.patience_ns[PROBE_WRONG], 9 * NS_PER_SEC);
@@ -190,6 +192,8 @@ TEST(nonsense_is_refused_with_a_reason)
         {"ca=;https://127.0.0.1/", ERR_PARSE, "'ca=' needs a file"},
         {"status=204,ca=,timeout=1s;https://127.0.0.1/", ERR_PARSE, "'ca=' needs a file"},
         {"carrier=up;pci:0000:03:00.0", ERR_PARSE, "works only with netdev"},
+        {"least=1;pci:0000:03:00.0", ERR_PARSE, "'least' works only with netdev:"},
+        {"least=0;netdev:p0,p1", ERR_LIMIT, "between 1 and 100"},
         {"carrier=down;netdev:p0", ERR_PARSE, "its only value"},
         {"status=204;unix:/s", ERR_PARSE, "works only with http"},
         {"ca=/x;vswitchd", ERR_PARSE, "works only with http"},
