@@ -31,7 +31,7 @@ RATIO_CELL = re.compile(r"\d+\.\d\d(?:; \d+\.\d\d)*")  # alone in it: elsewhere 
 LINK = re.compile(r"\]\([^)]*\)")
 SOURCE = re.compile(
     r"not measured|`\./dev [\w ./-]+`|`tests/[\w./-]+`|\btest_\w+|\bTest[A-Z]\w+|measured\.md|`sim figures`|performance\.md#beside|"
-    r"`(?:git|cmake|readelf|dpuctl|dpkg)[^`]*`"
+    r"`(?:git|cmake|readelf|dpuctl|dpkg)[^`]*`|`[a-z0-9]+(?:_[a-z0-9]+){3,}`"  # a case is a sentence
 )
 
 

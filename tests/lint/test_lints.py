@@ -86,6 +86,8 @@ CLAIMED = [
     ("| CPU | 0.42 |\n\nMedians (`./dev bench`).", []),
     ("Words.\n\n## Heading\n\n| CPU | 0.42 |\n\nMedians.\n\nLate (`./dev bench`).", ["0.42"]),
     ("| faster | `TestCompared/delays` |", []),
+    ("It grows no faster than time (`the_sum_grows_no_faster_than_time`).", []),
+    ("It grows no faster than time (`ns_max`).", ["faster"]),
     ("By [a link](faster.md) and `--faster` nobody claims.", []),
     ("```text\nfaster\n```", []),
     ("Kubernetes 1.34 and 1.36, after 0.25 s, a tenth of an interval, two times", []),
