@@ -12,40 +12,13 @@
 
 #include <ctype.h>
 #include <fcntl.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #define ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
-#define REREAD_NS   (60 * NS_PER_SEC)
-#define LATEST_S    (INT64_MAX / NS_PER_SEC) /* in the year 2262: stands for all that is later */
-
-enum {
-    CLAIMS_MAX_BYTES = 10920, /* encoded; those of a bound token have about 900 */
-    CLAIMS_DECODED_BYTES = BASE64_DECODED_BYTES(CLAIMS_MAX_BYTES),
-};
 
 /* ---- a configuration ------------------------------------------------------------------------- */
-
-static void wipe_text(char **text)
-{
-    if (*text) {
-        explicit_bzero(*text, strlen(*text));
-        free(TAKE(*text));
-    }
-}
-
-static void wipe_buf(struct buf *b)
-{
-    if (b->data) {
-        explicit_bzero(b->data, b->capacity);
-    }
-    buf_fini(b);
-}
 
 void kube_conf_fini(struct kube_conf *conf)
 {
@@ -53,13 +26,10 @@ void kube_conf_fini(struct kube_conf *conf)
         &conf->server, &conf->tls_server_name, &conf->proxy_url, &conf->impersonate,
         &conf->path,   &conf->context,         &conf->origin};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        wipe_text(texts[i]);
+        kube_wipe_text(texts[i]);
     }
-    wipe_buf(&conf->text);
-    for (size_t i = 0; i < KUBE_SECRETS; i++) {
-        wipe_text(&conf->secrets[i].file);
-        wipe_buf(&conf->secrets[i].content);
-    }
+    kube_wipe_buf(&conf->text);
+    kube_secrets_fini(conf->secrets);
 }
 
 static int load_in_cluster(struct kube_conf *out, struct err *e)
@@ -417,158 +387,26 @@ int kube_conf_load(const char *path, const char *context, struct kube_conf *out,
     return 0;
 }
 
-/* ---- the secrets ----------------------------------------------------------------------------- */
-
-static int read_file(const char *path, struct buf *out, struct stat *out_identity, struct err *e)
-{
-    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, out_identity) != 0) {
-        return err_set_errno(e, ERR_IO, errno, "reading '%s'", path);
-    }
-    int rc = file_read_fd(fd, path, out, e);
-    if (rc != 0) {
-        return rc;
-    }
-    while (out->len > 0 && strchr(" \t\r\n", out->data[out->len - 1])) {
-        out->data[--out->len] = '\0'; /* a token file may end in a newline */
-    }
-    return out->len > 0 ? 0 : err_set(e, ERR_IO, "'%s' is empty", path);
-}
-
-static bool same_identity(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
-/* Replaces one secret by its file's content; *out_changed tells if it differs. */
-static int load_secret(struct kube_secret_source *s, bool *out_changed, struct err *e)
-{
-    struct buf fresh;
-    struct stat identity;
-    fresh = (struct buf){.max_bytes = KUBE_SECRET_MAX_BYTES};
-    int rc = read_file(s->file, &fresh, &identity, e);
-    if (rc == 0) {
-        s->identity = identity;
-    }
-    if (rc == 0 && !text_equal(buf_text(&fresh), buf_text(&s->content))) {
-        struct buf former = s->content;
-        s->content = fresh;
-        fresh = former;
-        *out_changed = true;
-    }
-    wipe_buf(&fresh);
-    return rc;
-}
+/* ---- keeping it up to date --------------------------------------------------------------------
+ */
 
 int kube_conf_open(struct kube_conf *conf, struct mono now, struct err *e)
 {
-    bool changed;
-    int rc = 0;
     conf->read_at = now;
     if (conf->path && stat(conf->path, &conf->identity) != 0) {
         return err_set_errno(e, ERR_IO, errno, "reading kubeconfig '%s'", conf->path);
     }
-    for (size_t i = 0; rc == 0 && i < KUBE_SECRETS; i++) {
-        rc = conf->secrets[i].file ? load_secret(&conf->secrets[i], &changed, e) : 0;
-    }
-    return rc;
+    return kube_secrets_open(conf->secrets, e);
 }
 
-X509_STORE *kube_conf_parse_ca(const struct kube_conf *conf)
+struct x509_store_st *kube_conf_parse_ca(const struct kube_conf *conf)
 {
-    const struct buf *pem = conf->proxy_url ? NULL : kube_conf_secret(conf, KUBE_SECRET_CA);
-    BIO *text = pem ? BIO_new_mem_buf(pem->data, (int)pem->len) : NULL;
-    STACK_OF(X509_INFO) *found = text ? PEM_X509_INFO_read_bio(text, NULL, NULL, NULL) : NULL;
-    X509_STORE *store = X509_STORE_new();
-    bool is_any = false;
-    for (int i = 0; i < sk_X509_INFO_num(found); i++) {
-        X509 *certificate = sk_X509_INFO_value(found, i)->x509;
-        is_any |= certificate && X509_STORE_add_cert(store, certificate);
-    }
-    /* As libcurl has it: a certificate of the file is trusted, whoever signed it. */
-    (void)X509_STORE_set_flags(store, X509_V_FLAG_TRUSTED_FIRST | X509_V_FLAG_PARTIAL_CHAIN);
-    if (!is_any) {
-        X509_STORE_free(TAKE(store));
-    }
-    sk_X509_INFO_pop_free(found, X509_INFO_free);
-    BIO_free(text);
-    ERR_clear_error();
-    return store;
-}
-
-/* ---- until when one says that it holds --------------------------------------------------------
- */
-
-static bool set_expiry(struct kube_expiry *out, int64_t from_s, int64_t until_s)
-{
-    int64_t end_s = until_s < LATEST_S ? until_s : LATEST_S;
-    if (from_s < 0 || end_s <= from_s) {
-        return false;
-    }
-    *out = (struct kube_expiry){{from_s * NS_PER_SEC}, {end_s * NS_PER_SEC}};
-    return true;
-}
-
-static bool expiry_of_token(const struct buf *token, struct kube_expiry *out)
-{
-    unsigned char claims[CLAIMS_DECODED_BYTES];
-    const char *first = strchr(buf_text(token), '.');
-    const char *last = strrchr(buf_text(token), '.');
-    if (!first) {
-        return false;
-    }
-    const char *encoded = first + 1;               /* no base64 if there is a dot more in it */
-    size_t encoded_len = (size_t)(last - encoded); /* of a single dot: more than there may be */
-    size_t claims_len;
-    if (encoded_len > CLAIMS_MAX_BYTES ||
-        !base64_decode(encoded, encoded_len, claims, &claims_len)) {
-        return false;
-    }
-    CLEANUP(json)
-    json_t *tree = json_text_parse((const char *)claims, claims_len, NULL);
-    const json_t *from = json_object_get(tree, "iat");
-    const json_t *until = json_object_get(tree, "exp");
-    return json_is_integer(from) && json_is_integer(until) &&
-           set_expiry(out, json_integer_value(from), json_integer_value(until));
-}
-
-static int64_t seconds_of(const ASN1_TIME *time)
-{
-    struct tm parts;
-    return ASN1_TIME_to_tm(time, &parts) == 1 ? timegm(&parts) : -1;
-}
-
-static bool expiry_of_certificate(const struct buf *pem, struct kube_expiry *out)
-{
-    BIO *text = BIO_new_mem_buf(buf_text(pem), (int)pem->len);
-    X509 *certificate = PEM_read_bio_X509(text, NULL, NULL, NULL);
-    bool known = certificate && set_expiry(out, seconds_of(X509_get0_notBefore(certificate)),
-                                           seconds_of(X509_get0_notAfter(certificate)));
-    X509_free(certificate);
-    BIO_free(text);
-    ERR_clear_error();
-    return known;
-}
-
-bool kube_expiry_is_near(const struct kube_expiry *expiry, struct wall now)
-{
-    return wall_since(expiry->until, now) <= wall_since(expiry->until, expiry->from) / 10;
+    return conf->proxy_url ? NULL : kube_secrets_parse_ca(conf->secrets);
 }
 
 bool kube_conf_expiry(const struct kube_conf *conf, struct kube_expiry *out)
 {
-    const struct buf *token = &conf->secrets[KUBE_SECRET_TOKEN].content;
-    const struct buf *pem = &conf->secrets[KUBE_SECRET_CERT].content;
-    struct kube_expiry certificate;
-    bool has_token = expiry_of_token(token, out);
-    if (!expiry_of_certificate(pem, &certificate)) {
-        return has_token;
-    }
-    if (!has_token || certificate.until.ns < out->until.ns) {
-        *out = certificate;
-    }
-    return true;
+    return kube_secrets_expiry(conf->secrets, out);
 }
 
 static void warn_of_expiry(struct kube_conf *conf)
@@ -584,8 +422,6 @@ static void warn_of_expiry(struct kube_conf *conf)
                     rfc3339_text(expiry.until, false).text);
     }
 }
-
-/* ---- keeping them up to date ----------------------------------------------------------------- */
 
 /* Takes over a kubeconfig that says something else, with all that it names, or nothing of it. */
 static int reload_conf(struct kube_conf *conf, struct mono now, bool *out_changed, struct err *e)
@@ -608,23 +444,11 @@ static int reload_conf(struct kube_conf *conf, struct mono now, bool *out_change
     return 0;
 }
 
-/* A pipe says it once, and opening one may wait for ever. `all`: even if it looks unchanged. */
-static bool is_to_be_read(const char *path, const struct stat *known, bool all)
-{
-    struct stat identity;
-    if (!path || !S_ISREG(known->st_mode)) {
-        return false;
-    }
-    return stat(path, &identity) != 0
-               ? all
-               : S_ISREG(identity.st_mode) && (all || !same_identity(&identity, known));
-}
-
 static bool refresh_conf(struct kube_conf *conf, struct mono now, bool all)
 {
     bool changed = false;
     struct err e = ERR_INIT;
-    if (!is_to_be_read(conf->path, &conf->identity, all)) {
+    if (!kube_file_is_news(conf->path, &conf->identity, all)) {
         return false;
     }
     (void)stat(conf->path, &conf->identity); /* of one that is gone as it was */
@@ -643,19 +467,9 @@ static bool refresh_conf(struct kube_conf *conf, struct mono now, bool all)
 
 bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force)
 {
-    bool all = force || mono_since(now, conf->read_at) >= REREAD_NS;
+    bool all = force || mono_since(now, conf->read_at) >= KUBE_REREAD_NS;
     bool changed = refresh_conf(conf, now, all);
-    for (size_t i = 0; i < KUBE_SECRETS; i++) {
-        struct kube_secret_source *s = &conf->secrets[i];
-        struct err e = ERR_INIT;
-        bool differs = false;
-        if (is_to_be_read(s->file, &s->identity, all) && load_secret(s, &differs, &e) != 0 && all) {
-            log_limited(&s->complaint, REREAD_NS, LOG_WARN, "kube",
-                        "%s, continuing with the last good credential", e.msg);
-        }
-        conf->tls_changed |= differs && i != KUBE_SECRET_TOKEN;
-        changed |= differs;
-    }
+    changed |= kube_secrets_refresh(conf->secrets, all, &conf->tls_changed);
     if (all) {
         conf->read_at = now;
         warn_of_expiry(conf);

@@ -9,10 +9,8 @@
  * relative to the kubeconfig's directory. Unsupported members (exec, auth-provider,
  * username/password) are an error that names them.
  *
- * The secrets are read from their files and kept up to date; so is the kubeconfig itself, because
- * platforms put a token into it and write it anew. Files are re-read by path when their identity
- * changes, and at least once a minute. One that is empty, malformed or unreadable meanwhile leaves
- * the old content in force: rotation is not atomic everywhere. A pipe is read once.
+ * The secrets are read from their files and kept up to date (kube/kube_secret.h); so is the
+ * kubeconfig itself, in the same way, because platforms put a token into it and write it anew.
  */
 #ifndef KUBE_KUBE_CONF_H
 #define KUBE_KUBE_CONF_H
@@ -20,23 +18,15 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/time.h"
+#include "kube/kube_secret.h"
 
 #include <stdbool.h>
 #include <sys/stat.h>
 
 enum {
-    KUBE_CONF_MAX_BYTES = 1 << 20,   /* of a kubeconfig */
-    KUBE_SECRET_MAX_BYTES = 1 << 20, /* of a token, key or certificate file: a whole CA bundle */
-    KUBE_IMPERSONATION_MAX = 64,     /* headers that say whom the user acts as */
+    KUBE_CONF_MAX_BYTES = 1 << 20,       /* of a kubeconfig */
+    KUBE_IMPERSONATION_MAX = 64,         /* headers that say whom the user acts as */
     KUBE_IMPERSONATION_MAX_BYTES = 1024, /* of one, but for its LF */
-};
-
-enum kube_secret {
-    KUBE_SECRET_TOKEN,
-    KUBE_SECRET_CA,
-    KUBE_SECRET_CERT,
-    KUBE_SECRET_KEY,
-    KUBE_SECRETS
 };
 
 /* All texts owned, NULL if not given. */
@@ -50,12 +40,7 @@ struct kube_conf {
     char *context;     /* of it, where one was asked for by name; NULL: its current-context */
     char *origin;      /* "kubeconfig '/path' context 'x'" or "in-cluster": for messages */
     bool insecure_skip_tls_verify;
-    struct kube_secret_source {
-        char *file;         /* NULL: it is given as data, which wins (client-go), or not at all */
-        struct buf content; /* empty: there is none */
-        struct stat identity;
-        struct log_repeat complaint;
-    } secrets[KUBE_SECRETS];
+    kube_secrets secrets;
 
     /* Of keeping them up to date. */
     struct buf text; /* of the kubeconfig that this is */
@@ -91,22 +76,7 @@ const struct buf *kube_conf_secret(const struct kube_conf *conf, enum kube_secre
  * proxy, to which libcurl would show it, too: then libcurl takes the text. */
 struct x509_store_st *kube_conf_parse_ca(const struct kube_conf *conf);
 
-/* ---- until when one says that it holds ----
- *
- * For metrics, warnings and dpuctl. No signature is looked at and nothing is decided by it; the API
- * server does both. */
-
-struct kube_expiry {
-    struct wall from;
-    struct wall until; /* later than `from` */
-};
-
-/* Of the token (a JSON Web Token with `exp` and `iat`, RFC 7519) and the first client certificate
- * (RFC 5280) the one that runs out first. False if neither says when. */
+/* Of token and client certificate the one that runs out first. False if neither says when. */
 bool kube_conf_expiry(const struct kube_conf *conf, struct kube_expiry *out);
-
-/* A tenth of its time is left, or less: whatever renews it should have done so. The kubelet
- * replaces a pod's token when a fifth is left. */
-bool kube_expiry_is_near(const struct kube_expiry *expiry, struct wall now);
 
 #endif
