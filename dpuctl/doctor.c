@@ -329,11 +329,15 @@ static void ask_questions(struct doctor *d, struct api *api, struct questions *q
 }
 
 #define GIVE_KUBECONFIG "set --kubeconfig; with the agent's own, dpuctl also checks its rights"
-#define RENEW           "renew the token or certificate; the kubelet renews a Pod's token"
+#define MEND_FILE                                                                                  \
+    "mend the file. An agent that runs uses the last good credential, which its log names, and "   \
+    "loses that with a restart"
+#define RENEW "renew the token or certificate; the kubelet renews a Pod's token"
 
 static const struct check_row of_api[] = {
     {"API", CHECK_SKIP, "api.isNone", "{api.problem}", GIVE_KUBECONFIG},
-    {"API", CHECK_FAIL, "!api.server !api.isNone", "{api.problem}", GIVE_KUBECONFIG},
+    {"API", CHECK_FAIL, "!api.server !api.isNone", "{api.problem}", MEND_FILE},
+    {"API", CHECK_WARN, "api.unusable", "{api.unusable}", MEND_FILE},
     {"API", CHECK_FAIL, "api.credential !api.credential>0",
      "{api.server}: the credential expired {api.credential} ago, by this host's clock", RENEW},
     {"API", CHECK_WARN, "api.credential>0",
@@ -366,6 +370,8 @@ static bool check_reach(struct doctor *d, const struct api *api, const struct qu
     if (m && m->has_expiry && kube_expiry_is_near(&m->expiry, now)) {
         print_json_put(tree, "credential", print_json_seconds(wall_since(m->expiry.until, now)));
     }
+    print_json_put(tree, "unusable",
+                   print_json_text(api->client ? kube_client_problem(api->client) : NULL));
     print_json_put(tree, "refusal", print_json_text(is_refused ? lease->message : NULL));
     print_json_put(tree, "user", print_json_text(user));
     print_json_put(tree, "isNone", json_boolean(api->problem.code == ERR_NOTFOUND));

@@ -232,6 +232,9 @@ void kube_metrics_write(const struct kube_metrics *m, struct buf *page)
         {"api_requests_delayed_total", NULL, METRICS_COUNT, &m->delayed,
          "Requests that waited for the agent's own rate limit: 10 at once, then one per second. "
          "Renewals and the verdict's requests never wait."},
+        {"api_credential_unusable", NULL, METRICS_FLAG, &m->is_credential_unusable,
+         "1 while a kubeconfig, token, key or certificate on the disk cannot be used, so that the "
+         "last good one stays in force. A restart of the agent would lose that."},
         {"api_credential_issued_timestamp_seconds", NULL, METRICS_SPAN,
          m->has_expiry ? &m->expiry.from.ns : NULL,
          "When the validity of the token or client certificate for the API server began; absent "

@@ -38,7 +38,8 @@ struct kube_metrics {
     bool has_skew;
     int64_t skew_ns; /* the API server's clock minus ours, at its last answer; resolution 1 s */
     bool has_expiry;
-    struct kube_expiry expiry; /* of our credential */
+    struct kube_expiry expiry;   /* of our credential */
+    bool is_credential_unusable; /* what is on the disk, while the last good one is in force */
 };
 
 /* An answer or failure. `verb` is the HTTP method, or "WATCH" for a watch that was accepted or has
@@ -47,7 +48,8 @@ void kube_metrics_count(struct kube_metrics *metrics, const char *verb,
                         const struct kube_response *response);
 
 /* dpu_heartbeat_api_requests_total, _requests_delayed_total, _request_duration_seconds and, once
- * known, _api_server_clock_skew_seconds and _api_credential_{issued,expiry}_timestamp_seconds. */
+ * known, _api_server_clock_skew_seconds, _api_credential_unusable and
+ * _api_credential_{issued,expiry}_timestamp_seconds. */
 void kube_metrics_write(const struct kube_metrics *metrics, struct buf *page);
 
 #endif

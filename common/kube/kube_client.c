@@ -37,7 +37,8 @@ enum {
     HEAD_VALUE_BYTES = 128, /* of each header that is looked at */
 };
 
-#define TURN_NS (2 * NS_PER_SEC) /* what does not hurry waits so long for a connection */
+#define TURN_NS (2 * NS_PER_SEC)  /* what does not hurry waits so long for a connection */
+#define LOOK_NS (10 * NS_PER_SEC) /* between two looks at files, while only a watch goes on */
 
 /* They learn apart: a loaded etcd is slow to write and fast to read. Watches and their lists
  * may connect anew: where a fleet comes back at once, handshakes that are given up early are work
@@ -56,6 +57,7 @@ struct kube_client {
     char last_good[INET6_ADDRSTRLEN];        /* an address of the server that answered; "": none */
     bool draining; /* the next control request takes a new connection: the credentials changed */
     struct kube_metrics metrics;
+    struct mono looked_at; /* at the files of the credential */
     char description[256];
     char *url;     /* of the server; with tls-server-name, which is verified and sent as SNI */
     char *dialled; /* in its stead, as CURLOPT_CONNECT_TO; NULL: nothing else */
@@ -148,6 +150,8 @@ static bool refresh_credentials(struct kube_client *client, struct mono now, boo
 {
     struct kube_metrics *m = &client->metrics;
     bool changed = kube_conf_refresh(&client->conf, now, force);
+    m->is_credential_unusable = kube_conf_problem(&client->conf) != NULL;
+    client->looked_at = now;
     if (changed) {
         m->has_expiry = kube_conf_expiry(&client->conf, &m->expiry);
     }
@@ -916,6 +920,11 @@ static void deliver_bytes(struct try *t)
 static void deliver_all(void *user)
 {
     struct try *t;
+    struct kube_client *client = user;
+    struct mono now = clock_mono_now();
+    if (mono_since(now, client->looked_at) >= LOOK_NS) {
+        (void)refresh_credentials(client, now, false);
+    }
     while ((t = first_to_deliver(user)) != NULL) {
         if (t->has_bytes && t->call->request.on_bytes) {
             deliver_bytes(t);
@@ -1017,6 +1026,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
         client->patience_ms[i] = KUBE_PATIENCE_MS;
     }
     client->metrics.has_expiry = kube_conf_expiry(&client->conf, &client->metrics.expiry);
+    client->metrics.is_credential_unusable = kube_conf_problem(&client->conf) != NULL;
     locate_server(client);
     client->ca = kube_conf_parse_ca(&client->conf);
     *out = client;
@@ -1055,6 +1065,11 @@ struct ev_loop *kube_client_loop(const struct kube_client *client)
 const struct kube_metrics *kube_client_metrics(const struct kube_client *client)
 {
     return &client->metrics;
+}
+
+const char *kube_client_problem(const struct kube_client *client)
+{
+    return kube_conf_problem(&client->conf);
 }
 
 const char *kube_client_describe(const struct kube_client *client)

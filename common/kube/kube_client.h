@@ -4,8 +4,9 @@
  * only.
  *
  * HTTP/1.1 on purpose: requests under way never share a connection, so that a half-open one stalls
- * neither the other channels nor the evidence. Credentials are re-read when their files change and
- * after a 401; a changed certificate or CA gives new connections. Redirects are not followed. A
+ * neither the other channels nor the evidence. Credentials are re-read when their files change
+ * (which is looked at before each request, and every ten seconds while a watch brings something),
+ * and after a 401; a changed certificate or CA gives new connections. Redirects are not followed. A
  * token bucket bounds what one agent sends, whatever loop its owner or its server leads it into.
  *
  * An ordinary request waits up to two seconds for those under way, and takes over their connection:
@@ -150,7 +151,7 @@ json_t *kube_list_find(const json_t *list, const char *name);
 typedef void kube_done_fn(void *user, const struct kube_response *response);
 
 /* Takes `conf` (moved, also on failure). Reads the credentials once, so that a missing file is an
- * error at start. Errors: ERR_IO, ERR_LIMIT. */
+ * error at start. Errors: ERR_IO, ERR_LIMIT, ERR_PARSE. */
 NODISCARD int kube_client_new(struct ev_loop *loop, struct kube_conf *conf,
                               struct kube_client **out, struct err *e);
 /* The same from a kubeconfig, NULL or "": from within the pod. */
@@ -173,6 +174,10 @@ struct ev_loop *kube_client_loop(const struct kube_client *client);
 
 /* The client's counters; borrowed. */
 const struct kube_metrics *kube_client_metrics(const struct kube_client *client);
+
+/* Why a file of the credential is not usable, so that the last good one is in force; NULL: all is
+ * well. Borrowed until the next request. */
+const char *kube_client_problem(const struct kube_client *client);
 
 /* "kubeconfig '/etc/...' at https://...": for messages. Borrowed from the client. */
 const char *kube_client_describe(const struct kube_client *client);

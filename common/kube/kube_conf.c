@@ -24,7 +24,7 @@ void kube_conf_fini(struct kube_conf *conf)
 {
     char **const texts[] = {
         &conf->server, &conf->tls_server_name, &conf->proxy_url, &conf->impersonate,
-        &conf->path,   &conf->context,         &conf->origin};
+        &conf->path,   &conf->context,         &conf->origin,    &conf->problem};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         kube_wipe_text(texts[i]);
     }
@@ -126,24 +126,16 @@ static bool decode_text(const char *in, struct buf *out)
 
 static void read_secret(struct reader *r, const json_t *mapping, enum kube_secret which)
 {
-    static const struct {
-        const char *file;
-        const char *data;
-    } keys[KUBE_SECRETS] = {
-        [KUBE_SECRET_TOKEN] = {"tokenFile", "token"},
-        [KUBE_SECRET_CA] = {"certificate-authority", "certificate-authority-data"},
-        [KUBE_SECRET_CERT] = {"client-certificate", "client-certificate-data"},
-        [KUBE_SECRET_KEY] = {"client-key", "client-key-data"}};
     struct kube_secret_source *s = &r->conf.secrets[which];
     const char *slash = strrchr(r->path, '/');
-    const char *file = read_text(r, mapping, keys[which].file);
-    const char *data = read_text(r, mapping, keys[which].data);
+    const char *file = read_text(r, mapping, kube_secret_field(which, true));
+    const char *data = read_text(r, mapping, kube_secret_field(which, false));
     s->content = (struct buf){.max_bytes = KUBE_SECRET_MAX_BYTES};
     if (data) {
         bool is_well = which == KUBE_SECRET_TOKEN ? buf_appendf(&s->content, NULL, "%s", data) == 0
                                                   : decode_text(data, &s->content);
         if (!is_well) {
-            refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", keys[which].data);
+            refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", kube_secret_field(which, false));
         }
     } else if (file && (file[0] == '/' || !slash)) {
         s->file = mem_strdup(file);
@@ -396,12 +388,18 @@ int kube_conf_open(struct kube_conf *conf, struct mono now, struct err *e)
     if (conf->path && stat(conf->path, &conf->identity) != 0) {
         return err_set_errno(e, ERR_IO, errno, "reading kubeconfig '%s'", conf->path);
     }
-    return kube_secrets_open(conf->secrets, e);
+    return kube_secrets_open(conf->secrets, now, e);
 }
 
 struct x509_store_st *kube_conf_parse_ca(const struct kube_conf *conf)
 {
     return conf->proxy_url ? NULL : kube_secrets_parse_ca(conf->secrets);
+}
+
+const char *kube_conf_problem(const struct kube_conf *conf)
+{
+    const char *of_secret = kube_secrets_problem(conf->secrets);
+    return conf->problem ? conf->problem : of_secret;
 }
 
 bool kube_conf_expiry(const struct kube_conf *conf, struct kube_expiry *out)
@@ -453,14 +451,14 @@ static bool refresh_conf(struct kube_conf *conf, struct mono now, bool all)
     }
     (void)stat(conf->path, &conf->identity); /* of one that is gone as it was */
     if (reload_conf(conf, now, &changed, &e) == 0) {
-        if (changed || conf->is_broken) {
+        if (changed || conf->problem) {
             log_info("kube", "%s was read again%s", conf->origin,
                      changed ? "" : ": its content is unchanged");
         }
-        conf->is_broken = false;
-    } else if (all && !conf->is_broken) {
+        free(TAKE(conf->problem));
+    } else if (all && !conf->problem) {
         log_warn("kube", "%s, continuing with the last good credential", e.msg);
-        conf->is_broken = true;
+        conf->problem = mem_strdup(e.msg);
     }
     return changed;
 }
@@ -469,7 +467,7 @@ bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force)
 {
     bool all = force || mono_since(now, conf->read_at) >= KUBE_REREAD_NS;
     bool changed = refresh_conf(conf, now, all);
-    changed |= kube_secrets_refresh(conf->secrets, all, &conf->tls_changed);
+    changed |= kube_secrets_refresh(conf->secrets, now, all, &conf->tls_changed);
     if (all) {
         conf->read_at = now;
         warn_of_expiry(conf);

@@ -45,7 +45,7 @@ struct kube_conf {
     /* Of keeping them up to date. */
     struct buf text; /* of the kubeconfig that this is */
     struct stat identity;
-    bool is_broken; /* it has become so, which was said */
+    char *problem; /* it cannot be used any more, which was said; NULL: it can */
     struct mono read_at;
     struct log_repeat expiry_warnings;
     bool tls_changed; /* CA, certificate, key or kubeconfig differ since this was last cleared */
@@ -60,13 +60,18 @@ NODISCARD int kube_conf_load(const char *path, const char *context, struct kube_
 
 void kube_conf_fini(struct kube_conf *conf); /* accepts a zeroed one; wipes secrets */
 
-/* Reads all files once. Errors: ERR_IO naming the file, ERR_LIMIT. */
+/* Reads all files once, and checks them (kube/kube_secret.h). Errors: ERR_IO naming the file,
+ * ERR_LIMIT, ERR_PARSE. */
 NODISCARD int kube_conf_open(struct kube_conf *conf, struct mono now, struct err *e);
 
 /* Re-reads what changed; `force` re-reads all. True if anything differs from before. Problems are
  * logged at most once a minute each (a kubeconfig's once) and leave the old content in force; a
  * credential that is about to run out, every hour. */
 bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force);
+
+/* Why the kubeconfig or a file that it names is not usable, so that the last good credential is in
+ * force; NULL: all is well. Borrowed until the next refresh. */
+const char *kube_conf_problem(const struct kube_conf *conf);
 
 /* NULL if there is none. Borrowed until the next refresh. */
 const struct buf *kube_conf_secret(const struct kube_conf *conf, enum kube_secret which);

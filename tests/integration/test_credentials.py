@@ -15,6 +15,7 @@ from dpu_testing.standin import RULES
 from dpu_testing.wait import until
 from front import Front
 from target import TlsTarget
+from test_http import Page, metric
 from world import SOON_S, World, in_own_mounts
 
 pytestmark = pytest.mark.standin_only
@@ -63,18 +64,16 @@ def restart_server(tls):
     tls.target.standin.accept()
 
 
-def test_an_encrypted_client_key_is_a_failure_that_is_told(tls, tmp_path):
-    """It may come with a renewal, too: no reason to end."""
+def test_a_client_key_that_is_encrypted_is_refused_at_the_start_by_its_field(tls, tmp_path):
     cert, key = tls.authority.issue("host", "host")
-    words = f"openssl pkcs8 -topk8 -in {key} -out {tmp_path}/encrypted.key -passout pass:word"
-    subprocess.run(words.split(), check=True, capture_output=True)
+    (tmp_path / "encrypted.key").write_bytes(encrypt(pathlib.Path(key).read_bytes()))
     text = kubeconfig.dump(
         tls.target.standin.url, ca_file=tls.authority.file,
         client_certificate=cert, client_key=f"{tmp_path}/encrypted.key",
     )  # fmt: skip
     program = tls.host(kubeconfig=write(tmp_path, "encrypted.kubeconfig", text))
-    program.wait_log(SOON_S, level="warn", msg="private key")
-    assert program.is_running()
+    program.wait_log(SOON_S, level="error", msg=f"client-key '{tmp_path}/encrypted.key' is not usable: the private key is")
+    until(lambda: not program.is_running(), SOON_S)
 
 
 def test_a_server_of_another_authority_is_not_believed(tls, tmp_path):
@@ -228,3 +227,108 @@ def test_skipping_the_verification_works_and_is_warned_about(tls):
     host = tls.host(kubeconfig=tls_kubeconfig(tls, "host", None, insecure_skip_tls_verify=True))
     host.wait_log(SOON_S, level="warn", msg="insecure-skip-tls-verify")
     until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)
+
+
+class Files:
+    """One user's credential on the disk: ca.crt, client.crt and client.key."""
+
+    def __init__(self, tls, user):
+        self.directory = pathlib.Path(tls.directory) / f"{user}-files"
+        self.directory.mkdir()
+        self.authority, self.user = tls.authority, user
+        self.put("ca.crt", pathlib.Path(tls.authority.file).read_bytes())
+        self.pair = self.issue("first")
+        self.put("client.crt", self.pair[0])
+        self.put("client.key", self.pair[1])
+        self.kubeconfig = write(self.directory, "kubeconfig", kubeconfig.dump(
+            tls.target.standin.url, ca_file="ca.crt", client_certificate="client.crt", client_key="client.key",
+        ))  # fmt: skip
+
+    def issue(self, name):
+        paths = self.authority.issue(f"{self.user}-{name}", self.user)
+        return [pathlib.Path(path).read_bytes() for path in paths]
+
+    def put(self, name, content):
+        """Over the old one, as a copy does."""
+        with open(self.directory / name, "wb") as file:
+            file.write(content)
+
+    def link(self, version):
+        """As the kubelet puts a Secret there: a link to a directory, replaced by rename."""
+        target = self.directory / version
+        target.mkdir(exist_ok=True)
+        for name in ("ca.crt", "client.crt", "client.key"):
+            if not (target / name).exists():
+                (target / name).write_bytes((self.directory / name).read_bytes())
+            if not (self.directory / name).is_symlink():
+                (self.directory / name).unlink()
+                (self.directory / name).symlink_to(f"data/{name}")
+        (self.directory / "next").symlink_to(version)
+        (self.directory / "next").rename(self.directory / "data")
+
+
+def encrypt(key):
+    words = "openssl pkcs8 -topk8 -passout pass:word"
+    return subprocess.run(words.split(), input=key, check=True, capture_output=True).stdout
+
+
+def half(content):
+    return content[: len(content) // 2]
+
+
+def with_new_key_later(files):
+    files.pair = files.issue("second")
+    files.put("client.crt", files.pair[0])
+
+
+def with_linked_garbage(files):
+    files.link("one")
+    (files.directory / "two").mkdir()
+    (files.directory / "two/client.crt").write_bytes(b"-----BEGIN CERTIFICATE-----\n")
+    files.link("two")
+
+
+IDLE_S = 25  # a host that has nothing to ask looks every ten seconds, and tells at the second look
+
+BREAKS = {
+    "a certificate whose key comes later": with_new_key_later,
+    "a key whose certificate comes later": lambda f: f.put("client.key", f.issue("second")[1]),
+    "garbage for a certificate": lambda f: f.put("client.crt", b"\0garbage\n" * 99),
+    "half a certificate": lambda f: f.put("client.crt", half(f.pair[0])),
+    "half a key": lambda f: f.put("client.key", half(f.pair[1])),
+    "an encrypted key": lambda f: f.put("client.key", encrypt(f.pair[1])),
+    "an empty key": lambda f: f.put("client.key", b""),
+    "a link to half a Secret": with_linked_garbage,
+    "garbage for a CA": lambda f: f.put("ca.crt", b"not a certificate\n"),
+    "half a CA": lambda f: f.put("ca.crt", half((f.directory / "ca.crt").read_bytes())),
+    "a CA that is a key": lambda f: f.put("ca.crt", f.pair[1]),
+    "a bundle that ends in the next one's first line": lambda f: f.put(
+        "ca.crt", f.issue("second")[0] + b"-----BEGIN CERTIFI"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_file_that_is_not_usable_leaves_the_last_good_credential_in_force(tls, name):
+    """What a rotation leaves on the disk for seconds condemns no DPU that lives."""
+    files = {user: Files(tls, user) for user in ("host", "dpu")}
+    host = tls.host(kubeconfig=files["host"].kubeconfig)
+    dpu = tls.dpu(kubeconfig=files["dpu"].kubeconfig)
+    tls.wait_state("Ready")
+    for user in files.values():
+        BREAKS[name](user)
+    tls.target.standin.drop_connections()
+    tls.stays_ready(20)  # two durations
+    for program in (host, dpu):
+        program.wait_log(IDLE_S, level="warn", msg="continuing with the last good credential")
+        assert metric(Page(program), "api_credential_unusable") == 1
+    for user in files.values():
+        user.put("ca.crt", pathlib.Path(tls.authority.file).read_bytes())
+        cert, key = user.issue("third")
+        user.put("client.crt", cert)
+        user.put("client.key", key)
+    for program in (host, dpu):
+        program.wait_log(IDLE_S, level="info", msg="is usable again")
+        assert metric(Page(program), "api_credential_unusable") == 0
+    tls.target.standin.drop_connections()
+    tls.stays_ready(5)

@@ -11,6 +11,7 @@ import time
 
 import pytest
 import yaml
+from dpu_testing import kubeconfig
 from dpu_testing.dpuctl import Node, home_of
 from dpu_testing.kube import micro_time
 from dpu_testing.process import clean_env, run
@@ -238,6 +239,18 @@ def test_a_credential_that_ends(target, patient, age_s, left_s, outcome, words):
     said = [c for c in links["API"] if "the credential" in c["found"]]
     assert [c["outcome"] for c in said] == ([outcome] if outcome else []), links["API"]
     assert all(words in c["found"] and c["mend"] for c in said)
+
+
+@pytest.mark.standin_only
+def test_a_credential_file_that_cannot_be_used(target, patient, tmp_path):
+    """Told by the field, and what an agent that runs does meanwhile."""
+    (tmp_path / "half.crt").write_text("-----BEGIN CERTIFICATE-----\nMIIB")
+    text = kubeconfig.dump(target.standin.url, token="t", ca_file=tmp_path / "half.crt")
+    (tmp_path / "kubeconfig").write_text(text)
+    _, links = patient.examine(f"--kubeconfig={tmp_path}/kubeconfig", user=None)
+    assert links["API"][0]["outcome"] == "fail"
+    assert f"certificate-authority '{tmp_path}/half.crt' is not usable" in links["API"][0]["found"]
+    assert "uses the last good credential" in links["API"][0]["mend"]
 
 
 def test_nothing_but_kubectls_kubeconfig(world, target, patient):

@@ -403,19 +403,6 @@ TEST(what_became_a_pipe_is_not_waited_for)
     assert_int_equal(unlink(conf.secrets[KUBE_SECRET_TOKEN].file), 0);
 }
 
-TEST(new_certificate_asks_for_new_connections)
-{
-    write_file("one", "CERT");
-    write_file("two", "KEY");
-    forget();
-    conf.secrets[KUBE_SECRET_CERT].file = in_directory("one");
-    conf.secrets[KUBE_SECRET_KEY].file = in_directory("two");
-    open_conf();
-    write_file("one", "CERT2");
-    assert_true(kube_conf_refresh(&conf, T(2), true));
-    assert_true(conf.tls_changed);
-}
-
 TEST(missing_or_huge_file_is_an_error_at_the_start)
 {
     static const struct {
