@@ -42,7 +42,8 @@ static int load_conf(struct api *api, struct kube_conf *out, struct err *e)
 {
     const char *file = api->config->agent.kubeconfig;
     const char *context = api->config->context;
-    int rc = kube_conf_load(file, context, out, e);
+    int rc = api->config->is_list ? kube_conf_load_list(file, context, out, e)
+                                  : kube_conf_load(file, context, out, e);
     if (rc != ERR_NOTFOUND) {
         return rc;
     }

@@ -180,10 +180,19 @@ static int check_output(const struct admin_config *c, struct err *e)
                : 0;
 }
 
+/* kubectl takes a list of files from its variable, and one file from its flag. */
+static bool is_list(const struct admin_config *admin, const struct option_origins *origins)
+{
+    return admin->scope != ADMIN_DRA && !text_is_empty(admin->agent.kubeconfig) &&
+           strchr(admin->agent.kubeconfig, ':') &&
+           text_equal(option_origin(origins, "kubeconfig"), "environment variable KUBECONFIG");
+}
+
 static int check_options(void *config, const struct option_origins *origins, struct err *e)
 {
     struct admin_config *admin = config;
     const char *ns = admin->agent.lease_namespace;
+    admin->is_list = is_list(admin, origins);
     if (!text_is_dns1123_subdomain(admin->driver) || strlen(admin->driver) > ADMIN_DRIVER_MAX) {
         return option_refuse(origins, admin->scope == ADMIN_DRA ? "driver" : "dra-driver-name",
                              admin->driver, "a DNS name of at most 63 bytes", e);

@@ -43,6 +43,7 @@ struct admin_config {
     int filter;                /* enum admin_filter: of the cluster */
     const char *node;          /* that was named, another than this; borrowed; NULL: none */
     struct agent_config agent; /* of the cluster: kubeconfig, namespace and holder alone */
+    bool is_list;              /* the kubeconfig: KUBECONFIG names several files */
     char *context;             /* of the kubeconfig; NULL or "": its current one */
     char *driver;
     int64_t api_timeout_ns; /* of all answers together, from started_at on */

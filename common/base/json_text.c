@@ -61,7 +61,12 @@ struct yaml_reader {
 static int refuse(const struct yaml_reader *r, int code, const yaml_mark_t *at, const char *what,
                   struct err *e)
 {
-    return err_set(e, code, "file '%s' line %zu: %s", r->path, at->line + 1, what);
+    const char *key = NULL; /* the innermost one whose value is being read */
+    for (size_t i = r->depth; i > 0 && !key; i--) {
+        key = r->key[i - 1];
+    }
+    return err_set(e, code, key ? "file '%s' line %zu: %s, at '%.79s'" : "file '%s' line %zu: %s",
+                   r->path, at->line + 1, what, key);
 }
 
 static int take_key(struct yaml_reader *r, const json_t *value, const yaml_mark_t *at,
@@ -70,6 +75,9 @@ static int take_key(struct yaml_reader *r, const json_t *value, const yaml_mark_
     const char *text = json_string_value(value);
     if (!text || strlen(text) != json_string_length(value)) {
         return refuse(r, ERR_PARSE, at, "expected 'key: value'", e);
+    }
+    if (text_equal(text, "<<")) {
+        return refuse(r, ERR_PARSE, at, "merge keys ('<<') are not supported", e);
     }
     if (json_object_get(r->open[r->depth - 1], text)) {
         char what[160];
@@ -100,25 +108,48 @@ static int place(struct yaml_reader *r, json_t *value, const yaml_mark_t *at, st
 
 static json_t *scalar_of(const yaml_event_t *event)
 {
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
     const char *text = (const char *)event->data.scalar.value;
-    bool is_null = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-                   (text_is_empty(text) || text_equal(text, "~") || text_equal(text, "null"));
+    bool is_null = false;
+    for (size_t i = 0; i < ARRAY_LEN(nulls) && event->data.scalar.plain_implicit; i++) {
+        is_null |= event->data.scalar.length == strlen(nulls[i]) && text_equal(text, nulls[i]);
+    }
     return is_null ? json_null() : json_stringn_nocheck(text, event->data.scalar.length);
+}
+
+/* A tag that says no more than that it is text ("!", "!!str"), or none. */
+static bool is_text(const yaml_event_t *event)
+{
+    const char *tag = (const char *)event->data.scalar.tag;
+    return !tag || text_equal(tag, "!") || text_equal(tag, YAML_STR_TAG);
+}
+
+/* What is not supported; NULL: it is. */
+static const char *refusal_of(const struct yaml_reader *r, const yaml_event_t *event)
+{
+    if (event->type == YAML_DOCUMENT_START_EVENT && r->root) {
+        return "only one document is allowed";
+    }
+    if (event->type == YAML_ALIAS_EVENT) {
+        return "aliases are not supported";
+    }
+    return event->type == YAML_SCALAR_EVENT && !is_text(event) ? "tags are not supported" : NULL;
 }
 
 static int take_event(struct yaml_reader *r, const yaml_event_t *event, struct err *e)
 {
     CLEANUP(json) json_t *value = NULL;
+    const char *refusal = refusal_of(r, event);
     bool opens =
         event->type == YAML_SEQUENCE_START_EVENT || event->type == YAML_MAPPING_START_EVENT;
+    if (refusal) {
+        return refuse(r, ERR_PARSE, &event->start_mark, refusal, e);
+    }
+    if (opens && r->depth == DEPTH_MAX) {
+        return refuse(r, ERR_LIMIT, &event->start_mark, "nested deeper than 32 levels", e);
+    }
     if (event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT) {
         r->depth--;
-    } else if (event->type == YAML_DOCUMENT_START_EVENT && r->root) {
-        return refuse(r, ERR_PARSE, &event->start_mark, "only one document is allowed", e);
-    } else if (event->type == YAML_ALIAS_EVENT) {
-        return refuse(r, ERR_PARSE, &event->start_mark, "aliases are not supported", e);
-    } else if (opens && r->depth == DEPTH_MAX) {
-        return refuse(r, ERR_LIMIT, &event->start_mark, "nested deeper than 32 levels", e);
     } else if (opens) {
         value = event->type == YAML_MAPPING_START_EVENT ? json_object() : json_array();
     } else if (event->type == YAML_SCALAR_EVENT) {
@@ -131,7 +162,8 @@ static int take_event(struct yaml_reader *r, const yaml_event_t *event, struct e
     return rc;
 }
 
-json_t *json_text_parse_yaml(const char *path, const char *text, size_t len, struct err *e)
+static json_t *parse_yaml(const char *path, const char *text, size_t len, yaml_event_type_t last,
+                          struct err *e)
 {
     struct yaml_reader r = {.path = path};
     yaml_event_type_t type = YAML_NO_EVENT;
@@ -140,7 +172,7 @@ json_t *json_text_parse_yaml(const char *path, const char *text, size_t len, str
         mem_exhausted();
     }
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
-    while (rc == 0 && type != YAML_STREAM_END_EVENT) {
+    while (rc == 0 && type != last && type != YAML_STREAM_END_EVENT) {
         yaml_event_t event;
         if (!yaml_parser_parse(&r.parser, &event)) {
             char what[160];
@@ -161,4 +193,14 @@ json_t *json_text_parse_yaml(const char *path, const char *text, size_t len, str
         return NULL;
     }
     return r.root ? r.root : json_null();
+}
+
+json_t *json_text_parse_yaml(const char *path, const char *text, size_t len, struct err *e)
+{
+    return parse_yaml(path, text, len, YAML_STREAM_END_EVENT, e);
+}
+
+json_t *json_text_parse_yaml_first(const char *path, const char *text, size_t len, struct err *e)
+{
+    return parse_yaml(path, text, len, YAML_DOCUMENT_END_EVENT, e);
 }

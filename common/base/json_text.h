@@ -31,10 +31,13 @@ json_t *json_text_find(const json_t *list, const char *key, const char *text);
 /* Compact text of a value, keys in their order. Returns owned (free). */
 char *json_text_dump(const json_t *json);
 
-/* A YAML file as JSON: each scalar is a string, but one that is plain and empty, "~" or "null",
- * which is null. One document, nested at most 32 deep, without aliases; no key twice. Returns
- * owned, null for an empty file, or NULL. `path` is for messages. Errors: ERR_PARSE, ERR_LIMIT,
- * with the line. */
+/* A YAML file as JSON: each scalar is a string, but one that is plain and empty, "~" or "null"
+ * (also Null, NULL), which is null. One document, nested at most 32 deep, without aliases, merge
+ * keys and types that are named by a tag; no key twice. Returns owned, null for an empty file, or
+ * NULL. `path` is for messages. Errors: ERR_PARSE, ERR_LIMIT, with the line and the key. */
 json_t *json_text_parse_yaml(const char *path, const char *text, size_t len, struct err *e);
+
+/* The same of the first document; what follows it does not count, and may be anything. */
+json_t *json_text_parse_yaml_first(const char *path, const char *text, size_t len, struct err *e);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_core.h"
+#include "kube/kube_url.h"
 #include "loop/curl_head.h"
 #include "loop/curl_loop.h"
 #include "loop/curl_version.h"
@@ -57,7 +58,6 @@ struct kube_client {
     char last_good[INET6_ADDRSTRLEN];        /* an address of the server that answered; "": none */
     bool draining; /* the next control request takes a new connection: the credentials changed */
     struct kube_metrics metrics;
-    struct mono looked_at; /* at the files of the credential */
     char description[256];
     char *url;     /* of the server; with tls-server-name, which is verified and sent as SNI */
     char *dialled; /* in its stead, as CURLOPT_CONNECT_TO; NULL: nothing else */
@@ -119,25 +119,25 @@ static void forget_server(struct kube_client *client)
 static void locate_server(struct kube_client *client)
 {
     const struct kube_conf *conf = &client->conf;
-    const char *name = conf->tls_server_name;
-    const char *host = strstr(conf->server, "://") + 3;
-    size_t len = strcspn(host, "/");
-    const char *colon = memrchr(host, ':', len);
-    bool has_colon = colon && !memchr(colon, ']', len - (size_t)(colon - host));
-    const char *end = has_colon ? colon : host + len;
-    size_t port_len = (size_t)(host + len - end);
-    text_format(client->description, sizeof(client->description), "%s at %s", conf->origin,
-                conf->server);
+    struct kube_url server;
+    struct kube_url shown; /* who it has to prove to be */
+    if (kube_url_parse(conf->server, &server, NULL) != 0) {
+        return; /* kube_conf_load() refuses such */
+    }
+    const char *name = server.scheme == KUBE_HTTPS ? conf->tls_server_name : NULL;
+    bool is_named = name && kube_host_parse(name, &shown, NULL) == 0;
+    CLEANUP(free) char *real = kube_authority(&server, server.host, server.is_v6);
+    CLEANUP(free)
+    char *authority = kube_authority(&server, is_named ? shown.host : server.host,
+                                     is_named ? shown.is_v6 : server.is_v6);
+    text_format(client->description, sizeof(client->description), "%s at %s%s%s", conf->origin,
+                conf->server, conf->proxy_name ? " through " : "",
+                conf->proxy_name ? conf->proxy_name : "");
     forget_server(client);
-    client->url = name ? mem_format("%.*s%s%s", (int)(host - conf->server), conf->server, name, end)
-                       : mem_strdup(conf->server);
-    client->dialled =
-        name ? mem_format("::%.*s%s", (int)len, host, port_len > 0 ? "" : ":443") : NULL;
-    client->port = strncmp(conf->server, "https:", 6) == 0 ? 443 : 80;
-    bool has_port = port_len == 0 || text_to_u64(end + 1, port_len - 1, &client->port, NULL) == 0;
-    client->host = has_port && end > host && host[0] != '['
-                       ? mem_format("%.*s", (int)(end - host), host)
-                       : NULL;
+    client->url = mem_format("%s://%s%s", kube_scheme_text(server.scheme), authority, server.path);
+    client->dialled = is_named ? mem_format("::%s", real) : NULL;
+    client->port = server.port;
+    client->host = server.is_v6 ? NULL : mem_strdup(server.host);
     if (conf->insecure_skip_tls_verify) {
         log_warn("kube",
                  "%s: insecure-skip-tls-verify is set: anyone can impersonate the API server",
@@ -151,7 +151,6 @@ static bool refresh_credentials(struct kube_client *client, struct mono now, boo
     struct kube_metrics *m = &client->metrics;
     bool changed = kube_conf_refresh(&client->conf, now, force);
     m->is_credential_unusable = kube_conf_problem(&client->conf) != NULL;
-    client->looked_at = now;
     if (changed) {
         m->has_expiry = kube_conf_expiry(&client->conf, &m->expiry);
     }
@@ -263,6 +262,9 @@ static void set_headers(struct try *t)
     if (t->call->body) {
         t->headers = curl_slist_append(t->headers, content_type(t->call->request.method));
     }
+    if (client->dialled) { /* the URL has the name to be proven, in place of it */
+        t->headers = append_taken(t->headers, mem_format("Host: %s", client->dialled + 2));
+    }
     if (token) {
         t->headers = append_taken(t->headers, mem_format("Authorization: Bearer %s", token->data));
     }
@@ -362,8 +364,19 @@ static void set_tls(struct kube_client *client, CURL *easy)
     (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, verify);
     (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
     (void)curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    if (client->conf.proxy_url) {
-        (void)curl_easy_setopt(easy, CURLOPT_PROXY, client->conf.proxy_url);
+}
+
+/* Ours is the only word on it: curl's own variables and rules do not count. */
+static void set_proxy(const struct kube_client *client, CURL *easy)
+{
+    const char *proxy = client->conf.proxy_url;
+    (void)curl_easy_setopt(easy, CURLOPT_PROXY, proxy ? proxy : "");
+    (void)curl_easy_setopt(easy, CURLOPT_NOPROXY, proxy ? "" : "*");
+    if (proxy) { /* one of https is believed as the server is, as in Go */
+        long verify = client->conf.insecure_skip_tls_verify ? 0L : 1L;
+        set_blob(easy, CURLOPT_PROXY_CAINFO_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_CA));
+        (void)curl_easy_setopt(easy, CURLOPT_PROXY_SSL_VERIFYPEER, verify);
+        (void)curl_easy_setopt(easy, CURLOPT_PROXY_SSL_VERIFYHOST, verify ? 2L : 0L);
     }
 }
 
@@ -430,6 +443,7 @@ static void open_try(struct try *t, int64_t deadline_ms, struct mono now)
     (void)curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)deadline_ms);
     set_connection(t);
     set_tls(t->call->client, t->easy);
+    set_proxy(t->call->client, t->easy);
     set_request(t);
     set_address(t);
     curl_loop_add(t->call->client->curl, t->easy);
@@ -529,11 +543,14 @@ static const char *read_answer(const struct try *t, struct kube_response *r, str
 }
 
 /* Returns why none came, or none that we take. */
-static const char *read_failure(const struct try *t, struct kube_response *r)
+static const char *read_failure(const struct try *t, struct kube_response *r, struct err *e)
 {
+    const char *proxy = t->call->client->conf.proxy_name;
     r->code = ERR_RETRY;
     if (!t->overflowed) {
-        return kube_status_failure(t->error, (int)t->end_code);
+        const char *why = kube_status_failure(t->error, (int)t->end_code);
+        (void)err_set(e, ERR_RETRY, proxy ? "%s, through %s" : "%s", why, proxy);
+        return e->msg;
     }
     r->outcome = kube_status_outcome(r->http_status, r->is_json, KUBE_BODY_MAX_BYTES, NULL);
     return "the answer is larger than allowed";
@@ -545,7 +562,8 @@ static void read_response(const struct try *t, struct kube_response *out)
     struct err e = ERR_INIT;
     read_head(t, out);
     out->transport_error = kube_status_transport_error((int)t->end_code);
-    const char *failure = t->end_code == CURLE_OK ? read_answer(t, out, &e) : read_failure(t, out);
+    const char *failure =
+        t->end_code == CURLE_OK ? read_answer(t, out, &e) : read_failure(t, out, &e);
     if (!t->call->is_accepted) {
         kube_status_fill(out, t->call->request.method, t->call->path, failure);
     } else if (failure) {
@@ -922,7 +940,7 @@ static void deliver_all(void *user)
     struct try *t;
     struct kube_client *client = user;
     struct mono now = clock_mono_now();
-    if (mono_since(now, client->looked_at) >= LOOK_NS) {
+    if (mono_since(now, client->conf.looked_at) >= LOOK_NS) {
         (void)refresh_credentials(client, now, false);
     }
     while ((t = first_to_deliver(user)) != NULL) {

@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "kube/kube_proxy.h"
+#include "kube/kube_url.h"
 #include "loop/curl_version.h"
 
 #include <ctype.h>
@@ -15,6 +17,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 #define ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -22,14 +25,24 @@
 
 void kube_conf_fini(struct kube_conf *conf)
 {
-    char **const texts[] = {
-        &conf->server, &conf->tls_server_name, &conf->proxy_url, &conf->impersonate,
-        &conf->path,   &conf->context,         &conf->origin,    &conf->problem};
+    char **const texts[] = {&conf->server,     &conf->tls_server_name, &conf->proxy_url,
+                            &conf->proxy_name, &conf->impersonate,     &conf->path,
+                            &conf->context,    &conf->origin,          &conf->problem};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         kube_wipe_text(texts[i]);
     }
     kube_wipe_buf(&conf->text);
     kube_secrets_fini(conf->secrets);
+}
+
+static int choose_proxy(struct kube_conf *conf, const struct kube_url *server, const char *given,
+                        struct err *e)
+{
+    struct kube_proxy proxy;
+    int rc = kube_proxy_choose(server, given, &proxy, e);
+    conf->proxy_url = proxy.url;
+    conf->proxy_name = proxy.name;
+    return rc;
 }
 
 static int load_in_cluster(struct kube_conf *out, struct err *e)
@@ -42,20 +55,45 @@ static int load_in_cluster(struct kube_conf *out, struct err *e)
                        "and KUBERNETES_SERVICE_PORT)");
     }
     const char *ipv6 = strchr(host, ':');
-    *out = (struct kube_conf){
+    struct kube_conf conf = {
         .server = mem_format("https://%s%s%s:%s", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port),
         .secrets = {[KUBE_SECRET_TOKEN].file = mem_strdup(ACCOUNT_DIR "/token"),
                     [KUBE_SECRET_CA].file = mem_strdup(ACCOUNT_DIR "/ca.crt")},
         .origin = mem_strdup("in-cluster service account"),
     };
+    struct kube_url server;
+    struct err why = ERR_INIT;
+    int rc = kube_url_parse(conf.server, &server, &why);
+    if (rc != 0 || server.path[0] != '\0' || server.user_len > 0) {
+        rc = err_set(e, ERR_PARSE,
+                     "KUBERNETES_SERVICE_HOST '%.79s' and KUBERNETES_SERVICE_PORT '%.15s' are no "
+                     "address: %s",
+                     host, port, why.msg);
+    } else {
+        rc = choose_proxy(&conf, &server, NULL, e);
+    }
+    if (rc != 0) {
+        kube_conf_fini(&conf);
+        return rc;
+    }
+    *out = conf;
     return 0;
 }
 
 /* ---- a kubeconfig ---------------------------------------------------------------------------- */
 
-/* The file being read and the configuration being filled. After the first error nothing counts. */
+/* One file of a list. */
+struct source {
+    char *path;
+    struct buf text;
+    json_t *root; /* NULL: it is empty */
+};
+
+/* The files being read and the configuration being filled. After the first error nothing counts. */
 struct reader {
-    const char *path;
+    const char *path; /* of the file that the entry in hand comes from */
+    const struct source *sources;
+    size_t count;
     struct kube_conf conf;
     size_t names; /* to act as */
     struct err *e;
@@ -79,8 +117,9 @@ static void refuse(struct reader *r, int code, const char *fmt, ...)
 static json_t *value_of(const json_t *mapping, const char *key)
 {
     json_t *value = json_object_get(mapping, key);
-    bool is_empty = json_is_string(value) && json_string_length(value) == 0;
-    return json_is_null(value) || is_empty ? NULL : value;
+    bool is_full = json_is_string(value) ? json_string_length(value) > 0
+                                         : json_object_size(value) + json_array_size(value) > 0;
+    return is_full ? value : NULL;
 }
 
 static const char *read_text(struct reader *r, const json_t *mapping, const char *key)
@@ -101,11 +140,14 @@ static char *copy_text(struct reader *r, const json_t *mapping, const char *key)
 }
 
 /* The mapping `inner` of the entry called `name` in a list of the root: clusters, users, contexts.
- * NULL: there is none. */
-static json_t *find_named(struct reader *r, const json_t *root, const char *list, const char *name,
-                          const char *inner)
+ * Of several files the first that has the entry gives all of it. NULL: there is none. */
+static json_t *find_named(struct reader *r, const char *list, const char *name, const char *inner)
 {
-    const json_t *entry = json_text_find(json_object_get(root, list), "name", name);
+    json_t *entry = NULL;
+    for (size_t i = 0; i < r->count && !entry; i++) {
+        r->path = r->sources[i].path;
+        entry = json_text_find(json_object_get(r->sources[i].root, list), "name", name);
+    }
     json_t *found = json_object_get(entry, inner);
     if (!entry) {
         refuse(r, ERR_PARSE, "no entry '%s' in '%s'", name, list);
@@ -113,6 +155,16 @@ static json_t *find_named(struct reader *r, const json_t *root, const char *list
         refuse(r, ERR_PARSE, "entry '%s' of '%s' has no mapping '%s'", name, list, inner);
     }
     return found;
+}
+
+static const char *find_current(struct reader *r)
+{
+    const char *name = NULL;
+    for (size_t i = 0; i < r->count && !name; i++) {
+        r->path = r->sources[i].path;
+        name = read_text(r, r->sources[i].root, "current-context");
+    }
+    return name;
 }
 
 static bool decode_text(const char *in, struct buf *out)
@@ -124,6 +176,20 @@ static bool decode_text(const char *in, struct buf *out)
            buf_append(out, bytes, used, NULL) == 0;
 }
 
+/* Without the blanks around it: a block of YAML ends in a newline. */
+static void take_token(struct reader *r, const char *text)
+{
+    const char *begin = text + strspn(text, KUBE_BLANKS);
+    size_t len = strlen(begin);
+    while (len > 0 && strchr(KUBE_BLANKS, begin[len - 1])) {
+        len--;
+    }
+    if (!kube_token_is_usable(begin, len) ||
+        buf_append(&r->conf.secrets[KUBE_SECRET_TOKEN].content, begin, len, NULL) != 0) {
+        refuse(r, ERR_PARSE, "'token' is empty, or holds a line break or a byte beyond ASCII");
+    }
+}
+
 static void read_secret(struct reader *r, const json_t *mapping, enum kube_secret which)
 {
     struct kube_secret_source *s = &r->conf.secrets[which];
@@ -131,17 +197,17 @@ static void read_secret(struct reader *r, const json_t *mapping, enum kube_secre
     const char *file = read_text(r, mapping, kube_secret_field(which, true));
     const char *data = read_text(r, mapping, kube_secret_field(which, false));
     s->content = (struct buf){.max_bytes = KUBE_SECRET_MAX_BYTES};
-    if (data) {
-        bool is_well = which == KUBE_SECRET_TOKEN ? buf_appendf(&s->content, NULL, "%s", data) == 0
-                                                  : decode_text(data, &s->content);
-        if (!is_well) {
-            refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", kube_secret_field(which, false));
-        }
-    } else if (file && (file[0] == '/' || !slash)) {
-        s->file = mem_strdup(file);
-    } else if (file) {
-        s->file = mem_format("%.*s/%s", (int)(slash - r->path), r->path, file);
+    if (data && which == KUBE_SECRET_TOKEN) {
+        take_token(r, data);
+    } else if (data && !decode_text(data, &s->content)) {
+        refuse(r, ERR_PARSE, "'%s' is not base64 of PEM text", kube_secret_field(which, false));
     }
+    if (!file || (data && which != KUBE_SECRET_TOKEN)) {
+        return; /* of a certificate or a key the data counts, of a token the file (client-go) */
+    }
+    s->file = file[0] == '/' || !slash
+                  ? mem_strdup(file)
+                  : mem_format("%.*s/%s", (int)(slash - r->path), r->path, file);
 }
 
 static bool is_given(const struct kube_conf *conf, enum kube_secret which)
@@ -149,24 +215,70 @@ static bool is_given(const struct kube_conf *conf, enum kube_secret which)
     return conf->secrets[which].file || conf->secrets[which].content.len > 0;
 }
 
-static void check_server(struct reader *r)
+/* A prefix of a path is taken as it stands, where others clean it: no segment may be empty or dots.
+ */
+static bool is_clean(const char *path)
 {
+    while (*path == '/') {
+        size_t len = strcspn(path + 1, "/?#");
+        if (strspn(path + 1, ".") >= len) {
+            return false;
+        }
+        path += len + 1;
+    }
+    return *path == '\0';
+}
+
+static void check_server(struct reader *r, struct kube_url *out)
+{
+    struct err why = ERR_INIT;
     char *server = r->conf.server;
     if (!server) {
         refuse(r, ERR_PARSE, "the cluster has no 'server'");
         return;
     }
-    const char *host = strstr(server, "://");
-    bool is_known = strncmp(server, "https://", 8) == 0 || strncmp(server, "http://", 7) == 0;
     if (strchr(server, '@')) { /* not shown: it may hold a password */
         refuse(r, ERR_PARSE, "'server' contains a user name: put credentials below 'users'");
-    } else if (!is_known || host[3] == '\0' || host[3] == '/' || strpbrk(host, "?# ")) {
-        refuse(r, ERR_PARSE, "server '%.79s' is not a URL like https://HOST:6443", server);
-    } else {
-        for (size_t len = strlen(server); server[len - 1] == '/'; len--) {
-            server[len - 1] = '\0';
+        return;
+    }
+    for (size_t len = strlen(server); len > 0 && server[len - 1] == '/'; len--) {
+        server[len - 1] = '\0';
+    }
+    if (kube_url_parse(server, out, &why) == 0 &&
+        (out->scheme == KUBE_SOCKS5 || !is_clean(out->path))) {
+        (void)err_set(&why, ERR_PARSE, "only https and http are taken, and a clean path");
+    }
+    if (why.code != 0) {
+        refuse(r, ERR_PARSE, "server '%.79s' is not a URL like https://HOST:6443: %s", server,
+               why.msg);
+    }
+}
+
+static void check_tls_server_name(struct reader *r)
+{
+    struct kube_url host;
+    struct err why = ERR_INIT;
+    const char *name = r->conf.tls_server_name;
+    if (name && kube_host_parse(name, &host, &why) != 0) {
+        refuse(r, ERR_PARSE, "'tls-server-name' is neither a host's name nor an address: %s",
+               why.msg);
+    }
+}
+
+/* As YAML 1.1 has them, which is what kubectl reads. */
+static bool read_bool(struct reader *r, const json_t *mapping, const char *key)
+{
+    static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "y", "n"};
+    const char *text = read_text(r, mapping, key);
+    for (size_t i = 0; text && i < ARRAY_LEN(words); i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            return i % 2 == 0;
         }
     }
+    if (text) {
+        refuse(r, ERR_PARSE, "'%s' is neither true nor false", key);
+    }
+    return false;
 }
 
 /* The value is not shown: a proxy's may hold a password. */
@@ -183,21 +295,26 @@ static void check_name(struct reader *r, const char *key, const char *url)
 static void read_cluster(struct reader *r, const json_t *cluster)
 {
     struct kube_conf *c = &r->conf;
-    const char *skip = read_text(r, cluster, "insecure-skip-tls-verify");
+    struct kube_url server;
+    struct err why = ERR_INIT;
     c->server = copy_text(r, cluster, "server");
     c->tls_server_name = copy_text(r, cluster, "tls-server-name");
-    c->proxy_url = copy_text(r, cluster, "proxy-url");
     read_secret(r, cluster, KUBE_SECRET_CA);
-    check_server(r);
-    check_name(r, "server", c->server);
-    check_name(r, "proxy-url", c->proxy_url);
-    c->insecure_skip_tls_verify = text_equal(skip, "true");
-    if (skip && !c->insecure_skip_tls_verify && !text_equal(skip, "false")) {
-        refuse(r, ERR_PARSE, "'insecure-skip-tls-verify' is neither true nor false");
-    }
+    check_server(r, &server);
+    check_tls_server_name(r);
+    c->insecure_skip_tls_verify = read_bool(r, cluster, "insecure-skip-tls-verify");
     if (c->insecure_skip_tls_verify && is_given(c, KUBE_SECRET_CA)) {
         refuse(r, ERR_PARSE,
                "insecure-skip-tls-verify and certificate-authority exclude each other");
+    }
+    const char *proxy = read_text(r, cluster, "proxy-url");
+    if (r->e->code == 0 && choose_proxy(c, &server, proxy, &why) != 0) {
+        refuse(r, ERR_PARSE, "%s", why.msg);
+    }
+    check_name(r, c->proxy_url ? c->proxy_name : "server", c->proxy_url ? c->proxy_url : c->server);
+    bool is_socks = c->proxy_url && strncmp(c->proxy_url, "socks5h:", 8) == 0;
+    if (is_socks && c->tls_server_name && strchr(c->tls_server_name, ':')) {
+        refuse(r, ERR_PARSE, "'tls-server-name' cannot be an IPv6 address through a SOCKS proxy");
     }
 }
 
@@ -296,7 +413,8 @@ static void read_user(struct reader *r, const json_t *user)
     static const char *const unsupported[] = {"exec", "auth-provider", "username", "password"};
     const struct kube_conf *c = &r->conf;
     for (size_t i = 0; i < ARRAY_LEN(unsupported); i++) {
-        if (json_object_get(user, unsupported[i])) {
+        const json_t *value = json_object_get(user, unsupported[i]);
+        if (value_of(user, unsupported[i]) || json_is_object(value)) {
             refuse(r, ERR_PARSE,
                    "'%s' is not supported: use a token, tokenFile or a client certificate",
                    unsupported[i]);
@@ -313,64 +431,64 @@ static void read_user(struct reader *r, const json_t *user)
     }
 }
 
-static void read_context(struct reader *r, const json_t *root)
+static void read_context(struct reader *r)
 {
     const char *asked = r->conf.context;
-    const char *name = asked ? asked : read_text(r, root, "current-context");
+    const char *name = asked ? asked : find_current(r);
     if (!name) {
         refuse(r, ERR_PARSE, "no current-context");
         return;
     }
-    const json_t *context = find_named(r, root, "contexts", name, "context");
+    const json_t *context = find_named(r, "contexts", name, "context");
     const char *cluster = read_text(r, context, "cluster");
     const char *user = read_text(r, context, "user");
+    r->conf.origin = mem_format("kubeconfig '%s' context '%s'", r->path, name);
     if (cluster) {
-        read_cluster(r, find_named(r, root, "clusters", cluster, "cluster"));
+        read_cluster(r, find_named(r, "clusters", cluster, "cluster"));
     } else {
         refuse(r, ERR_PARSE, "context '%s' names no cluster", name);
     }
     if (user) { /* none: anonymous */
-        read_user(r, find_named(r, root, "users", user, "user"));
+        read_user(r, find_named(r, "users", user, "user"));
     }
-    r->conf.path = mem_strdup(r->path);
-    r->conf.origin = mem_format("kubeconfig '%s' context '%s'", r->path, name);
 }
 
-/* Returns owned, or NULL. */
-static json_t *read_kubeconfig(const char *path, struct buf *text, struct err *e)
+static int read_source(struct source *s, struct err *e)
 {
-    CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC); /* it may be a pipe */
+    CLEANUP(fd) int fd = open(s->path, O_RDONLY | O_CLOEXEC); /* it may be a pipe */
     if (fd < 0) {
-        (void)err_set_errno(e, ERR_IO, errno, "opening kubeconfig '%s'", path);
-        return NULL;
+        int code = errno == ENOENT ? ERR_NOTFOUND : ERR_IO;
+        return err_set_errno(e, code, errno, "opening kubeconfig '%s'", s->path);
     }
-    *text = (struct buf){.max_bytes = KUBE_CONF_MAX_BYTES};
-    if (file_read_fd(fd, path, text, e) != 0) {
-        (void)err_wrap(e, "kubeconfig");
-        return NULL;
+    s->text = (struct buf){.max_bytes = KUBE_CONF_MAX_BYTES};
+    int rc = file_read_fd(fd, s->path, &s->text, e);
+    if (rc != 0) {
+        return err_wrap(e, "kubeconfig");
     }
-    json_t *root = json_text_parse_yaml(path, buf_text(text), text->len, e);
-    if (root && !json_is_object(root)) {
-        (void)err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it is not a mapping", path);
-        json_decref(TAKE(root));
+    s->root = json_text_parse_yaml_first(s->path, buf_text(&s->text), s->text.len, e);
+    if (!s->root) {
+        return ERR_PARSE;
     }
-    return root;
+    return json_is_object(s->root) || json_is_null(s->root)
+               ? 0
+               : err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it is not a mapping", s->path);
 }
 
-int kube_conf_load(const char *path, const char *context, struct kube_conf *out, struct err *e)
+static void forget_source(struct source *s)
+{
+    kube_wipe_text(&s->path);
+    kube_wipe_buf(&s->text);
+    json_decref(s->root);
+}
+
+/* Reads the context from what the files say together. */
+static int load_context(const struct source *sources, size_t count, const char *context,
+                        struct kube_conf *out, struct err *e)
 {
     struct err why = ERR_INIT;
-    struct reader r = {.path = path, .e = &why};
-    if (text_is_empty(path)) {
-        return text_is_empty(context)
-                   ? load_in_cluster(out, e)
-                   : err_set(e, ERR_NOTFOUND, "no kubeconfig is given for context '%s'", context);
-    }
-    CLEANUP(json) json_t *root = read_kubeconfig(path, &r.conf.text, &why);
-    if (root) {
-        r.conf.context = text_is_empty(context) ? NULL : mem_strdup(context);
-        read_context(&r, root);
-    }
+    struct reader r = {.path = sources[0].path, .sources = sources, .count = count, .e = &why};
+    r.conf.context = text_is_empty(context) ? NULL : mem_strdup(context);
+    read_context(&r);
     if (why.code != 0) {
         kube_conf_fini(&r.conf);
         return err_set(e, why.code, "%s", why.msg);
@@ -379,12 +497,96 @@ int kube_conf_load(const char *path, const char *context, struct kube_conf *out,
     return 0;
 }
 
+int kube_conf_load(const char *path, const char *context, struct kube_conf *out, struct err *e)
+{
+    struct source s = {.text = {.len = 0}};
+    struct err why = ERR_INIT;
+    if (text_is_empty(path)) {
+        return text_is_empty(context)
+                   ? load_in_cluster(out, e)
+                   : err_set(e, ERR_NOTFOUND, "no kubeconfig is given for context '%s'", context);
+    }
+    s.path = mem_strdup(path);
+    int rc = read_source(&s, &why);
+    if (rc == ERR_NOTFOUND && strchr(path, ':')) {
+        rc = err_set(e, ERR_IO,
+                     "kubeconfig '%s' is a list, of which only dpuctl makes one: give one file",
+                     path);
+    } else if (rc != 0) {
+        rc = err_set(e, rc == ERR_NOTFOUND ? ERR_IO : rc, "%s", why.msg);
+    } else if (!json_is_object(s.root)) {
+        rc = err_set(e, ERR_PARSE, "'%s' is not a kubeconfig: it is not a mapping", path);
+    } else {
+        rc = load_context(&s, 1, context, out, e);
+    }
+    if (rc == 0) {
+        out->path = s.path;
+        out->text = s.text;
+        s = (struct source){.root = s.root};
+    }
+    forget_source(&s);
+    return rc;
+}
+
+/* Whether the list has it already. */
+static bool is_known(const struct source *sources, size_t count, const char *path)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (text_equal(sources[i].path, path)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Reads one file of a list. One without a name, one that is known, or missing, is skipped. Takes
+ * `path`. */
+static int add_source(struct source sources[static KUBE_CONF_MAX_FILES], size_t *count, char *path,
+                      struct err *e)
+{
+    struct err why = ERR_INIT;
+    struct source s = {.path = path};
+    int rc = ERR_NOTFOUND;
+    if (path[0] != '\0' && !is_known(sources, *count, path)) {
+        rc = *count < KUBE_CONF_MAX_FILES
+                 ? read_source(&s, &why)
+                 : err_set(&why, ERR_LIMIT, "KUBECONFIG lists more than %d files",
+                           (int)KUBE_CONF_MAX_FILES);
+    }
+    if (rc == 0) {
+        sources[(*count)++] = s;
+        return 0;
+    }
+    forget_source(&s);
+    return rc == ERR_NOTFOUND ? 0 : err_set(e, rc, "%s", why.msg);
+}
+
+int kube_conf_load_list(const char *list, const char *context, struct kube_conf *out, struct err *e)
+{
+    struct source sources[KUBE_CONF_MAX_FILES] = {{.path = NULL}};
+    size_t count = 0;
+    int rc = 0;
+    for (size_t len; rc == 0 && *list; list += len + (list[len] == ':')) {
+        len = strcspn(list, ":");
+        rc = add_source(sources, &count, mem_format("%.*s", (int)len, list), e);
+    }
+    if (rc == 0) {
+        rc = count > 0 ? load_context(sources, count, context, out, e)
+                       : err_set(e, ERR_IO, "none of the files exists that KUBECONFIG lists");
+    }
+    for (size_t i = 0; i < count; i++) {
+        forget_source(&sources[i]);
+    }
+    return rc;
+}
+
 /* ---- keeping it up to date --------------------------------------------------------------------
  */
 
 int kube_conf_open(struct kube_conf *conf, struct mono now, struct err *e)
 {
     conf->read_at = now;
+    conf->looked_at = now;
     if (conf->path && stat(conf->path, &conf->identity) != 0) {
         return err_set_errno(e, ERR_IO, errno, "reading kubeconfig '%s'", conf->path);
     }
@@ -467,6 +669,7 @@ bool kube_conf_refresh(struct kube_conf *conf, struct mono now, bool force)
 {
     bool all = force || mono_since(now, conf->read_at) >= KUBE_REREAD_NS;
     bool changed = refresh_conf(conf, now, all);
+    conf->looked_at = now;
     changed |= kube_secrets_refresh(conf->secrets, now, all, &conf->tls_changed);
     if (all) {
         conf->read_at = now;

@@ -3,11 +3,13 @@
  * The address of the API server and the agent's identity there, from a kubeconfig or from within a
  * Pod.
  *
- * Understood: clusters, users, contexts, current-context; server, certificate-authority(-data),
- * tls-server-name, proxy-url, insecure-skip-tls-verify (warned about); client-certificate(-data),
- * client-key(-data), token, tokenFile; as, as-uid, as-groups, as-user-extra. Relative paths are
- * relative to the kubeconfig's directory. Unsupported members (exec, auth-provider,
- * username/password) are an error that names them.
+ * The rule: what kubectl accepts works here, or is refused by the field's name; tests/e2e/conf
+ * holds it against client-go. Understood: clusters, users, contexts, current-context; server,
+ * certificate-authority(-data), tls-server-name, proxy-url, insecure-skip-tls-verify (warned
+ * about); client-certificate(-data), client-key(-data), token, tokenFile; as, as-uid, as-groups,
+ * as-user-extra. What is empty or null is absent. Data counts before a file, but of a token the
+ * file counts while it can be read. Relative paths are relative to the kubeconfig's directory.
+ * Unsupported members (exec, auth-provider, username/password) are an error that names them.
  *
  * The secrets are read from their files and kept up to date (kube/kube_secret.h); so is the
  * kubeconfig itself, in the same way, because platforms put a token into it and write it anew.
@@ -25,6 +27,7 @@
 
 enum {
     KUBE_CONF_MAX_BYTES = 1 << 20,       /* of a kubeconfig */
+    KUBE_CONF_MAX_FILES = 16,            /* of a list */
     KUBE_IMPERSONATION_MAX = 64,         /* headers that say whom the user acts as */
     KUBE_IMPERSONATION_MAX_BYTES = 1024, /* of one, but for its LF */
 };
@@ -33,7 +36,8 @@ enum {
 struct kube_conf {
     char *server; /* https://HOST:PORT[/PREFIX], without a trailing slash */
     char *tls_server_name;
-    char *proxy_url;
+    char *proxy_url;   /* the one in use, as libcurl takes it: given, or from the environment */
+    char *proxy_name;  /* the same without a password, and where it comes from, for messages */
     char *impersonate; /* whom the user acts as: headers "Impersonate-User: NAME" ..., each ended by
                           LF */
     char *path;        /* of the kubeconfig; NULL in a pod */
@@ -47,6 +51,7 @@ struct kube_conf {
     struct stat identity;
     char *problem; /* it cannot be used any more, which was said; NULL: it can */
     struct mono read_at;
+    struct mono looked_at; /* at whether files have changed */
     struct log_repeat expiry_warnings;
     bool tls_changed; /* CA, certificate, key or kubeconfig differ since this was last cleared */
 };
@@ -57,6 +62,12 @@ struct kube_conf {
  * context by name, and outside a pod. `out` is untouched then. */
 NODISCARD int kube_conf_load(const char *path, const char *context, struct kube_conf *out,
                              struct err *e);
+
+/* The same from a list of files with colons, as kubectl reads KUBECONFIG: files that do not exist
+ * are skipped, and the first to name an entry or a current context decides. Such a configuration is
+ * not read again. Errors as above; ERR_IO also if there is none. */
+NODISCARD int kube_conf_load_list(const char *list, const char *context, struct kube_conf *out,
+                                  struct err *e);
 
 void kube_conf_fini(struct kube_conf *conf); /* accepts a zeroed one; wipes secrets */
 

@@ -107,8 +107,10 @@ TEST(everything_that_is_understood_is_read)
     assert_string_equal(conf.proxy_url, "http://p:1");
     assert_string_equal(conf.secrets[KUBE_SECRET_CERT].file, "/abs/c.pem");
     assert_string_equal(secret(KUBE_SECRET_KEY), "k");
-    assert_string_equal(secret(KUBE_SECRET_TOKEN), "abc");
-    assert_null(conf.secrets[KUBE_SECRET_TOKEN].file);
+    assert_string_equal(secret(KUBE_SECRET_TOKEN), "abc"); /* until the file is read */
+    text_format(expected, sizeof(expected), "%s/../token", directory);
+    assert_string_equal(conf.secrets[KUBE_SECRET_TOKEN].file, expected);
+    assert_string_equal(conf.proxy_name, "proxy http://p:1 (proxy-url)");
     assert_null(kube_conf_secret(&conf, KUBE_SECRET_CA));
     assert_false(conf.insecure_skip_tls_verify);
     assert_non_null(strstr(conf.origin, "context 'a'"));
@@ -221,10 +223,133 @@ TEST(what_cannot_be_done_is_refused_by_name)
         {"server: 'https://h?x'", "", "is not a URL"},
         {"server: 'https://user:password@host'", "", "'server' contains a user name"},
         {"server: 'ftp://host'", "", "is not a URL"},
+        {"server: 'socks5://host'", "", "only https and http"},
+        {"server: 'https://[10.0.0.1]:443'", "", "is not a URL"},
+        {"server: 'https://h:x'", "", "is not a URL"},
+        {"server: 'https://h//x'", "", "a clean path"},
+        {"server: 'https://h/../x'", "", "a clean path"},
+        {"server: \"https://h\\n\"", "", "is not a URL"},
+        {SERVER ", tls-server-name: a/b", "", "'tls-server-name' is neither"},
+        {SERVER ", tls-server-name: 'a:1'", "", "'tls-server-name' is neither"},
+        {SERVER ", proxy-url: 'ftp://u:secret@p'", "", "'proxy-url' is not a URL"},
+        {SERVER, "exec: {}", "'exec' is not supported"},
+        {SERVER, "password: secret", "'password' is not supported"},
+        {SERVER, "token: \"sec\\nret\"", "'token' is empty, or holds a line break"},
+        {SERVER, "token: ' '", "'token' is empty"},
+        {SERVER, "token: !!binary c2VjcmV0", "tags are not supported, at 'token'"},
+        {SERVER, "token: *a", "aliases are not supported, at 'token'"},
+        {SERVER, "<<: {token: secret}", "merge keys"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         expect_refusal(write_parts(rows[i].cluster, rows[i].user), ERR_PARSE, rows[i].said);
     }
+}
+
+TEST(what_is_empty_or_null_is_absent)
+{
+    static const char *const users[] = {
+        "exec: null, auth-provider: ~, username: '', password: \"\"",
+        "exec: NULL, username: Null, as: null, as-groups: [], as-user-extra: {}",
+        "token: '', tokenFile: null, client-certificate: '', client-key-data: ~",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(users); i++) {
+        load(write_parts(SERVER ", tls-server-name: '', proxy-url: null, "
+                                "insecure-skip-tls-verify: ~, certificate-authority-data: ''",
+                         users[i]),
+             NULL);
+        open_conf();
+        assert_null(kube_conf_secret(&conf, KUBE_SECRET_TOKEN));
+        assert_null(conf.impersonate);
+        assert_null(conf.tls_server_name);
+        assert_null(conf.proxy_url);
+        assert_false(conf.insecure_skip_tls_verify);
+    }
+}
+
+TEST(a_boolean_is_one_of_yaml_1_1)
+{
+    static const char *const yes[] = {"true", "True", "TRUE", "yes", "Yes", "on", "ON", "y"};
+    static const char *const no[] = {"false", "no", "No", "NO", "off", "n"};
+    char cluster[120];
+    for (size_t i = 0; i < ARRAY_LEN(yes) + ARRAY_LEN(no); i++) {
+        bool is_yes = i < ARRAY_LEN(yes);
+        text_format(cluster, sizeof(cluster), SERVER ", insecure-skip-tls-verify: %s",
+                    is_yes ? yes[i] : no[i - ARRAY_LEN(yes)]);
+        load(write_parts(cluster, ""), NULL);
+        assert_int_equal(conf.insecure_skip_tls_verify, is_yes);
+    }
+}
+
+TEST(a_token_loses_the_blanks_around_it)
+{
+    static const char *const users[] = {"token: \"abc\\n\"", "token: ' abc  '",
+                                        "token: \"\\r\\nabc\""};
+    for (size_t i = 0; i < ARRAY_LEN(users); i++) {
+        load(write_parts(SERVER, users[i]), NULL);
+        assert_string_equal(secret(KUBE_SECRET_TOKEN), "abc");
+    }
+    load(write_conf("current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
+                    "clusters: [{name: c, cluster: {server: 'https://h'}}]\n"
+                    "users:\n- name: u\n  user:\n    token: |\n      abc\n"),
+         NULL);
+    assert_string_equal(secret(KUBE_SECRET_TOKEN), "abc");
+}
+
+TEST(only_the_first_document_counts)
+{
+    static const char first[] =
+        "---\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: c}}]\n"
+        "clusters: [{name: c, cluster: {server: 'https://h'}}]\n";
+    static const char *const trailers[] = {"...\n", "---\ncurrent-context: b\n", "---\n[1, 2\n",
+                                           "...\n---\n---\n"};
+    for (size_t i = 0; i < ARRAY_LEN(trailers); i++) {
+        CLEANUP(free) char *text = mem_format("%s%s", first, trailers[i]);
+        load(write_conf(text), NULL);
+        assert_string_equal(conf.server, "https://h");
+    }
+}
+
+TEST(of_several_files_the_first_to_name_something_decides)
+{
+    CLEANUP(free)
+    char *list = mem_format("%s/none:%s/a::%s/empty:%s/sub/b:%s/a", directory, directory, directory,
+                            directory, directory);
+    struct err e = ERR_INIT;
+    write_file("a", "contexts: [{name: x, context: {cluster: c, user: u}}]\n"
+                    "clusters: [{name: d, cluster: {server: 'https://d'}}]\n");
+    write_file("empty", "");
+    write_file("sub/b", "current-context: x\n"
+                        "contexts: [{name: x, context: {cluster: d}}]\n"
+                        "clusters: [{name: c, cluster: {server: 'https://c'}}, "
+                        "{name: d, cluster: {server: 'https://other'}}]\n"
+                        "users: [{name: u, user: {tokenFile: t}}]\n");
+    forget();
+    if (kube_conf_load_list(list, NULL, &conf, &e) != 0) {
+        fail_msg("%s", e.msg);
+    }
+    assert_string_equal(conf.server, "https://c");
+    CLEANUP(free) char *token_file = in_directory("sub/t"); /* beside the file that names it */
+    assert_string_equal(conf.secrets[KUBE_SECRET_TOKEN].file, token_file);
+    assert_null(conf.path);
+    forget();
+    assert_int_equal(kube_conf_load_list(list, "y", &conf, &e), ERR_PARSE);
+    assert_int_equal(kube_conf_load_list("/none/a:/none/b:", NULL, &conf, &e), ERR_IO);
+    write_file("broken", "a: [");
+    CLEANUP(free) char *broken = mem_format("%s:%s/broken", list, directory);
+    e = (struct err)ERR_INIT;
+    assert_int_equal(kube_conf_load_list(broken, NULL, &conf, &e), ERR_PARSE);
+    assert_non_null(strstr(e.msg, "/broken'"));
+    e = (struct err)ERR_INIT;
+    assert_int_equal(kube_conf_load(list, NULL, &conf, &e), ERR_IO); /* an agent's */
+    assert_non_null(strstr(e.msg, "is a list"));
+    char many[400] = "";
+    for (int i = 0; i <= KUBE_CONF_MAX_FILES; i++) {
+        char name[16];
+        text_format(name, sizeof(name), "m%d", i);
+        write_file(name, "{}");
+        text_format(many + strlen(many), sizeof(many) - strlen(many), "%s/%s:", directory, name);
+    }
+    assert_int_equal(kube_conf_load_list(many, NULL, &conf, &e), ERR_LIMIT);
 }
 
 TEST(broken_files_say_what_is_missing)
@@ -273,6 +398,17 @@ TEST(pod_is_recognised_by_its_environment)
     assert_string_equal(conf.server, "https://[fd00::1]:443");
     assert_string_equal(conf.secrets[KUBE_SECRET_TOKEN].file,
                         "/var/run/secrets/kubernetes.io/serviceaccount/token");
+    static const char *const bad[][2] = {{"[fd00::1]", "443"}, {"10.0.0.256", "443"},
+                                         {"h/x", "443"},       {"h", "https"},
+                                         {"u@h", "443"},       {"h", "443/x"}};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct kube_conf none = {.server = NULL};
+        assert_int_equal(setenv("KUBERNETES_SERVICE_HOST", bad[i][0], 1), 0);
+        assert_int_equal(setenv("KUBERNETES_SERVICE_PORT", bad[i][1], 1), 0);
+        e = (struct err)ERR_INIT;
+        assert_int_equal(kube_conf_load("", NULL, &none, &e), ERR_PARSE);
+        assert_non_null(strstr(e.msg, "KUBERNETES_SERVICE_HOST '"));
+    }
     assert_string_equal(conf.secrets[KUBE_SECRET_CA].file,
                         "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt");
 }
