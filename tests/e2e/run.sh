@@ -5,6 +5,7 @@
 # are released, on this machine, and dpu-heartbeat in front of them.
 #
 #   run.sh [test] [-run REGEXP] [-test.FLAG...]
+#   run.sh conf [-run REGEXP]    our kubeconfig and NO_PROXY beside client-go and Go: needs no cluster, nor root
 #   run.sh cluster up [--bare]   --bare: a node of ovn-kubernetes, nothing of ours but the images
 #   run.sh cluster down|kubeconfig|status|path
 #   run.sh cluster exec COMMAND  on the node
@@ -180,6 +181,12 @@ build_parts() {
   echo "$parts"
 }
 
+# Our reading of kubeconfigs and of NO_PROXY, held against client-go and Go.
+run_conf() {
+  (cd "$here/conf" && CGO_ENABLED=0 go test -count=1 -v "$@") >"$own/conf.log" 2>&1 || { cat "$own/conf.log"; return 1; }
+  grep -E '^(--- | +[a-z_]+\.go:)' "$own/conf.log" || true # what was looked at
+}
+
 build_cases() {
   (cd "$here" && CGO_ENABLED=0 go test -c -o "$own/cases.test" ./cases)
 }
@@ -223,6 +230,7 @@ run_tests() {
   export DPU_E2E_LOGS=${DPU_E2E_LOGS:-$own/logs}
   rm -rf "$DPU_E2E_LOGS"
   mkdir -p "$DPU_E2E_LOGS"
+  run_conf "$@" || { echo "real-cluster tests: FAILED: we read a kubeconfig or NO_PROXY otherwise than client-go"; return 1; }
   build_cases
   # Its own folder: the cases find rbac/ and their data from there.
   cd "$here/cases"
@@ -326,6 +334,11 @@ verb=${1:-test}
 (($# == 0)) || shift
 case $verb in
   test) run_tests "$@" ;;
+  conf)
+    find_go
+    mkdir -p "$own"
+    DPU_BIN_DIR=$(build_ours) DPU_E2E=required run_conf "$@"
+    ;;
   cluster) run_cluster "$@" ;;
   fleet) run_fleet "$@" ;;
   draw) find_go; cd "$here" && go run ./fleet -draw "$root/docs" ;;
