@@ -229,6 +229,15 @@ def test_skipping_the_verification_works_and_is_warned_about(tls):
     until(lambda: tls.target.standin.audit(user="host"), SOON_S, host.tail)
 
 
+def test_a_proxy_that_fails_is_named_without_its_password(tls):
+    """Whatever fails on the way: nobody looks for the fault in the API server."""
+    path = tls_kubeconfig(tls, "host", tls.authority.file, proxy_url="http://me:secret@127.0.0.1:1")
+    host = tls.host(kubeconfig=path)
+    seen = tls.wait_record(lambda r: "through proxy http://127.0.0.1:1 (proxy-url)" in r["message"])
+    assert "secret" not in seen["message"] and "secret" not in host.text()
+    assert " through proxy http://127.0.0.1:1 (proxy-url)" in host.lines(mod="main", msg="lease ovn")[0]["msg"]
+
+
 class Files:
     """One user's credential on the disk: ca.crt, client.crt and client.key."""
 
