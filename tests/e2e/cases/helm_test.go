@@ -144,7 +144,6 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		t.Run(c.name, func(t *testing.T) {
 			lint := append([]string{"lint", "--strict", c.chart}, c.values...)
 			helm(t, lint...)
-			helmBy(t, helm4, lint...)
 			out, err := rendered(t, c.chart, c.values...)
 			must(t, err)
 			if !strings.Contains(out, c.has) || strings.Count(out, "kind: DaemonSet") != 1 {
