@@ -715,10 +715,11 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
     }
 }
 
-/* A failed write is soon tried again. Where the API server has too much to do, or cannot be reached
- * twice in a row, the tries that follow are spread over what the lease lasts: thousands of DPUs
- * need not knock again and again. Nor where it has no such lease, once its host had the time to
- * make it (RENEWER_TRIES looks): it is looked for with the next renewal, or sooner if the lease
+/* A failed write is soon tried again. Where the API server has too much to do (one that does not
+ * say until when may not be the only one: RENEWER_TRIES times as after another error), or cannot be
+ * reached twice in a row, the tries that follow are spread over what the lease lasts: thousands of
+ * DPUs need not knock again and again. Nor where it has no such lease, once its host had the time
+ * to make it (RENEWER_TRIES looks): it is looked for with the next renewal, or sooner if the lease
  * would not last for as many tries. */
 static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
 {
@@ -727,7 +728,9 @@ static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
     int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
     int64_t share_ns = renewer_budget_ns(r) / RENEWER_TRIES;
     bool is_closed = event->is_unreachable && count > 1;
-    if (is_closed || event->http_status == HTTP_TOO_MANY_REQUESTS) {
+    bool is_busy = event->http_status == HTTP_TOO_MANY_REQUESTS &&
+                   (event->retry_after_ms > 0 || count > RENEWER_TRIES);
+    if (is_closed || is_busy) {
         return mono_ns_min(share_ns, longest_pause_ns(r, event->now));
     }
     if (event->http_status == HTTP_NOT_FOUND && count > RENEWER_TRIES) {

@@ -176,6 +176,7 @@ TEST(refusals_get_the_right_wait_and_words)
     } rows[] = {
         {ERR_AUTH, 401, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "renew the token"},
         {ERR_AUTH, 403, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "verb 'update' on leases"},
+        {ERR_RETRY, 429, -1, 0, 0.2, RENEWER_PUT_RENEWAL, "the server said no"},
         {ERR_RETRY, 429, 1000, 10, 10, RENEWER_PUT_RENEWAL, "the server said no"},
         {ERR_RETRY, 429, 60000, 10, 10, RENEWER_PUT_RENEWAL, "the server said no"},
         {ERR_RETRY, 503, 3000, 3, 3.2, RENEWER_PUT_RENEWAL, "the server said no"},
@@ -199,6 +200,23 @@ TEST(refusals_get_the_right_wait_and_words)
         }
         play(&w, "wake");
         expect_action(&w, rows[i].next);
+    }
+}
+
+/* Who does not say until when may not be the only one. */
+TEST(a_server_that_has_too_much_to_do_is_soon_asked_thrice_if_it_does_not_say_until_when)
+{
+    struct world w = renewing();
+    play(&w, "wake");
+    for (int failures = 1; failures <= RENEWER_TRIES + 1; failures++) {
+        world_fail(&w, w.now, ERR_RETRY, 429, -1);
+        int64_t wait_ns = mono_since(w.out.wake_at, w.now);
+        if (failures <= RENEWER_TRIES) {
+            assert_in_range(wait_ns, 0, renewer_backoff_ns(&w.r, (uint32_t)failures));
+        } else {
+            assert_in_range(wait_ns, 9 * NS_PER_SEC, 10 * NS_PER_SEC);
+        }
+        play(&w, "wake");
     }
 }
 
