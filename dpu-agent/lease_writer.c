@@ -270,6 +270,13 @@ static void start_making(struct lease_writer *w, uint32_t deadline_ms)
     w->call = kube_client_start(w->client, &request, on_node, w);
 }
 
+/* What a read has to show, unless its server lags: after a conflict another version than the
+ * tree's. */
+static uint64_t least_version(const struct lease_writer *w)
+{
+    return kube_object_version(w->tree) + (w->renewer.conflicts > 0);
+}
+
 static void send_request(struct lease_writer *w, const struct renewer_update *update)
 {
     CLEANUP(json) json_t *lease = NULL;
@@ -281,6 +288,7 @@ static void send_request(struct lease_writer *w, const struct renewer_update *up
         .deadline_ms = update->lasts_ms,
         .awaited_ms = update->deadline_ms,
         .late = &w->late,
+        .least_version = update->action == RENEWER_GET ? least_version(w) : 0,
     };
     w->sent_stamp[0] = '\0';
     w->stats.retries += w->has_failed;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "contract/lease.h"
+#include "kube/kube_answer.h"
 #include "kube/kube_core.h"
 #include "kube/kube_watch.h"
 
@@ -59,6 +60,7 @@ struct lease_watch {
     struct chain chain;
     char mark_text[MARK_TEXT_BYTES];       /* of that mark: never used before */
     char mark_failure[KUBE_MESSAGE_BYTES]; /* of its PATCH */
+    uint64_t newest;                       /* version of the lease as it was last shown */
     struct renewal_origin origin;
     struct mono denied_since; /* the watch, each time since; 0: it is not */
     bool failing;             /* the last we heard of the watch was a failure */
@@ -163,6 +165,7 @@ static bool read_lease(struct lease_watch *w, const json_t *object, struct verdi
         tell_unreadable(w, how, e.msg);
         return false;
     }
+    w->newest = kube_object_version(object);
     tell_renewer(w, object, out);
     return true;
 }
@@ -323,7 +326,8 @@ void lease_watch_confirm(struct lease_watch *w)
                                          .path = w->path,
                                          .deadline_ms = READ_LASTS_MS,
                                          .awaited_ms = w->read_due_ms,
-                                         .late = &w->late_confirm};
+                                         .late = &w->late_confirm,
+                                         .least_version = w->newest};
     w->confirm = kube_client_start(w->client, &request, on_confirmed, w);
 }
 
@@ -433,6 +437,14 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     w->config.on_event(w->config.user, how, how.lease ? r->body : NULL);
 }
 
+/* What the read after a PATCH has to show, unless its server lags: a conflict says that the lease
+ * has another version than the PATCH was for. */
+static uint64_t version_after(const struct lease_watch *w)
+{
+    uint64_t passed = w->chain.patched == CHAIN_CONFLICTS ? chain_version(w->chain.version) + 1 : 0;
+    return passed > w->newest ? passed : w->newest;
+}
+
 /* The request that the chain asks for. */
 static void send_mark(struct lease_watch *w)
 {
@@ -451,6 +463,7 @@ static void send_mark(struct lease_watch *w)
                                          .path = path,
                                          .body = body,
                                          .is_repeatable = is_patch && !is_slow,
+                                         .least_version = is_patch ? 0 : version_after(w),
                                          .deadline_ms = w->mark_due_ms};
     w->mark = kube_client_start(w->client, &request, on_mark_answered, w);
 }
@@ -490,6 +503,7 @@ struct lease_watch *lease_watch_start(struct kube_client *client,
     const struct kube_watch_config watch = {
         .collection_path = collection,
         .name = config->name,
+        .newest = &w->newest,
         .opened = &w->stats.watches,
         .on_object = on_object,
         .on_contact = on_contact,

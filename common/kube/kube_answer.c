@@ -32,6 +32,20 @@ const char *kube_object_uid(const json_t *object)
     return text_is_empty(uid) || strlen(uid) >= KUBE_UID_BYTES ? NULL : uid;
 }
 
+uint64_t kube_object_version(const json_t *object)
+{
+    uint64_t version;
+    const char *text = json_text_get(json_object_get(object, "metadata"), "resourceVersion");
+    return text && text_to_u64(text, strlen(text), &version, NULL) == 0 ? version : 0;
+}
+
+bool kube_may_be_servers_own(const struct kube_response *response)
+{
+    bool is_paced = response->http_status == 429 && response->retry_after_ns > 0;
+    return response->transport_error == KUBE_TRANSPORT_OK && response->http_status != 0 &&
+           response->outcome != KUBE_ANSWERED && !is_paced;
+}
+
 json_t *kube_list_find(const json_t *list, const char *name)
 {
     size_t i;
@@ -232,6 +246,9 @@ void kube_metrics_write(const struct kube_metrics *m, struct buf *page)
         {"api_requests_delayed_total", NULL, METRICS_COUNT, &m->delayed,
          "Requests that waited for the agent's own rate limit: 10 at once, then one per second. "
          "Renewals and the verdict's requests never wait."},
+        {"api_connections_left_total", NULL, METRICS_COUNT, &m->left,
+         "Connections that the agent gave up because the API server on them answered with an error "
+         "that may be its own (5xx, 401, 403, 429 without Retry-After) or showed an old state."},
         {"api_credential_unusable", NULL, METRICS_FLAG, &m->is_credential_unusable,
          "1 while a kubeconfig, token, key or certificate on the disk cannot be used, so that the "
          "last good one stays in force. A restart of the agent would lose that."},

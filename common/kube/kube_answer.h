@@ -24,6 +24,13 @@ enum { KUBE_UID_BYTES = 64 }; /* a UUID with room to spare */
 /* The UID of an object; NULL: it shows none that is usable. Borrowed. */
 const char *kube_object_uid(const json_t *object);
 
+/* The resourceVersion of an object or a list as a number, to compare: a hint only. 0: none. */
+uint64_t kube_object_version(const json_t *object);
+
+/* An answer that another API server might not give: 5xx, 401, 403, 429 without Retry-After, or what
+ * says nothing about the object. */
+bool kube_may_be_servers_own(const struct kube_response *response);
+
 /* ---- for the metrics page --------------------------------------------------------------------
  *
  * The series are bounded: verbs and status codes of fixed sets, "other" for a code that is in none,
@@ -35,6 +42,7 @@ struct kube_metrics {
     uint64_t requests[KUBE_METRICS_VERBS][KUBE_METRICS_CODES];
     struct metrics_histogram durations[KUBE_METRICS_VERBS];
     uint64_t delayed; /* requests that waited for their turn */
+    uint64_t left;    /* connections that were given up for their server's errors */
     bool has_skew;
     int64_t skew_ns; /* the API server's clock minus ours, at its last answer; resolution 1 s */
     bool has_expiry;
@@ -47,9 +55,9 @@ struct kube_metrics {
 void kube_metrics_count(struct kube_metrics *metrics, const char *verb,
                         const struct kube_response *response);
 
-/* dpu_heartbeat_api_requests_total, _requests_delayed_total, _request_duration_seconds and, once
- * known, _api_server_clock_skew_seconds, _api_credential_unusable and
- * _api_credential_{issued,expiry}_timestamp_seconds. */
+/* dpu_heartbeat_api_requests_total, _requests_delayed_total, _connections_left_total,
+ * _request_duration_seconds, _api_credential_unusable and, once known,
+ * _api_server_clock_skew_seconds and _api_credential_{issued,expiry}_timestamp_seconds. */
 void kube_metrics_write(const struct kube_metrics *metrics, struct buf *page);
 
 #endif

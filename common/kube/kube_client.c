@@ -44,7 +44,7 @@ enum {
 /* They learn apart: a loaded etcd is slow to write and fast to read. Watches and their lists
  * may connect anew: where a fleet comes back at once, handshakes that are given up early are work
  * in vain. */
-enum patience_kind { READS, WRITES, WATCHES, PATIENCE_KINDS };
+enum request_kind { READS, WRITES, WATCHES, REQUEST_KINDS };
 
 struct kube_client {
     struct ev_loop *loop;
@@ -53,7 +53,8 @@ struct kube_client {
     CURLSH *sessions;          /* of TLS: what each further connection resumes */
     X509_STORE *ca;            /* parsed; NULL: libcurl reads it, or has its own */
     struct kube_bucket bucket; /* every request passes it */
-    uint32_t patience_ms[PATIENCE_KINDS];
+    uint32_t patience_ms[REQUEST_KINDS];
+    struct kube_leave leaves[KUBE_PRIORITIES][REQUEST_KINDS];
     TAILQ_HEAD(kube_calls, kube_call) calls; /* the oldest first */
     char last_good[INET6_ADDRSTRLEN];        /* an address of the server that answered; "": none */
     bool draining; /* the next control request takes a new connection: the credentials changed */
@@ -571,6 +572,44 @@ static void read_response(const struct try *t, struct kube_response *out)
     }
 }
 
+/* ---- a server that fails --------------------------------------------------------------------- */
+
+static bool is_watch(const struct kube_request *request)
+{
+    return request->channel == KUBE_LIST || request->channel == KUBE_STREAM;
+}
+
+static enum request_kind kind_of(const struct kube_request *request)
+{
+    return request->method != KUBE_GET ? WRITES : is_watch(request) ? WATCHES : READS;
+}
+
+/* What has ended shows whether its server is well. A stream that was accepted does so by how long
+ * it lasts. What ended otherwise left no connection behind. */
+static void judge_server(struct try *t, const struct kube_response *r)
+{
+    const struct kube_call *call = t->call;
+    struct kube_client *client = call->client;
+    struct kube_leave *leave = &client->leaves[call->request.priority][kind_of(&call->request)];
+    uint64_t shown = kube_object_version(r->body);
+    bool is_old = shown != 0 && shown < call->request.least_version;
+    bool is_short =
+        call->request.must_last && mono_since(r->received_at, t->sent_at) < KUBE_SHORT_STREAM_NS;
+    if (t->end_code != CURLE_OK) {
+        return;
+    }
+    if (call->is_accepted ? !is_short : !is_old && !kube_may_be_servers_own(r)) {
+        kube_leave_settle(leave);
+    } else if (kube_leave_try(leave, r->received_at)) {
+        client->metrics.left++;
+        log_debug("kube", "%s: the next request goes over a new connection",
+                  is_old                  ? "an old state was shown"
+                  : r->message[0] != '\0' ? r->message
+                                          : "a watch has ended early");
+        curl_loop_spoil(t->easy);
+    }
+}
+
 /* ---- a second try, beside one that hangs ----------------------------------------------------- */
 
 /* Whether another try may help, and cannot do harm: what is written is sent once, and the
@@ -728,12 +767,13 @@ static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
     start_second_try(call);
 }
 
-/* Whether a try that has failed, or was turned away (429), leaves the other one under way: then it
- * is forgotten. */
+/* Whether a try that has failed, was turned away (429), or met a server that fails, leaves the
+ * other one under way: then it is forgotten. */
 static bool other_goes_on(struct try *t, const struct kube_response *r)
 {
     struct kube_call *call = t->call;
-    bool is_failure = r->transport_error != KUBE_TRANSPORT_OK || r->http_status == 429;
+    bool is_failure = r->transport_error != KUBE_TRANSPORT_OK || r->http_status == 429 ||
+                      kube_may_be_servers_own(r);
     bool may_have_landed = t->has_sent && is_sent_once(call);
     if (call->request.on_bytes || !is_failure || may_have_landed) {
         return false;
@@ -775,19 +815,6 @@ static bool send_again(struct kube_call *call)
     return true;
 }
 
-static bool is_watch(const struct kube_request *request)
-{
-    return request->channel == KUBE_LIST || request->channel == KUBE_STREAM;
-}
-
-/* How long a request of its kind may take. */
-static uint32_t *patience_of(struct kube_client *client, const struct kube_request *request)
-{
-    return &client->patience_ms[request->method != KUBE_GET ? WRITES
-                                : is_watch(request)         ? WATCHES
-                                                            : READS];
-}
-
 /* Counts an answer or a failure, and learns from it. */
 static void observe(struct kube_call *call, const struct kube_response *r)
 {
@@ -802,7 +829,7 @@ static void observe(struct kube_call *call, const struct kube_response *r)
     kube_metrics_count(&call->client->metrics,
                        request->on_bytes ? "WATCH" : kube_status_verb(request->method), r);
     if (is_answered || r->transport_error == KUBE_TRANSPORT_TIMEOUT) {
-        uint32_t *patience_ms = patience_of(call->client, request);
+        uint32_t *patience_ms = &call->client->patience_ms[kind_of(request)];
         *patience_ms = kube_patience_learn(*patience_ms, is_answered,
                                            mono_since(r->received_at, r->sent_at) / NS_PER_MS,
                                            KUBE_PATIENCE_MS, KUBE_PATIENCE_MAX_MS);
@@ -865,6 +892,7 @@ static void end_try(struct try *t)
     struct kube_call *call = t->call;
     bool is_large = t->inbox.len > TRIM_BYTES;
     read_response(t, &r);
+    judge_server(t, &r);
     if (other_goes_on(t, &r)) {
         json_decref(r.body);
         return;
@@ -984,7 +1012,7 @@ struct kube_call *kube_client_start(struct kube_client *client, const struct kub
         call->request.max_bytes = KUBE_BODY_MAX_BYTES;
     }
     if (request->deadline_ms == 0) {
-        call->request.deadline_ms = *patience_of(client, request);
+        call->request.deadline_ms = client->patience_ms[kind_of(request)];
     }
     ev_timer_init(&call->next_try, on_next_try, 0., 0.);
     call->next_try.data = call;
@@ -1040,7 +1068,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     client->sessions = curl_share_init();
     (void)curl_share_setopt(client->sessions, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
     kube_bucket_init(&client->bucket, now);
-    for (int i = 0; i < PATIENCE_KINDS; i++) {
+    for (int i = 0; i < REQUEST_KINDS; i++) {
         client->patience_ms[i] = KUBE_PATIENCE_MS;
     }
     client->metrics.has_expiry = kube_conf_expiry(&client->conf, &client->metrics.expiry);

@@ -9,6 +9,10 @@
  * and after a 401; a changed certificate or CA gives new connections. Redirects are not followed. A
  * token bucket bounds what one agent sends, whatever loop its owner or its server leads it into.
  *
+ * Of several API servers behind one address one may fail at once while the others are well. A
+ * connection that brings an error that may be its server's own, or an old state, is used no more:
+ * the next request takes a new one, at a pace (kube/kube_core.h).
+ *
  * An ordinary request waits up to two seconds for those under way, and takes over their connection:
  * a TLS handshake costs more than a request. The stream comes last, since it keeps its own.
  *
@@ -41,6 +45,8 @@ enum {
 
 #define KUBE_NODES "/api/v1/nodes"
 
+#define KUBE_SHORT_STREAM_NS (10 * NS_PER_SEC) /* a server that ends one sooner is sick */
+
 enum kube_method {
     KUBE_GET,
     KUBE_POST,
@@ -71,6 +77,7 @@ enum kube_priority {
                       not found */
     KUBE_URGENT,   /* never waits: a renewal, a confirming read, what makes a lease that is gone, a
                       claim that the kubelet asks for; its sender keeps a pace of its own */
+    KUBE_PRIORITIES
 };
 
 /* Why no whole answer came. */
@@ -92,6 +99,8 @@ struct kube_request {
     uint32_t deadline_ms; /* from when it is sent, connecting included; of a stream until its head
                              is whole; 0: 5000, longer after time-outs: kube/kube_core.h */
     bool is_repeatable;   /* a write that may be sent twice: a condition lets it take effect once */
+    uint64_t least_version; /* not 0: the newest resourceVersion that its owner knows of. A server
+                               whose answer shows an older one lags */
     bool is_raw; /* an answer may be large, as a tenant likes: no tree is made of it (`raw`) */
 
     /* Not 0: its owner waits so long. It is told of a time-out then and may ask anew, while this
@@ -106,6 +115,8 @@ struct kube_request {
      * `message` only if it broke off: why. */
     void (*on_bytes)(void *user, struct buf *inbox);
     size_t max_bytes; /* of a stream, held at a time: the rest waits */
+    bool must_last;   /* one before it did not: its server is sick if it ends within
+                         KUBE_SHORT_STREAM_NS */
 };
 
 struct kube_response {

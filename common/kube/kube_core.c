@@ -79,3 +79,22 @@ uint32_t kube_patience_learn(uint32_t now_ms, bool is_answered, int64_t took_ms,
     }
     return now_ms < most_ms / 2 ? 2 * now_ms : most_ms;
 }
+
+bool kube_leave_try(struct kube_leave *l, struct mono now)
+{
+    if (mono_before(now, l->not_before)) {
+        return false;
+    }
+    l->count += l->count < UINT32_MAX;
+    if (l->count >= KUBE_LEAVE_FREE) {
+        l->not_before =
+            mono_add(now, mono_ns_doubled(KUBE_LEAVE_BASE_NS, l->count - KUBE_LEAVE_FREE + 1,
+                                          KUBE_LEAVE_MAX_NS));
+    }
+    return true;
+}
+
+void kube_leave_settle(struct kube_leave *l)
+{
+    *l = (struct kube_leave){.count = 0};
+}

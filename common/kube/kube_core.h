@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's decisions that need no connection: how many requests are sent and how long each
- * may take. CORE: `now` is an argument.
+ * The client's decisions that need no connection: how many requests are sent, how long each may
+ * take, and when a server is left. CORE: `now` is an argument.
  */
 #ifndef KUBE_KUBE_CORE_H
 #define KUBE_KUBE_CORE_H
@@ -71,5 +71,28 @@ enum { KUBE_PATIENCE_MS = 5000, KUBE_PATIENCE_MAX_MS = 40000 };
  * was answered, or not in time. */
 uint32_t kube_patience_learn(uint32_t now_ms, bool is_answered, int64_t took_ms, uint32_t least_ms,
                              uint32_t most_ms);
+
+/* ---- which server ----------------------------------------------------------------------------
+ *
+ * A connection leads to one API server, where a balancer or a name with several addresses stands
+ * before some of them. One that fails at once is met on it again and again, while new connections
+ * would reach the others: so its connection is given up. But the error may be everybody's, or that
+ * server the only one: KUBE_LEAVE_FREE connections in a row are given up as they fail, at the pace
+ * of those who ask, then one per KUBE_LEAVE_BASE_NS, doubled each time up to KUBE_LEAVE_MAX_NS;
+ * between these the tries go on over the connection that there is. */
+
+#define KUBE_LEAVE_BASE_NS (1 * NS_PER_SEC)
+#define KUBE_LEAVE_MAX_NS  (15 * NS_PER_SEC)
+enum { KUBE_LEAVE_FREE = 5 };
+
+struct kube_leave {
+    uint32_t count; /* given up since the last answer that was none of these errors */
+    struct mono not_before;
+};
+
+/* The connection has brought such an error. True: give it up. */
+bool kube_leave_try(struct kube_leave *l, struct mono now);
+/* An answer that is no such error. */
+void kube_leave_settle(struct kube_leave *l);
 
 #endif

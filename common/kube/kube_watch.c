@@ -18,7 +18,6 @@
 #define RETRY_MAX_NS   (15 * NS_PER_SEC)
 #define RETRY_BASE_NS  (4 * NS_PER_SEC)  /* a fleet that has lost its server is spread over it */
 #define RESUME_NS      (200 * NS_PER_MS) /* within which an ordinary end is followed by the next */
-#define SHORT_WATCH_NS (10 * NS_PER_SEC) /* a server that ends one sooner is sick */
 #define GONE_CALM_NS   (60 * NS_PER_SEC) /* two 410 within that are no mere compaction */
 #define DENIED_BASE_NS (500 * NS_PER_MS)
 #define DENIED_MAX_NS  (600 * NS_PER_SEC) /* a right may be granted at any time */
@@ -53,7 +52,7 @@ static void arm_watch(struct kube_watch *w, int64_t wait_ns)
 /* Whether a stream was of use for a while. */
 static bool has_lasted(const struct kube_watch *w)
 {
-    return mono_since(clock_mono_now(), w->accepted_at) >= SHORT_WATCH_NS;
+    return mono_since(clock_mono_now(), w->accepted_at) >= KUBE_SHORT_STREAM_NS;
 }
 
 static void drop_call(struct kube_watch *w)
@@ -253,7 +252,8 @@ static void open_stream(struct kube_watch *w)
                                          .channel = KUBE_STREAM,
                                          .path = path,
                                          .on_bytes = on_stream_bytes,
-                                         .max_bytes = INBOX_MAX_BYTES};
+                                         .max_bytes = INBOX_MAX_BYTES,
+                                         .must_last = w->backoff.failures > 0};
     w->call = kube_client_start(w->client, &request, on_stream_done, w);
 }
 
@@ -283,8 +283,10 @@ static void on_listed(void *user, const struct kube_response *r)
 
 static void start_list(struct kube_watch *w)
 {
-    const struct kube_request request = {
-        .method = KUBE_GET, .channel = KUBE_LIST, .path = w->query};
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = KUBE_LIST,
+                                         .path = w->query,
+                                         .least_version = w->config.newest ? *w->config.newest : 0};
     w->call = kube_client_start(w->client, &request, on_listed, w);
 }
 

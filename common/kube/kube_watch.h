@@ -23,7 +23,9 @@ struct kube_watch;
 struct kube_watch_config {
     const char *collection_path; /* ".../namespaces/ns/leases"; copied */
     const char *name;            /* metadata.name; copied */
-    uint64_t *opened; /* counts the watches that the server accepted; NULL: nobody asks */
+    const uint64_t *newest; /* the newest resourceVersion that the owner knows of: a server whose
+                               list is older lags; borrowed, NULL: it knows of none */
+    uint64_t *opened;       /* counts the watches that the server accepted; NULL: nobody asks */
 
     /* The object is in this state (borrowed); NULL: it does not exist. `sent_at` is of the LIST
      * that says so, which is quorum-fresh as of then; 0: a watch event does. */

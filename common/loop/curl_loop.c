@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 /* Those of two watches, one for all else, and two that serve one request each: curl closes an idle
  * connection where more than these are open. */
@@ -137,4 +138,14 @@ void curl_loop_add(struct curl_loop *c, CURL *easy)
 void curl_loop_remove(struct curl_loop *c, CURL *easy)
 {
     (void)curl_multi_remove_handle(c->multi, easy); /* also one that was never added */
+}
+
+/* curl looks whether a connection was closed before it uses it again, and knows the socket of a
+ * handle that has ended for as long as it keeps the connection. */
+void curl_loop_spoil(CURL *easy)
+{
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    if (curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &fd) == CURLE_OK && fd != CURL_SOCKET_BAD) {
+        (void)shutdown(fd, SHUT_RDWR);
+    }
 }

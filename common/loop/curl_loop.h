@@ -33,5 +33,7 @@ void curl_loop_free(struct curl_loop *c);
 void curl_loop_add(struct curl_loop *c, CURL *easy);
 /* Also one that was never added. */
 void curl_loop_remove(struct curl_loop *c, CURL *easy);
+/* No other handle takes over the connection of this one, which has ended. */
+void curl_loop_spoil(CURL *easy);
 
 #endif

@@ -65,6 +65,7 @@ struct kube_sync {
 };
 
 static void sync_step(struct kube_sync *s, struct mono now);
+static void on_read(void *user, const struct kube_response *r);
 
 static const char *sync_collection(const struct kube_sync *s)
 {
@@ -163,13 +164,14 @@ static void sync_send(struct kube_sync *s, enum kube_method method, char *path, 
 {
     bool is_gone = s->is_known && !s->existing;
     bool waits = method == KUBE_GET && !is_gone;
-    const struct kube_request request = {.method = method,
-                                         .channel = KUBE_CONTROL,
-                                         .priority = s->config.is_urgent && !waits ? KUBE_URGENT
-                                                                                   : KUBE_ORDINARY,
-                                         .path = path,
-                                         .body = body,
-                                         .deadline_ms = s->config.deadline_ms};
+    const struct kube_request request = {
+        .method = method,
+        .channel = KUBE_CONTROL,
+        .priority = s->config.is_urgent && !waits ? KUBE_URGENT : KUBE_ORDINARY,
+        .path = path,
+        .body = body,
+        .least_version = then == on_read ? kube_object_version(s->existing) : 0,
+        .deadline_ms = s->config.deadline_ms};
     s->method = method;
     boot_timer_arm(s->timer, MONO_NEVER); /* the answer decides what comes next */
     s->call = kube_client_start(s->config.client, &request, then, s);

@@ -72,6 +72,20 @@ uint32_t kube_patience_learn(uint32_t now_ms, bool is_answered, int64_t took_ms,
     return now_ms;
 }
 
+static int errors;       /* that may be a server's own, since the last other answer */
+static bool is_no_leave; /* none is left for them */
+
+bool kube_leave_try(struct kube_leave *l, struct mono now)
+{
+    errors++;
+    return !is_no_leave;
+}
+
+void kube_leave_settle(struct kube_leave *l)
+{
+    errors = 0;
+}
+
 struct done {
     struct kube_response last;
     int count;
@@ -358,13 +372,29 @@ static void asker_ask(uint32_t awaited_ms)
     (void)kube_client_start(asker.client, &request, on_told, &asker);
 }
 
+static void ask_for(uint64_t least_version, enum kube_channel channel)
+{
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = channel,
+                                         .priority = KUBE_URGENT,
+                                         .path = "/x",
+                                         .least_version = least_version,
+                                         .deadline_ms = 20000};
+    (void)kube_client_start(asker.client, &request, on_told, &asker);
+}
+
+/* 0: a read that is waited for as long as it takes. */
 static void asker_start(uint32_t awaited_ms)
 {
     uint16_t port;
     asker = (struct asker){.listener = listen_anywhere(&port)};
     assert_int_equal(fcntl(asker.listener, F_SETFL, O_NONBLOCK), 0);
     asker.client = new_client_of(port);
-    asker_ask(awaited_ms);
+    if (awaited_ms > 0) {
+        asker_ask(awaited_ms);
+    } else {
+        ask_for(0, KUBE_CONTROL);
+    }
 }
 
 static void asker_stop(void)
@@ -566,6 +596,170 @@ TEST(what_went_out_on_a_dead_connection_may_be_tried_again)
         (void)usleep(1000);
     }
     asker_stop();
+}
+
+/* ---- a server that fails ----------------------------------------------------------------------
+ */
+
+#define STATUS        "{\"kind\":\"Status\"}"
+#define VERSION(text) "{\"metadata\":{\"resourceVersion\":\"" text "\"}}"
+
+static void send_text(int fd, const char *status, const char *body)
+{
+    char bytes[4096];
+    int len = snprintf(bytes, sizeof(bytes),
+                       "HTTP/1.1 %s\r\nContent-Type: application/json\r\n"
+                       "Content-Length: %zu\r\n\r\n%s",
+                       status, strlen(body), body);
+    assert_int_equal(send(fd, bytes, (size_t)len, MSG_NOSIGNAL), len);
+}
+
+/* Whether the request comes over a connection that is new; that is `*fd` then. */
+static bool comes_anew(int *fd)
+{
+    char bytes[4096];
+    while (recv(*fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0) {
+        (void)ev_run(ev_default_loop(0), EVRUN_NOWAIT);
+        int other = accept(asker.listener, NULL, NULL);
+        if (other >= 0) {
+            (void)close(*fd);
+            *fd = read_request(other);
+            return true;
+        }
+    }
+    return false;
+}
+
+TEST(a_connection_whose_server_fails_or_lags_is_used_no_more)
+{
+    static const struct {
+        const char *status;
+        const char *body;
+        uint64_t least_version;
+        bool is_left;
+    } rows[] = {
+        {"200 X", "{}", 0, false},
+        {"200 X", "no object", 0, true},
+        {"200 X", "", 0, true},
+        {"401 X", STATUS, 0, true},
+        {"403 X", STATUS, 0, true},
+        {"404 X", STATUS, 0, false},
+        {"404 X", "of a proxy", 0, true},
+        {"409 X", STATUS, 0, false},
+        {"410 X", STATUS, 0, false},
+        {"422 X", STATUS, 0, false},
+        {"429 X", STATUS, 0, true},
+        {"429 X\r\nRetry-After: 1", STATUS, 0, false},
+        {"500 X", STATUS, 0, true},
+        {"503 X\r\nRetry-After: 1", STATUS, 0, true},
+        {"504 X", "", 0, true},
+        {"200 X", VERSION("7"), 7, false},
+        {"200 X", VERSION("7"), 8, true},
+        {"200 X", VERSION("x7"), 8, false},
+        {"200 X", "{\"metadata\":{}}", 8, false},
+    };
+    for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
+        size_t row = i / 2;
+        is_no_leave = i % 2 == 1;
+        asker_start(0);
+        int fd = read_request(-1);
+        send_answer(fd, 200);
+        wait_told(1, 0);
+        ask_for(rows[row].least_version, KUBE_CONTROL);
+        assert_false(comes_anew(&fd));
+        send_text(fd, rows[row].status, rows[row].body);
+        wait_told(2, 0);
+        assert_int_equal(errors, rows[row].is_left);
+        assert_int_equal(kube_client_metrics(asker.client)->left,
+                         rows[row].is_left && !is_no_leave);
+        ask_for(0, KUBE_CONTROL);
+        assert_int_equal(comes_anew(&fd), rows[row].is_left && !is_no_leave);
+        asker_stop();
+        (void)close(fd);
+    }
+    is_no_leave = false;
+}
+
+/* Not the oldest, which curl would take. */
+TEST(of_two_connections_the_one_whose_server_is_well_is_kept)
+{
+    for (int bad = 0; bad <= 1; bad++) {
+        int fds[2];
+        asker_start(0);
+        ask_for(0, KUBE_FRESH);
+        fds[0] = read_request(-1);
+        fds[1] = read_request(-1);
+        send_answer(fds[bad], 500);
+        send_answer(fds[!bad], 200);
+        wait_told(2, 0);
+        for (int told = 3; told <= 4; told++) {
+            ask_for(0, KUBE_CONTROL);
+            assert_int_equal(read_request(fds[!bad]), fds[!bad]);
+            send_answer(fds[!bad], 200);
+            wait_told(told, 0);
+        }
+        asker_stop();
+        (void)close(fds[0]);
+        (void)close(fds[1]);
+    }
+}
+
+/* A first try that is slow, and fails in the end, does not end the one beside it. */
+TEST(a_try_beside_one_that_fails_goes_on)
+{
+    struct done done = {.count = 0};
+    const struct kube_request request = {
+        .method = KUBE_GET, .channel = KUBE_FRESH, .path = "/x", .deadline_ms = 2 * LONG_MS};
+    asker_start(0);
+    int fd = read_request(-1);
+    send_answer(fd, 200);
+    wait_told(1, 0);
+    (void)kube_client_start(asker.client, &request, on_done, &done);
+    assert_false(comes_anew(&fd));
+    int beside = read_request(-1);
+    send_answer(fd, 500);
+    while (recv(fd, &(char){0}, 1, MSG_DONTWAIT) != 0) { /* it is left */
+        (void)ev_run(ev_default_loop(0), EVRUN_NOWAIT);
+    }
+    assert_int_equal(done.count, 0);
+    send_answer(beside, 200);
+    run_until(&done, 1);
+    assert_int_equal(done.last.http_status, 200);
+    asker_stop();
+    (void)close(fd);
+    (void)close(beside);
+}
+
+static void take_all(void *user, struct buf *inbox)
+{
+    buf_consume(inbox, SIZE_MAX);
+}
+
+/* Once may be the restart of a server. */
+TEST(a_server_that_ends_a_stream_at_once_is_left)
+{
+    for (int must_last = 0; must_last <= 1; must_last++) {
+        const struct kube_request request = {.method = KUBE_GET,
+                                             .channel = KUBE_STREAM,
+                                             .priority = KUBE_URGENT,
+                                             .path = "/x",
+                                             .deadline_ms = 20000,
+                                             .on_bytes = take_all,
+                                             .max_bytes = 4096,
+                                             .must_last = must_last};
+        asker_start(0);
+        int fd = read_request(-1);
+        send_answer(fd, 200);
+        wait_told(1, 0);
+        (void)kube_client_start(asker.client, &request, on_told, &asker);
+        assert_false(comes_anew(&fd));
+        send_text(fd, "200 X", "{}");
+        wait_told(2, 0);
+        ask_for(0, KUBE_LIST);
+        assert_int_equal(comes_anew(&fd), must_last);
+        asker_stop();
+        (void)close(fd);
+    }
 }
 
 /* ---- a stream -------------------------------------------------------------------------------- */

@@ -122,3 +122,23 @@ TEST(patience_doubles_with_each_timeout_until_an_answer_is_fast)
             rows[i].next_ms);
     }
 }
+
+/* So often does a server that is the only one see a new connection, however often it is asked. */
+TEST(connections_are_given_up_at_once_and_then_ever_more_rarely)
+{
+    static const int64_t at[] = {0, 1, 2, 3, 4, 1004, 3004, 7004, 15004, 30004, 45004, 60004};
+    struct kube_leave l = {.count = 0};
+    size_t left = 0;
+    for (int64_t ms = 0; ms <= 70000; ms++) {
+        if (kube_leave_try(&l, at_ms(ms))) {
+            assert_true(left < sizeof(at) / sizeof(at[0]));
+            assert_int_equal(ms, at[left++]);
+        }
+    }
+    assert_int_equal(left, sizeof(at) / sizeof(at[0]));
+    kube_leave_settle(&l); /* another server fails later */
+    for (int i = 0; i < KUBE_LEAVE_FREE; i++) {
+        assert_true(kube_leave_try(&l, at_ms(70000)));
+    }
+    assert_false(kube_leave_try(&l, at_ms(70000)));
+}
