@@ -310,6 +310,71 @@ void exchange_drop_tasks(struct world *w)
     w->task_count = 0;
 }
 
+/* ---- one server of several ------------------------------------------------------------------- */
+
+/* What is wrong with it. */
+enum sickness {
+    SICK_500,
+    SICK_503_WRITES,
+    SICK_401,
+    SICK_403,
+    SICK_429,
+    SICK_500_WATCHES, /* and lists */
+    SICK_LAGS,        /* shows all as it was when that began; writes go to the store */
+    SICKNESSES
+};
+
+static enum sickness sickness(void)
+{
+    return (enum sickness)(faults_param(FAULT_SERVER) / API_SERVERS % SICKNESSES);
+}
+
+static bool is_at_sick_server(const struct exchange *x)
+{
+    return faults_on(FAULT_SERVER) && x->server == faults_param(FAULT_SERVER) % API_SERVERS;
+}
+
+static bool is_list_or_watch(const struct exchange *x)
+{
+    return x->target.verb == API_LIST || x->target.verb == API_WATCH;
+}
+
+static bool is_write(const struct exchange *x)
+{
+    return x->target.verb > API_WATCH;
+}
+
+/* What its server answers by itself; 0: as all others. */
+static int own_error(const struct exchange *x)
+{
+    if (!is_at_sick_server(x)) {
+        return 0;
+    }
+    switch (sickness()) {
+    case SICK_500:
+        return 500;
+    case SICK_503_WRITES:
+        return is_write(x) ? 503 : 0;
+    case SICK_401:
+        return 401;
+    case SICK_403:
+        return 403;
+    case SICK_429:
+        return 429;
+    case SICK_500_WATCHES:
+        return is_list_or_watch(x) ? 500 : 0;
+    case SICK_LAGS:
+    case SICKNESSES:
+        break;
+    }
+    return 0;
+}
+
+static bool is_lagging(const struct exchange *x)
+{
+    return is_at_sick_server(x) && sickness() == SICK_LAGS && !is_write(x);
+}
+
 /* ---- watches --------------------------------------------------------------------------------- */
 
 #define BOOKMARK_NS (60 * SEC)
@@ -426,6 +491,7 @@ static void tick(struct exchange *x)
 static void accept_watch(struct api *api, struct api_stream *s, struct exchange *x, uint64_t from)
 {
     *s = (struct api_stream){.exchange = x, .seen = from};
+    s->is_stuck = is_lagging(x);
     s->ends_at = api->world->now + (int64_t)api_number(x, "timeoutSeconds=") * SEC;
     s->bookmark_at = api->world->now + BOOKMARK_NS;
     exchange_head(x, 200, "application/json", -1);
@@ -506,6 +572,32 @@ void api_watch_unstick(struct api *api)
     }
 }
 
+void api_server_begins_to_fail(struct api *api)
+{
+    for (size_t i = 0; i < API_STREAMS_MAX; i++) {
+        struct api_stream *s = &api->streams[i];
+        if (!s->exchange || !is_at_sick_server(s->exchange)) {
+            continue;
+        }
+        s->is_stuck = s->is_stuck || sickness() == SICK_LAGS;
+        if (own_error(s->exchange) != 0) {
+            close_stream(s, EXCHANGE_WHOLE);
+        }
+    }
+}
+
+void api_server_is_well(struct api *api)
+{
+    for (size_t i = 0; i < API_STREAMS_MAX; i++) {
+        struct api_stream *s = &api->streams[i];
+        if (s->exchange && s->exchange->server == faults_param(FAULT_SERVER) % API_SERVERS &&
+            sickness() == SICK_LAGS) {
+            s->is_stuck = false;
+            pump_soon(api, s);
+        }
+    }
+}
+
 bool api_watch_works(const struct api *api, const char *who)
 {
     for (size_t i = 0; i < API_STREAMS_MAX; i++) {
@@ -541,16 +633,6 @@ static bool is_cut_off(const struct exchange *x)
            strikes(x->proc == agents_dpu() ? FAULT_DPU_CUT : FAULT_HOST_CUT);
 }
 
-static bool is_list_or_watch(const struct exchange *x)
-{
-    return x->target.verb == API_LIST || x->target.verb == API_WATCH;
-}
-
-static bool is_write(const struct exchange *x)
-{
-    return x->target.verb > API_WATCH;
-}
-
 static void give_up(struct exchange *x)
 {
     exchange_finish(x, EXCHANGE_RESET);
@@ -574,7 +656,8 @@ static void lose(struct exchange *x)
 
 static void send_text(struct exchange *x, int status, const char *type, const char *text)
 {
-    exchange_head(x, status, type, status == 429 ? (int)world_between(world_get(), 1, 20) : -1);
+    bool is_paced = status == 429 && !x->is_own_error;
+    exchange_head(x, status, type, is_paced ? (int)world_between(world_get(), 1, 20) : -1);
     exchange_write(x, text, strlen(text));
     exchange_finish(x, EXCHANGE_WHOLE);
 }
@@ -698,7 +781,13 @@ static bool is_refused(struct exchange *x)
 {
     struct world *w = world_get();
     bool is_host = x->proc != agents_dpu();
-    if (faults_on(FAULT_THROTTLED) && world_one_in(w, 2)) {
+    int own = own_error(x);
+    if (own != 0) {
+        faults_struck(FAULT_SERVER);
+        tally_note("server: %s %s %d", x->proc->name, x->method, own);
+        x->is_own_error = true;
+        refuse(x, own, "SickServer");
+    } else if (faults_on(FAULT_THROTTLED) && world_one_in(w, 2)) {
         faults_struck(FAULT_THROTTLED);
         refuse(x, 429, "TooManyRequests");
     } else if (is_host && strikes(FAULT_UNAUTHORIZED)) {
@@ -717,6 +806,23 @@ static bool is_refused(struct exchange *x)
         return false;
     }
     return true;
+}
+
+/* How far what it reads is behind. */
+static int64_t lag_of(const struct exchange *x)
+{
+    struct world *w = world_get();
+    int64_t lag_ns = 0;
+    if (faults_on(FAULT_STALE) && !is_write(x) && world_one_in(w, 2)) {
+        faults_struck(FAULT_STALE);
+        lag_ns = faults_param(FAULT_STALE) % 20 * SEC;
+    }
+    if (is_lagging(x)) {
+        faults_struck(FAULT_SERVER);
+        tally_note("server: %s lags", x->proc->name);
+        lag_ns = w->now - faults_began(FAULT_SERVER);
+    }
+    return lag_ns;
 }
 
 static void arrive(struct exchange *x)
@@ -744,11 +850,7 @@ static void arrive(struct exchange *x)
     if (faults_on(FAULT_WEBHOOK) && is_write(x)) {
         run_webhook(x);
     }
-    bool lags = faults_on(FAULT_STALE) && !is_write(x) && world_one_in(api->world, 2);
-    if (lags) {
-        faults_struck(FAULT_STALE);
-    }
-    api_perform(api, x, lags ? faults_param(FAULT_STALE) % 20 * SEC : 0, &result);
+    api_perform(api, x, lag_of(x), &result);
     if (faults_on(FAULT_UNSURE) && is_write(x) && result.code < 300 &&
         world_one_in(api->world, 2)) {
         faults_struck(FAULT_UNSURE);
@@ -764,12 +866,13 @@ static void arrive(struct exchange *x)
     api_result_fini(&result);
 }
 
-struct exchange *exchange_start(struct proc *proc, const char *method, const char *path,
+struct exchange *exchange_start(struct proc *proc, int server, const char *method, const char *path,
                                 const char *body, const char *content_type)
 {
     struct exchange *x = calloc(1, sizeof(*x));
     assert(x);
     x->proc = proc;
+    x->server = server;
     x->fd = world_get()->next_fd++;
     x->retry_after_s = -1;
     x->body = body ? strdup(body) : NULL;

@@ -17,6 +17,10 @@
  */
 enum { EXCHANGE_PATH_BYTES = 1024, EXCHANGE_FIELDS_BYTES = 256 };
 
+/* So many API servers are behind the balancer, which sends each new connection of an agent to the
+ * next of them. All have the same store. */
+enum { API_SERVERS = 3 };
+
 /* How it ends for the client; in seam_curl.c as curl's codes. */
 enum exchange_end { EXCHANGE_OPEN, EXCHANGE_WHOLE, EXCHANGE_REFUSED, EXCHANGE_RESET };
 
@@ -27,7 +31,9 @@ struct exchange {
     char *body; /* NULL: none */
     char content_type[64];
     int fd;
+    int server;        /* of API_SERVERS: that to which its connection leads */
     bool is_connected; /* it has reached the server */
+    bool is_own_error; /* the answer is what is wrong with that server */
 
     /* What the server makes of it. */
     struct api_target target;
@@ -49,7 +55,7 @@ struct exchange {
 };
 
 /* The client's half. Copies the texts. */
-struct exchange *exchange_start(struct proc *proc, const char *method, const char *path,
+struct exchange *exchange_start(struct proc *proc, int server, const char *method, const char *path,
                                 const char *body, const char *content_type);
 void exchange_leave(struct exchange *x); /* the client wants no more of it */
 
@@ -113,6 +119,9 @@ enum api_cut { API_CUT_STUCK, API_CUT_RESET, API_CUT_END, API_CUT_GONE };
 void api_watch_cut(struct api *api, const char *who, enum api_cut how);
 /* Those that are stuck go on, with all they have missed. */
 void api_watch_unstick(struct api *api);
+/* The streams of the server that fails (FAULT_SERVER) end, or go silent; afterwards they go on. */
+void api_server_begins_to_fail(struct api *api);
+void api_server_is_well(struct api *api);
 /* Whether `who` has a watch on the lease that works. */
 bool api_watch_works(const struct api *api, const char *who);
 

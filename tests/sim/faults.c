@@ -52,6 +52,7 @@ static const char *const names[FAULT_KINDS] = {
     [FAULT_FILES] = "files",
     [FAULT_STARVED] = "starved",
     [FAULT_UNSURE] = "unsure",
+    [FAULT_SERVER] = "server",
 };
 
 static const char *faults_name(enum fault_kind kind)
@@ -162,6 +163,7 @@ static struct active {
     int count[FAULT_KINDS];
     int total;
     int64_t param[FAULT_KINDS];
+    int64_t began[FAULT_KINDS];
 } active; /* as the world's */
 
 bool faults_on(enum fault_kind kind)
@@ -182,6 +184,16 @@ bool faults_are_over(void)
 int64_t faults_param(enum fault_kind kind)
 {
     return active.param[kind];
+}
+
+int64_t faults_began(enum fault_kind kind)
+{
+    return active.began[kind];
+}
+
+bool faults_are_but(enum fault_kind kind)
+{
+    return active.total == active.count[kind];
 }
 
 /* ---- on the lease ---------------------------------------------------------------------------- */
@@ -436,6 +448,9 @@ static void begin_at_server(const struct fault *f)
     case FAULT_HOSTILE:
         write_nonsense(f->param);
         break;
+    case FAULT_SERVER:
+        api_server_begins_to_fail(api);
+        break;
     default:
         break;
     }
@@ -566,6 +581,9 @@ static void end_all(const struct fault *f)
     case FAULT_HOST_PROBE:
         agents_set_host_probe(false);
         break;
+    case FAULT_SERVER:
+        api_server_is_well(api_get());
+        break;
     default:
         break;
     }
@@ -584,6 +602,7 @@ static void begin(void *user)
     active.count[f->kind]++;
     active.total++;
     active.param[f->kind] = f->param;
+    active.began[f->kind] = world_get()->now;
     if (meets_something(f)) {
         faults_struck(f->kind);
     }

@@ -55,6 +55,7 @@ enum fault_kind {
     FAULT_FILES,        /* the record cannot be written (below) */
     FAULT_STARVED,      /* the host's agents, the DPU's, or all, get the CPU now and then only */
     FAULT_UNSURE,       /* 504, and the write may have been committed */
+    FAULT_SERVER,       /* one of the API servers fails or lags, whatever its connections ask */
     FAULT_KINDS
 };
 
@@ -87,6 +88,8 @@ void faults_struck(enum fault_kind kind);
 bool faults_are_over(void); /* none of any kind */
 /* Its parameter; 0 if there is none. */
 int64_t faults_param(enum fault_kind kind);
+int64_t faults_began(enum fault_kind kind); /* the last one of its kind */
+bool faults_are_but(enum fault_kind kind);  /* there is none of any other kind */
 
 /* A file system that fails the agents of the host (FAULT_FILES), in one of these ways. */
 enum seam_file_fault {

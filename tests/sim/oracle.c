@@ -239,6 +239,10 @@ static void check_late(struct oracle *o, const struct oracle_truth *t, const str
     if (o->edited_at != 0) { /* stamps that somebody else wrote may pass for the DPU's */
         limit = most(limit, o->edited_at + duration + settle_ns(o));
     }
+    if (o->passed_at >=
+        o->renewed_at) { /* marks that failed, until it was left: then as after an outage */
+        limit = most(limit, o->renewed_at + duration + unseen_ns + interval_ns + settle_ns(o));
+    }
     if (o->unsure_at != 0 && t->now - o->unsure_at < HANG_NS) {
         limit += most(o->config.duration_ns / 8, SEC_NS / 4); /* a mark's answer is waited for */
     }
@@ -699,6 +703,9 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     }
     if (!t->api_tells) {
         o->unsure_at = t->now;
+    }
+    if (t->api_server_fails) {
+        o->passed_at = t->now;
     }
     if (t->lease_is_edited) {
         o->edited_at = t->now;

@@ -65,7 +65,8 @@ struct oracle_truth {
     bool lease_is_edited;    /* somebody else plays with it: holder, duration, stamps */
     bool host_probe_accuses; /* the host sees by itself that the DPU is gone, which it was not
                                 before */
-    bool is_calm;            /* nothing at all is wrong */
+    bool api_server_fails;   /* one of several: new connections reach the others, too */
+    bool is_calm;            /* but for that nothing at all is wrong */
 };
 
 struct oracle;
@@ -141,6 +142,7 @@ struct oracle {
     int64_t host_down_at;    /* it did not run then, at the latest */
     int64_t host_down_since; /* it does not run, or write, since; 0: it does */
     int64_t writes_since;    /* the host runs and can write the record since; 0: it cannot */
+    int64_t passed_at;       /* one API server of several failed */
     int64_t unsure_at;       /* a write may have been committed, and nobody told */
     int64_t accused_at;    /* a host probe of the host said no, or the record of one that is down */
     int64_t accused_since; /* a running host can see it since; 0: it cannot */

@@ -17,9 +17,18 @@
 #include <string.h>
 #include <time.h>
 
-enum { HANDLES_MAX = 64 };
+enum { HANDLES_MAX = 64, CONNS_MAX = HANDLES_MAX + 8 };
 
 struct multi;
+
+/* One to an API server. Of those that are idle curl takes the oldest that it has not to leave. */
+struct conn {
+    uint64_t id; /* counts up from 1 */
+    int server;
+    bool is_busy;
+    bool is_spoiled;
+    int64_t left_at; /* by the machine's monotonic clock */
+};
 
 struct easy {
     struct multi *multi;
@@ -28,6 +37,9 @@ struct easy {
     const char *body;   /* borrowed */
     struct curl_slist *headers;
     int64_t limit_ms; /* 0: none */
+    bool is_fresh;    /* over a new connection */
+    long most_idle_s; /* or one that was left so long ago, at most */
+    uint64_t conn;    /* the last one; 0: none */
     curl_prereq_callback before_request;
     void *before_request_user;
     void *private;
@@ -48,6 +60,10 @@ struct easy {
 struct multi {
     struct easy *handles[HANDLES_MAX];
     size_t count;
+    struct conn conns[CONNS_MAX]; /* the oldest first */
+    size_t conn_count;
+    uint64_t last_conn;
+    long most_idle; /* connections */
     curl_socket_callback on_socket;
     void *socket_user;
     curl_multi_timer_callback on_timer;
@@ -61,6 +77,7 @@ CURL *curl_easy_init(void)
     struct easy *easy = calloc(1, sizeof(*easy));
     assert(easy);
     easy->method = "GET";
+    easy->most_idle_s = 118;
     return easy;
 }
 
@@ -86,6 +103,10 @@ CURLcode curl_easy_setopt(CURL *handle, CURLoption option, ...)
         easy->headers = va_arg(ap, struct curl_slist *);
     } else if (option == CURLOPT_TIMEOUT_MS) {
         easy->limit_ms = va_arg(ap, long);
+    } else if (option == CURLOPT_FRESH_CONNECT) {
+        easy->is_fresh = va_arg(ap, long) != 0;
+    } else if (option == CURLOPT_MAXAGE_CONN) {
+        easy->most_idle_s = va_arg(ap, long);
     } else if (option == CURLOPT_PREREQFUNCTION) {
         easy->before_request = va_arg(ap, curl_prereq_callback);
     } else if (option == CURLOPT_PREREQDATA) {
@@ -171,6 +192,8 @@ CURLMcode curl_multi_setopt(CURLM *handle, CURLMoption option, ...)
         m->on_timer = va_arg(ap, curl_multi_timer_callback);
     } else if (option == CURLMOPT_TIMERDATA) {
         m->timer_user = va_arg(ap, void *);
+    } else if (option == CURLMOPT_MAXCONNECTS) {
+        m->most_idle = va_arg(ap, long);
     }
     va_end(ap);
     return CURLM_OK;
@@ -226,12 +249,90 @@ CURLMcode curl_multi_add_handle(CURLM *handle, CURL *added)
     return CURLM_OK;
 }
 
-static void close_exchange(struct multi *m, struct easy *easy)
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void close_conn(struct multi *m, struct conn *c)
+{
+    size_t i = (size_t)(c - m->conns);
+    memmove(c, c + 1, (--m->conn_count - i) * sizeof(*c));
+}
+
+static struct conn *find_conn(struct multi *m, uint64_t id)
+{
+    for (size_t i = 0; i < m->conn_count; i++) {
+        if (m->conns[i].id == id) {
+            return &m->conns[i];
+        }
+    }
+    return NULL;
+}
+
+/* The connection for this handle. */
+static const struct conn *take_conn(struct multi *m, struct easy *easy)
+{
+    struct conn *taken = NULL;
+    int64_t now = monotonic_now();
+    for (struct conn *c = m->conns; !taken && !easy->is_fresh && c < m->conns + m->conn_count;) {
+        bool is_old = now - c->left_at > easy->most_idle_s * SEC;
+        if (!c->is_busy && (c->is_spoiled || is_old)) {
+            close_conn(m, c);
+        } else if (!c->is_busy) {
+            taken = c;
+        } else {
+            c++;
+        }
+    }
+    if (!taken) {
+        assert(m->conn_count < CONNS_MAX);
+        taken = &m->conns[m->conn_count++];
+        *taken = (struct conn){.id = ++m->last_conn, .server = (int)(m->last_conn % API_SERVERS)};
+        tally_note("connection: %s", world_get()->current->name);
+    }
+    taken->is_busy = true;
+    easy->conn = taken->id;
+    return taken;
+}
+
+/* The handle is done with its connection. */
+static void leave_conn(struct multi *m, struct easy *easy, bool is_whole)
+{
+    struct conn *c = find_conn(m, easy->conn);
+    if (!c || !c->is_busy) {
+        return;
+    }
+    c->is_busy = false;
+    c->left_at = monotonic_now();
+    if (!is_whole) {
+        close_conn(m, c);
+    }
+    long idle = 0;
+    for (size_t i = m->conn_count; i > 0; i--) {
+        idle += !m->conns[i - 1].is_busy;
+        if (!m->conns[i - 1].is_busy && idle > m->most_idle) {
+            close_conn(m, &m->conns[i - 1]);
+        }
+    }
+}
+
+/* loop/curl_loop.h, which does it with a socket. */
+void __wrap_curl_loop_spoil(CURL *handle);
+void __wrap_curl_loop_spoil(CURL *handle)
+{
+    const struct easy *easy = handle;
+    struct conn *c = easy->multi ? find_conn(easy->multi, easy->conn) : NULL;
+    if (c) {
+        tally_note("connection: %s gives one up", world_get()->current->name);
+        c->is_spoiled = true;
+    }
+}
+
+static void close_exchange(struct multi *m, struct easy *easy, bool is_whole)
 {
     if (easy->exchange) {
         (void)m->on_socket(easy, easy->exchange->fd, CURL_POLL_REMOVE, m->socket_user,
                            easy->socket_user);
         exchange_leave(easy->exchange);
+        leave_conn(m, easy, is_whole);
         easy->exchange = NULL;
         easy->socket_user = NULL;
     }
@@ -243,7 +344,7 @@ CURLMcode curl_multi_remove_handle(CURLM *handle, CURL *removed)
     struct easy *easy = removed;
     for (size_t i = 0; i < m->count; i++) {
         if (m->handles[i] == easy) {
-            close_exchange(m, easy);
+            close_exchange(m, easy, false);
             easy->multi = NULL;
             memmove(&m->handles[i], &m->handles[i + 1], (--m->count - i) * sizeof(m->handles[0]));
             tell_timer(m, handle);
@@ -272,7 +373,7 @@ static void end(struct multi *m, struct easy *easy, CURLcode code)
 {
     easy->is_ended = true;
     easy->message = (CURLMsg){.msg = CURLMSG_DONE, .easy_handle = easy, .data = {.result = code}};
-    close_exchange(m, easy);
+    close_exchange(m, easy, code == CURLE_OK);
 }
 
 static void start(struct multi *m, struct easy *easy)
@@ -288,8 +389,8 @@ static void start(struct multi *m, struct easy *easy)
             type = h->data + strlen("Content-Type: ");
         }
     }
-    easy->exchange =
-        exchange_start(world_get()->current, easy->method, easy->path, easy->body, type);
+    easy->exchange = exchange_start(world_get()->current, take_conn(m, easy)->server, easy->method,
+                                    easy->path, easy->body, type);
     (void)m->on_socket(easy, easy->exchange->fd, CURL_POLL_IN, m->socket_user, easy->socket_user);
 }
 

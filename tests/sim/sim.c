@@ -162,7 +162,8 @@ static struct oracle_truth truth_of(struct run *run)
         .lease_is_edited = faults_on(FAULT_FOREIGN) || faults_on(FAULT_HOSTILE) ||
                            faults_on(FAULT_WEBHOOK) || faults_on(FAULT_SECOND_HOST),
         .host_probe_accuses = agents_host_probe_accuses(),
-        .is_calm = faults_are_over(),
+        .api_server_fails = faults_on(FAULT_SERVER),
+        .is_calm = faults_are_but(FAULT_SERVER),
     };
 }
 
