@@ -76,6 +76,31 @@ def test_what_the_host_cannot_read_does_not_condemn(world, target, name):
     assert host.is_running()
 
 
+def test_a_dpu_whose_requests_are_slow_gets_its_retry_after_an_outage(world, target):
+    """The host's requests are fast: its marks must not overtake each renewal of a slow DPU."""
+    world.interval_ms = 1000
+    world.duration_s = 4
+    world.both()
+    standin = target.standin
+    standin.fault("delay", user="dpu", ms=800)
+    time.sleep(2)
+    for beyond_s in (1.6, 1.9):
+        writes = ["create", "update", "patch"]
+        standin.clear_faults()  # the first that matches counts
+        standin.fault("status", resource=None, verb=writes, code=500, reason="InternalError")
+        world.wait_verdict("Unknown/ApiServerNotWriting")
+        time.sleep(beyond_s)
+        standin.clear_faults()
+        standin.fault("delay", user="dpu", ms=800)
+        seen = []
+        until(
+            lambda: seen.append(world.state()) or seen[-1] in ("Ready", "NotReady"),
+            SOON_S,
+            "a renewal, or a verdict against the DPU",
+        )
+        assert seen[-1] == "Ready", (beyond_s, world.record())
+
+
 def test_a_half_open_connection_does_not_condemn(world, target):
     """All connections of now fall silent for good; new ones work."""
     world.both()
