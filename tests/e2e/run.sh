@@ -123,7 +123,8 @@ build_crio() {
 }
 
 build_multus() {
-  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus
+  CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$out/" \
+    gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/{multus,multus-daemon,multus-shim,thin_entrypoint}
 }
 
 # Both that admins have. One module pins them, so that they share what they are made of.
