@@ -109,9 +109,11 @@ render_charts() {
   fi
   for chart in host dpu; do
     for from in "$out/dpu-heartbeat-$chart-$version.tgz" "deploy/charts/dpu-heartbeat-$chart"; do
-      "$helm" template dpu "$from" --kube-version 1.34.0 >"$work/$(basename "$from").yaml"
+      "$helm" template dpu "$from" --kube-version 1.34.0 >"$work/$(basename "$from").yaml" 2>"$work/helm.log" ||
+        { cat "$work/helm.log" >&2; die "$from cannot be rendered"; } # it remarks on each link otherwise
     done
-    cmp "$work/dpu-heartbeat-$chart-$version.tgz.yaml" "$work/dpu-heartbeat-$chart.yaml"
+    cmp "$work/dpu-heartbeat-$chart-$version.tgz.yaml" "$work/dpu-heartbeat-$chart.yaml" ||
+      die "the chart of the $chart is another one in its archive"
     checks=$((checks + 1))
   done
 }
