@@ -103,6 +103,7 @@ class TlsTarget(StandinTarget):
         cert, key = authority.issue("server", "kube-apiserver")
         super().__init__(binaries, directory, tls_cert=cert, tls_key=key, **flags)
         trust = ssl.create_default_context(cafile=authority.file)
+        trust.verify_flags |= ssl.VERIFY_X509_STRICT  # as Python does from 3.13 on
         self.admin = Kube(self.standin.url, "admin-token", trust)
 
 

@@ -17,7 +17,7 @@ class Authority:
         self._openssl(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
             f" -subj /CN={name} -keyout {name}.key -out {name}.crt"
-            " -addext basicConstraints=critical,CA:TRUE"
+            " -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign"
         )
         self.file = os.path.join(directory, f"{name}.crt")
 
@@ -29,7 +29,7 @@ class Authority:
     def issue(self, name, subject, names="DNS:kubernetes,IP:127.0.0.1"):
         """(certificate, key) files."""
         with open(os.path.join(self.directory, "san.cnf"), "w", encoding="ascii") as file:
-            file.write(f"subjectAltName={names}\n")
+            file.write(f"subjectAltName={names}\nauthorityKeyIdentifier=keyid\n")
         self._openssl(
             "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
             f" -subj /CN={subject} -keyout {name}.key -out {name}.csr"
