@@ -41,6 +41,7 @@ configure_build_pack() { # configure_build_pack BUILD_DIRECTORY CMAKE_ARGUMENT..
 
 # libjansson began to version its symbols with 2.14, so that every function asks for that. Of those
 # that are new there we use none: 2.13, which Ubuntu 22.04 has, will do, with a remark of the loader.
+# tests/package fails where we do.
 loosen_dependency() { # loosen_dependency PACKAGE
   local tree
   tree=$(mktemp -d)
