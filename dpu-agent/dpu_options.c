@@ -26,6 +26,7 @@ static const struct option_row rows[] = {
              "not OVS's system-id) and 'ovnkube' (its time stamp in SB_Global changes). Others: "
              "'exec:COMMAND' (exits with 0; its process group is killed afterwards), "
              "'unix:SOCKET' (accepts a connection, even if the server hangs), "
+             "'bgp:/run/frr/bgpd.vty' (FRR's peers are established; 'least=1;bgp:...': so many), "
              "'http://HOST:PORT/PATH' or 'https://...' (answers 2xx; HOST is an address or "
              "'localhost'), 'netdev:NAME,NAME' (the interfaces exist) and 'pci:0000:03:00.0' (the "
              "function exists). Settings come first: "

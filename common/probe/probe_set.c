@@ -125,6 +125,7 @@ int probe_new(struct ev_loop *loop, const struct probe_spec *spec, size_t index,
         [PROBE_EXEC] = &probe_method_exec,    [PROBE_UNIX] = &probe_method_unix,
         [PROBE_HTTP] = &probe_method_http,    [PROBE_SERVICE] = &probe_method_service,
         [PROBE_NETDEV] = &probe_method_sysfs, [PROBE_PCI] = &probe_method_sysfs,
+        [PROBE_BGP] = &probe_method_bgp,
     };
     const struct probe_method *method = methods[spec->kind];
     struct probe *probe = mem_calloc(1, method->bytes);

@@ -83,6 +83,7 @@ extern const struct probe_method probe_method_unix;
 extern const struct probe_method probe_method_http;
 extern const struct probe_method probe_method_sysfs;
 extern const struct probe_method probe_method_service; /* ovs_rpc.c */
+extern const struct probe_method probe_method_bgp;     /* bgp_probe.c */
 
 /* The first member of what a method keeps. */
 struct probe {

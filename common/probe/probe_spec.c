@@ -149,7 +149,7 @@ static const struct setting {
     const char *most;
     enum { SETTING_TIME, SETTING_NUMBER, SETTING_CA, SETTING_CARRIER } type;
     bool is_of_url;
-    bool is_of_netdev;
+    bool is_count;
 } settings[] = {
     {"interval", AT(interval_ns), "100ms", "3600s", .type = SETTING_TIME},
     {"timeout", AT(timeout_ns), "10ms", "600s", .type = SETTING_TIME},
@@ -164,7 +164,7 @@ static const struct setting {
     {"status", AT(http_status), "100", "599", .type = SETTING_NUMBER, .is_of_url = true},
     {"ca", .type = SETTING_CA, .is_of_url = true},
     {"carrier", .type = SETTING_CARRIER},
-    {"least", AT(at_least), "1", "100", .type = SETTING_NUMBER, .is_of_netdev = true},
+    {"least", AT(at_least), "1", "100", .type = SETTING_NUMBER, .is_count = true},
 };
 
 /* A time in ns, or a number. */
@@ -223,8 +223,8 @@ static int parse_setting(const char *key, const char *value, struct probe_spec *
     if (setting->is_of_url && spec->kind != PROBE_HTTP) {
         return err_set(e, ERR_PARSE, "'%s' works only with http:// and https://", key);
     }
-    if (setting->is_of_netdev && spec->kind != PROBE_NETDEV) {
-        return err_set(e, ERR_PARSE, "'%s' works only with netdev:", key);
+    if (setting->is_count && spec->kind != PROBE_NETDEV && spec->kind != PROBE_BGP) {
+        return err_set(e, ERR_PARSE, "'%s' works only with netdev: and bgp:", key);
     }
     if (setting->type == SETTING_CA) {
         return parse_ca(value, spec, e);
@@ -281,6 +281,7 @@ static const struct kind {
 } kinds[] = {
     {"exec:", .kind = PROBE_EXEC},
     {"unix:", .kind = PROBE_UNIX},
+    {"bgp:", .kind = PROBE_BGP},
     {"http://", .kind = PROBE_HTTP},
     {"https://", .kind = PROBE_HTTP},
     {"pci:", .kind = PROBE_PCI, .is_of_sysfs = true},
@@ -348,9 +349,10 @@ static int take_what(const char *text, size_t index, struct probe_spec *spec, st
         return take_service(text, service, spec, e);
     }
     if (!kind) {
-        return err_set(e, ERR_PARSE,
-                       "it is not a known service, and does not begin with 'exec:', 'unix:', "
-                       "'http://', 'https://', 'netdev:' or 'pci:'");
+        return err_set(
+            e, ERR_PARSE,
+            "it is not a known service, and does not begin with 'exec:', 'unix:', 'bgp:', "
+            "'http://', 'https://', 'netdev:' or 'pci:'");
     }
     const char *target = text + strlen(kind->prefix);
     spec->kind = kind->kind;

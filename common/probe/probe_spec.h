@@ -4,7 +4,7 @@
  *
  *     ovsdb | vswitchd[:BRIDGE] | ovn-nb | ovn-sb | ovn-northd | ovn-controller[:CHASSIS] | ovnkube
  *     exec:COMMAND | unix:/PATH | http://HOST[:PORT][/PATH] | https://...
- *     netdev:NAME[,NAME...] | pci:ADDRESS
+ *     netdev:NAME[,NAME...] | pci:ADDRESS | bgp:/PATH
  *     interval=2s,timeout=1s,failures=2,successes=1;exec:COMMAND
  *     refused=5s,silent=30s,missing=15s,wrong=15s;vswitchd:br-ex
  *     status=204,ca=/etc/ssl/ours.pem;https://localhost:9410/
@@ -80,7 +80,15 @@ extern const struct service services[SERVICE_COUNT]; /* in the order in which on
 
 enum { SERVICE_TARGET_BYTES = 64, PROBE_TARGET_BYTES = 1024, PROBE_FILE_BYTES = 256 };
 
-enum probe_kind { PROBE_EXEC, PROBE_UNIX, PROBE_HTTP, PROBE_SERVICE, PROBE_NETDEV, PROBE_PCI };
+enum probe_kind {
+    PROBE_EXEC,
+    PROBE_UNIX,
+    PROBE_HTTP,
+    PROBE_SERVICE,
+    PROBE_NETDEV,
+    PROBE_PCI,
+    PROBE_BGP
+};
 
 struct probe_spec {
     enum probe_kind kind;
@@ -95,7 +103,7 @@ struct probe_spec {
     int64_t http_status;            /* that is well; 0: any 2xx */
     char ca_file[PROBE_FILE_BYTES]; /* "": the system's authorities */
     bool wants_carrier;             /* of PROBE_NETDEV */
-    int64_t at_least;               /* the same: so many of the named ones; 0: all */
+    int64_t at_least;               /* of PROBE_NETDEV and PROBE_BGP: so many of them; 0: all */
     const char *root;               /* of /sys; "": none; borrowed from the defaults */
     const char *ovs_run_dir;        /* borrowed from the defaults */
     const char *ovn_run_dir;

@@ -192,7 +192,7 @@ TEST(nonsense_is_refused_with_a_reason)
         {"ca=;https://127.0.0.1/", ERR_PARSE, "'ca=' needs a file"},
         {"status=204,ca=,timeout=1s;https://127.0.0.1/", ERR_PARSE, "'ca=' needs a file"},
         {"carrier=up;pci:0000:03:00.0", ERR_PARSE, "works only with netdev"},
-        {"least=1;pci:0000:03:00.0", ERR_PARSE, "'least' works only with netdev:"},
+        {"least=1;pci:0000:03:00.0", ERR_PARSE, "'least' works only with netdev: and bgp:"},
         {"least=0;netdev:p0,p1", ERR_LIMIT, "between 1 and 100"},
         {"carrier=down;netdev:p0", ERR_PARSE, "its only value"},
         {"status=204;unix:/s", ERR_PARSE, "works only with http"},
