@@ -15,7 +15,8 @@ bool kube_is_not_found(const struct kube_response *response)
 bool kube_is_denied(const struct kube_response *response)
 {
     const char *said = json_text_get(response->body, "message");
-    const char *why = said ? strstr(said, ": Forbidden: User ") : NULL; /* of a field */
+    const char *why =
+        said ? strstr(said, " is forbidden: User ") : NULL; /* an authorizer's words */
     return response->http_status == 403 ||
            (response->http_status == 422 && why && strstr(why, " cannot "));
 }

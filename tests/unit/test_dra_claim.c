@@ -749,9 +749,12 @@ TEST_IN(a_missing_right_has_the_same_hint_whatever_its_status)
     } rows[] = {
         {403, "{\"message\":\"forbidden\"}", true},
         {422,
-         "{\"message\":\"ResourceClaim.resource.k8s.io \\\"c\\\" is invalid: status.devices[0]: "
-         "Forbidden: User \\\"system:serviceaccount:ovn-kubernetes:dpu-host-agent\\\" cannot "
-         "associated-node:update resource \\\"resourceclaims/driver\\\"\"}",
+         "{\"message\":\"ResourceClaim.resource.k8s.io \\\"c\\\" is invalid: status.devices: "
+         "Forbidden: "
+         "changing status.devices requires resource=\\\"resourceclaims/driver\\\" permission: "
+         "resourceclaims.resource.k8s.io \\\"dpu.k8s.ovn.org\\\" is forbidden: User \\\"h\\\" "
+         "cannot "
+         "arbitrary-node:update resource \\\"resourceclaims/driver\\\"\"}",
          true},
         {422, "{\"message\":\"status.devices[0].pool: Required value\"}", false},
         {503, "{\"message\":\"busy\"}", false},

@@ -324,9 +324,9 @@ TEST_IN(what_is_forbidden_waits_for_an_admin)
 TEST_IN(what_is_invalid_has_the_hint_only_where_a_right_is_missing)
 {
     static const char wrong[] = "{\"message\":\"spec.pool: Required value\"}";
-    static const char denied[] =
-        "{\"message\":\"spec.devices[0]: Forbidden: User \\\"host\\\" cannot "
-        "update resource \\\"resourceslices\\\"\"}";
+    static const char denied[] = "{\"message\":\"spec.devices[0]: Forbidden: x is forbidden: User "
+                                 "\\\"host\\\" cannot update "
+                                 "resource \\\"resourceslices\\\"\"}";
     json_decref(settle(w));
     publish(w, "LeaseExpired");
     for (int i = 0; i < 20; i++) { /* an hour, until it may be said again */

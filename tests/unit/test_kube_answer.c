@@ -84,10 +84,10 @@ TEST(a_failure_is_told_in_the_servers_words_or_by_the_request)
 }
 
 #define DENIED(resource)                                                                           \
-    "User \\\"system:serviceaccount:ovn-kubernetes:dpu-host-agent\\\" cannot "                     \
-    "associated-node:update resource \\\"" resource                                                \
-    "\\\" in API group \\\"resource.k8s.io\\\" in the "                                            \
-    "namespace \\\"shop\\\""
+    resource                                                                                       \
+        " is forbidden: User \\\"system:serviceaccount:ovn-kubernetes:dpu-host-agent\\\" cannot "  \
+        "associated-node:update resource \\\"" resource "\\\" in API group "                       \
+        "\\\"resource.k8s.io\\\" in the namespace \\\"shop\\\""
 
 TEST(a_missing_right_is_told_from_a_wrong_object_and_to_its_end)
 {
@@ -98,12 +98,15 @@ TEST(a_missing_right_is_told_from_a_wrong_object_and_to_its_end)
     } rows[] = {
         {403, DENIED("leases"), true},
         {403, "", true},
+        /* As Kubernetes 1.37 has it. */
         {422,
          "ResourceClaim.resource.k8s.io \\\"a-claim-with-a-name-of-the-usual-length\\\" is "
          "invalid: "
-         "status.devices[0]: Forbidden: " DENIED("resourceclaims/driver"),
+         "status.devices: Forbidden: changing status.devices requires "
+         "resource=\\\"resourceclaims/driver\\\", verb=\\\"[associated-node:update "
+         "arbitrary-node:update]\\\" permission: " DENIED("resourceclaims/driver"),
          true},
-        {422, "spec.renewTime: Invalid value: Forbidden: User says that it cannot", false},
+        {422, "spec.holderIdentity: Invalid value: User says that it is forbidden", false},
         {422, "status.devices[0]: Forbidden: may not be set", false},
         {401, DENIED("leases"), false},
         {500, "x: Forbidden: " DENIED("leases"), false},
