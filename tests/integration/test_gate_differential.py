@@ -213,9 +213,10 @@ def test_what_the_delegate_gets_at_random(binaries, tmp_path):
 
 def test_stdin_that_is_a_directory_or_closed(binaries):
     descriptor = os.open("/", os.O_RDONLY)
-    for stdin in ({"stdin": descriptor}, {"preexec_fn": lambda: os.close(0)}):
-        assert compare(binaries, FULL, stdin)[0].code == 5
+    assert compare(binaries, FULL, {"stdin": descriptor})[0].code == 5
     os.close(descriptor)
+    # Nothing to compare with: newer plugins find /dev/null there, which Go opens for them.
+    assert call(binaries.path("dpu-gate"), FULL, preexec_fn=lambda: os.close(0)).code == 5
 
 
 def test_version(binaries):
