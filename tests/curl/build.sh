@@ -7,15 +7,8 @@
 set -euo pipefail
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/dpu-heartbeat/curl
-declare -A crates=([7.76.0]=0.4.42 [7.81.0]=0.4.52 [7.88.1]=0.4.60 [8.5.0]=0.4.70 [8.14.1]=0.4.82
-  [8.20.0]=0.4.89 [8.21.0]=0.4.90 [8.22.0]=0.4.91)
-
-find_cargo() {
-  command -v cargo || command -v /usr/lib/cargo-web/bin/cargo || { # Debian 12's cargo is older
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends cargo-web >&2
-    command -v cargo
-  }
-}
+declare -A crates=([7.81.0]=0.4.52 [8.5.0]=0.4.70 [8.14.1]=0.4.82 [8.20.0]=0.4.89
+  [8.21.0]=0.4.90 [8.22.0]=0.4.91)
 
 # The folder with the sources of one version, fetched below the given folder.
 fetch() { # fetch VERSION FOLDER
@@ -28,11 +21,9 @@ fetch() { # fetch VERSION FOLDER
 }
 
 # HTTP alone, by OpenSSL and nghttp2, with the resolver's threads and the authorities of Debian's.
-options() { # options VERSION
-  local openssl=CURL_USE_OPENSSL ssh=CURL_USE_LIBSSH2
-  [[ $1 != 7.76.* ]] || openssl=CMAKE_USE_OPENSSL ssh=CMAKE_USE_LIBSSH2
+options() {
   printf -- '-D%s\n' CMAKE_BUILD_TYPE=Release CMAKE_INSTALL_LIBDIR=lib BUILD_CURL_EXE=OFF BUILD_SHARED_LIBS=ON \
-    BUILD_TESTING=OFF "$openssl=ON" "$ssh=OFF" USE_NGHTTP2=ON ENABLE_THREADED_RESOLVER=ON HTTP_ONLY=ON \
+    BUILD_TESTING=OFF CURL_USE_OPENSSL=ON CURL_USE_LIBSSH2=OFF USE_NGHTTP2=ON ENABLE_THREADED_RESOLVER=ON HTTP_ONLY=ON \
     CURL_USE_LIBPSL=OFF USE_LIBIDN2=OFF CURL_ZLIB=OFF CURL_BROTLI=OFF CURL_ZSTD=OFF ENABLE_MANUAL=OFF \
     ENABLE_CURL_MANUAL=OFF BUILD_LIBCURL_DOCS=OFF BUILD_MISC_DOCS=OFF BUILD_EXAMPLES=OFF CURL_DISABLE_LDAP=ON CURL_DISABLE_LDAPS=ON \
     CURL_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt CURL_CA_PATH=/etc/ssl/certs
@@ -44,7 +35,7 @@ build() { # build VERSION PREFIX WORK_FOLDER
   mkdir -p "$sources/docs" # newer crates leave out what CMake asks for
   touch "$sources/docs/CMakeLists.txt"
   printf 'CURL_OPENSSL_4 { global: curl_*; local: *; };\n' >"$work/map"
-  mapfile -t arguments < <(options "$version")
+  mapfile -t arguments < <(options)
   cmake -S "$sources" -B "$work/build" -G Ninja -Wno-dev "${arguments[@]}" -DCMAKE_INSTALL_PREFIX="$prefix" \
     "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--version-script=$work/map -Wl,-soname,libcurl.so.4" &&
     cmake --build "$work/build" && cmake --install "$work/build" || return 1
@@ -52,7 +43,7 @@ build() { # build VERSION PREFIX WORK_FOLDER
   [[ -e $prefix/lib/libcurl.so.4 ]] || ln -s libcurl.so "$prefix/lib/libcurl.so.4"
 }
 
-command -v cargo >/dev/null || PATH=$PATH:$(dirname "$(find_cargo)")
+command -v cargo >/dev/null || { echo "build.sh: there is no cargo; Debian 12's package is cargo-web" >&2; exit 1; }
 mkdir -p "$cache"
 for version in "$@"; do
   [[ -n ${crates[$version]:-} ]] || { echo "build.sh: it knows no sources of libcurl $version" >&2; exit 2; }
