@@ -60,10 +60,7 @@ struct kube_client {
     bool draining; /* the next control request takes a new connection: the credentials changed */
     struct kube_metrics metrics;
     char description[256];
-    char *url;     /* of the server; with tls-server-name, which is verified and sent as SNI */
-    char *dialled; /* in its stead, as CURLOPT_CONNECT_TO; NULL: nothing else */
-    char *host;    /* its name; NULL: it is an address */
-    uint64_t port;
+    struct kube_dial dial;
 };
 
 /* One exchange with the server. */
@@ -109,36 +106,14 @@ struct kube_call {
 
 /* ---- the credentials ------------------------------------------------------------------------- */
 
-static void forget_server(struct kube_client *client)
-{
-    free(client->url);
-    free(client->dialled);
-    free(client->host);
-}
-
 /* Sets the server's description, and how it is dialled. */
 static void locate_server(struct kube_client *client)
 {
     const struct kube_conf *conf = &client->conf;
-    struct kube_url server;
-    struct kube_url shown; /* who it has to prove to be */
-    if (kube_url_parse(conf->server, &server, NULL) != 0) {
-        return; /* kube_conf_load() refuses such */
-    }
-    const char *name = server.scheme == KUBE_HTTPS ? conf->tls_server_name : NULL;
-    bool is_named = name && kube_host_parse(name, &shown, NULL) == 0;
-    CLEANUP(free) char *real = kube_authority(&server, server.host, server.is_v6);
-    CLEANUP(free)
-    char *authority = kube_authority(&server, is_named ? shown.host : server.host,
-                                     is_named ? shown.is_v6 : server.is_v6);
     text_format(client->description, sizeof(client->description), "%s at %s%s%s", conf->origin,
                 conf->server, conf->proxy_name ? " through " : "",
                 conf->proxy_name ? conf->proxy_name : "");
-    forget_server(client);
-    client->url = mem_format("%s://%s%s", kube_scheme_text(server.scheme), authority, server.path);
-    client->dialled = is_named ? mem_format("::%s", real) : NULL;
-    client->port = server.port;
-    client->host = server.is_v6 ? NULL : mem_strdup(server.host);
+    kube_dial_set(&client->dial, conf->server, conf->tls_server_name);
     if (conf->insecure_skip_tls_verify) {
         log_warn("kube",
                  "%s: insecure-skip-tls-verify is set: anyone can impersonate the API server",
@@ -263,8 +238,8 @@ static void set_headers(struct try *t)
     if (t->call->body) {
         t->headers = curl_slist_append(t->headers, content_type(t->call->request.method));
     }
-    if (client->dialled) { /* the URL has the name to be proven, in place of it */
-        t->headers = append_taken(t->headers, mem_format("Host: %s", client->dialled + 2));
+    if (client->dial.connect_to) { /* the URL has the name to be proven, in place of it */
+        t->headers = append_taken(t->headers, mem_format("Host: %s", client->dial.connect_to + 2));
     }
     if (token) {
         t->headers = append_taken(t->headers, mem_format("Authorization: Bearer %s", token->data));
@@ -279,11 +254,11 @@ static void set_headers(struct try *t)
 static void set_url(struct try *t)
 {
     const struct kube_client *client = t->call->client;
-    char *url = mem_format("%s%s", client->url, t->call->path);
+    char *url = mem_format("%s%s", client->dial.url, t->call->path);
     (void)curl_easy_setopt(t->easy, CURLOPT_URL, url); /* copies it */
     free(url);
-    if (client->dialled) {
-        t->connect_to = curl_slist_append(NULL, client->dialled);
+    if (client->dial.connect_to) {
+        t->connect_to = curl_slist_append(NULL, client->dial.connect_to);
         (void)curl_easy_setopt(t->easy, CURLOPT_CONNECT_TO, t->connect_to);
     }
 }
@@ -295,10 +270,10 @@ static void set_address(struct try *t)
     const struct kube_client *client = t->call->client;
     bool is_v6 = strchr(client->last_good, ':');
     bool is_resumed = t->call->request.channel == KUBE_STREAM && client->last_good[0] != '\0';
-    if ((t->is_by_address || is_resumed) && client->host) {
-        t->resolve =
-            append_taken(NULL, mem_format("+%s:%" PRIu64 ":%s%s%s", client->host, client->port,
-                                          is_v6 ? "[" : "", client->last_good, is_v6 ? "]" : ""));
+    if ((t->is_by_address || is_resumed) && client->dial.host) {
+        t->resolve = append_taken(NULL, mem_format("+%s:%" PRIu16 ":%s%s%s", client->dial.host,
+                                                   client->dial.port, is_v6 ? "[" : "",
+                                                   client->last_good, is_v6 ? "]" : ""));
         (void)curl_easy_setopt(t->easy, CURLOPT_RESOLVE, t->resolve);
         (void)curl_easy_setopt(t->easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L); /* takes it */
     }
@@ -486,7 +461,7 @@ static void remember_address(const struct try *t)
     struct kube_client *client = t->call->client;
     long reached = 0;
     (void)curl_easy_getinfo(t->easy, CURLINFO_PRIMARY_PORT, &reached); /* a proxy's is another */
-    if (client->host && reached > 0 && (uint64_t)reached == client->port &&
+    if (client->dial.host && reached > 0 && reached == client->dial.port &&
         !client->conf.proxy_url) {
         text_format(client->last_good, sizeof(client->last_good), "%s", address_of(t));
     }
@@ -1097,7 +1072,7 @@ void kube_client_free(struct kube_client *client)
     }
     curl_loop_free(client->curl);
     (void)curl_share_cleanup(client->sessions); /* also of none */
-    forget_server(client);
+    kube_dial_fini(&client->dial);
     X509_STORE_free(client->ca);
     kube_conf_fini(&client->conf);
     free(client);

@@ -169,3 +169,31 @@ int kube_url_parse(const char *text, struct kube_url *out, struct err *e)
     }
     return rc;
 }
+
+void kube_dial_set(struct kube_dial *out, const char *server, const char *tls_server_name)
+{
+    struct kube_url real;
+    struct kube_url shown; /* who it has to prove to be */
+    if (kube_url_parse(server, &real, NULL) != 0) {
+        return;
+    }
+    const char *name = real.scheme == KUBE_HTTPS ? tls_server_name : NULL;
+    bool is_named = name && kube_host_parse(name, &shown, NULL) == 0;
+    const struct kube_url *asked = is_named ? &shown : &real;
+    CLEANUP(free) char *own = kube_authority(&real, real.host, real.is_v6);
+    CLEANUP(free) char *authority = kube_authority(&real, asked->host, asked->is_v6);
+    kube_dial_fini(out);
+    *out = (struct kube_dial){
+        .url = mem_format("%s://%s%s", kube_scheme_text(real.scheme), authority, real.path),
+        .connect_to = is_named ? mem_format("::%s", own) : NULL,
+        .host = real.is_v6 ? NULL : mem_strdup(real.host),
+        .port = real.port,
+    };
+}
+
+void kube_dial_fini(struct kube_dial *d)
+{
+    free(d->url);
+    free(d->connect_to);
+    free(d->host);
+}

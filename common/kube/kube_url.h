@@ -38,6 +38,21 @@ NODISCARD int kube_host_parse(const char *text, struct kube_url *out, struct err
 /* "https". Static. */
 const char *kube_scheme_text(enum kube_scheme scheme);
 
+/* How curl is told where a server is. A server that has to prove another name than its own is asked
+ * for by that name in the URL, and dialled by its own. All owned: kube_dial_fini. */
+struct kube_dial {
+    char *url;        /* "https://NAME:PORT/PATH", to which a request's path is added */
+    char *connect_to; /* for CURLOPT_CONNECT_TO; NULL: the URL's host is dialled */
+    char *host;       /* its own name, which has to be resolved; NULL: it is an IPv6 address */
+    uint16_t port;
+};
+
+/* Of `server`, a URL that kube_url_parse() takes; `tls_server_name` may be NULL. Replaces what is
+ * in `out`, which stays as it is where one of them cannot be read. */
+void kube_dial_set(struct kube_dial *out, const char *server, const char *tls_server_name);
+/* Accepts one that is all zero. */
+void kube_dial_fini(struct kube_dial *d);
+
 /* "HOST:PORT" of these, with brackets around an IPv6 address. Owned (free). */
 char *kube_authority(const struct kube_url *url, const char *host, bool is_v6);
 
