@@ -3,7 +3,6 @@
 
 #include "base/text.h"
 #include "base/time.h"
-#include "loop/curl_head.h"
 #include "loop/curl_loop.h"
 #include "loop/curl_version.h"
 

@@ -9,7 +9,6 @@
 #include "kube/kube_answer.h"
 #include "kube/kube_core.h"
 #include "kube/kube_url.h"
-#include "loop/curl_head.h"
 #include "loop/curl_loop.h"
 #include "loop/curl_version.h"
 
@@ -71,7 +70,7 @@ try {
     struct curl_slist *headers;
     struct curl_slist *connect_to;
     struct curl_slist *resolve;
-    struct buf head; /* see loop/curl_head.h */
+    struct buf head; /* see loop/curl_version.h */
     struct buf inbox;
     struct mono sent_at;
     bool is_by_address; /* goes to the last good one */

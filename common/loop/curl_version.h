@@ -8,6 +8,8 @@
 #ifndef LOOP_CURL_VERSION_H
 #define LOOP_CURL_VERSION_H
 
+#include "base/mem.h"
+
 #include <curl/curl.h>
 #include <stdbool.h>
 
@@ -37,5 +39,21 @@ bool curl_version_reaches(const char *url);
 /* Whether no file of authorities means the built-in one (from 8.21 on), which is read, and has to
  * be there, even where a callback puts others in its place. */
 bool curl_version_wants_authorities(void);
+
+/* ---- an answer's header fields -----------------------------------------------------------------
+ *
+ * By name, from the lines that CURLOPT_HEADERFUNCTION is given: libcurl's own way,
+ * curl_easy_header(), came with 7.83. */
+
+enum { CURL_HEAD_MAX_BYTES = 64 << 10 }; /* of all lines */
+
+/* Keeps one line, with its end. A status line begins anew: what came before was an interim answer,
+ * or one on a connection that died. Trailers of the body follow the head. `head` begins zeroed.
+ * False: there are too many; none is lost so far. */
+NODISCARD bool curl_head_add(struct buf *head, const char *line, size_t len);
+
+/* The first field of that name (RFC 9110, section 5.1: in upper or lower case), without the blanks
+ * around its value, cut to fit. False, and "", if there is none. */
+bool curl_head_find(const struct buf *head, const char *name, char *out, size_t out_bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "loop/curl_head.h"
+#include "loop/curl_version.h"
 #include "tests/support/case.h"
 
 #include <string.h>
