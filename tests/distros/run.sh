@@ -46,8 +46,10 @@ in_root() { # in_root [--net] COMMAND...
 make_root() { # make_root SUITE
   local packages=("${build_packages[@]}")
   $is_sample || packages+=("${test_packages[@]}")
-  # In mounts of its own: what removes the root never finds any of them in it.
+  # In mounts of its own: what removes the root never finds any of them in it. A list that is signed may
+  # be old, as on a mirror that stands still.
   unshare --mount mmdebstrap --mode=root --variant=minbase --dpkgopt=force-unsafe-io \
+    --aptopt='Acquire::Check-Valid-Until "false"' \
     --include="$(IFS=,; echo "${packages[*]}")" "$1" "$root" || return 1
   mkdir -p "$root/src" "$root/packages"
   git -c safe.directory="$PWD" ls-files -z --cached --others --exclude-standard |
