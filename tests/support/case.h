@@ -25,6 +25,7 @@
 
 #include <cmocka.h>
 #undef stop /* cmocka 2 calls a macro so, and tests their functions */
+#undef assert_in_range
 
 /* In place of assert_in_range(), which cmocka 2 has deprecated, and which is unsigned. */
 #define assert_between(value, least, most)                                                         \

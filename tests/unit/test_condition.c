@@ -272,8 +272,8 @@ TEST_IN(reads_that_succeed_do_not_speed_up_writes_that_fail)
         }
         world_pass(100 * NS_PER_MS);
     }
-    assert_in_range(condition_stats(t->condition)->failed, 20,
-                    100); /* ten minutes, up to 30 s apart */
+    assert_between(condition_stats(t->condition)->failed, 20,
+                   100); /* ten minutes, up to 30 s apart */
 }
 
 TEST_IN(broken_text_of_others_is_made_printable)

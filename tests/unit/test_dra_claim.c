@@ -651,7 +651,7 @@ TEST_IN(a_condition_that_could_not_be_written_is_tried_again_with_backoff)
         tell(w, &DEAD);
         while (waited_ns < 600 * NS_PER_SEC) {
             int64_t pause_ns = await_request(w);
-            assert_in_range(pause_ns, 0, CLAIM_RETRY_MAX_NS + NS_PER_SEC);
+            assert_between(pause_ns, 0, CLAIM_RETRY_MAX_NS + NS_PER_SEC);
             waited_ns += pause_ns;
             tries++;
             respond_write(w, statuses[i]);
@@ -660,7 +660,7 @@ TEST_IN(a_condition_that_could_not_be_written_is_tried_again_with_backoff)
             }
             assert_false(w->client.is_busy);
         }
-        assert_in_range(tries, 600 / 60, 60);
+        assert_between(tries, 600 / 60, 60);
         (void)await_request(w);
         respond_write(w, 200); /* the right was given, the server is back */
         world_pass(600 * NS_PER_SEC);
@@ -723,7 +723,7 @@ TEST_IN(conditions_follow_a_verdict_that_no_event_tells)
     anew(w);
     is_prepared(w, "u1");
     claim_events_show(w->teller, &DEAD);
-    assert_in_range(await_request(w), 1, CLAIM_SETTLE_NS + NS_PER_SEC);
+    assert_between(await_request(w), 1, CLAIM_SETTLE_NS + NS_PER_SEC);
     respond_write(w, 200);
     claim_events_show(w->teller, &DEAD); /* no news */
     claim_events_show(w->teller, &HELD);

@@ -30,7 +30,7 @@ static void take_pem(BIO *bio, char out[static PEM_BYTES])
 {
     char *text;
     long len = BIO_get_mem_data(bio, &text);
-    assert_in_range(len, 1, PEM_BYTES - 1);
+    assert_between(len, 1, PEM_BYTES - 1);
     text_format(out, PEM_BYTES, "%.*s", (int)len, text);
     BIO_free(bio);
 }
@@ -82,7 +82,7 @@ static void hear_log(void)
 static bool said(const char *words)
 {
     char text[4096] = "";
-    assert_in_range(pread(log_fd, text, sizeof(text) - 1, 0), 0, sizeof(text) - 2);
+    assert_between(pread(log_fd, text, sizeof(text) - 1, 0), 0, sizeof(text) - 2);
     return strstr(text, words) != NULL;
 }
 

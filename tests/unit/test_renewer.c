@@ -212,9 +212,9 @@ TEST(a_server_that_has_too_much_to_do_is_soon_asked_thrice_if_it_does_not_say_un
         world_fail(&w, w.now, ERR_RETRY, 429, -1);
         int64_t wait_ns = mono_since(w.out.wake_at, w.now);
         if (failures <= RENEWER_TRIES) {
-            assert_in_range(wait_ns, 0, renewer_backoff_ns(&w.r, (uint32_t)failures));
+            assert_between(wait_ns, 0, renewer_backoff_ns(&w.r, (uint32_t)failures));
         } else {
-            assert_in_range(wait_ns, 9 * NS_PER_SEC, 10 * NS_PER_SEC);
+            assert_between(wait_ns, 9 * NS_PER_SEC, 10 * NS_PER_SEC);
         }
         play(&w, "wake");
     }
