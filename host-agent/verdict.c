@@ -643,13 +643,21 @@ static struct mono read_due(const struct verdict *x)
     return is_sought ? mono_min(next, overdue_at(x)) : next;
 }
 
+/* A trial names the version that the last look showed. While another look is due or under way, a
+ * renewal may have overtaken that one: the trial follows the answer. */
+static bool is_trial_early(const struct verdict *x, struct mono now)
+{
+    bool is_look_due = x->is_reading || x->is_read_wanted || mono_reached(now, read_due(x));
+    return is_look_due && is_trial(x, now);
+}
+
 static void plan(struct verdict *x, struct mono now, struct verdict_update *out)
 {
     x->is_reading = x->is_reading && mono_before(now, awaited_until(x, x->last_read));
     bool is_mark_awaited = mono_before(now, awaited_until(x, x->last_mark));
     x->is_marking = x->is_marking && is_mark_awaited;
     x->is_trying = x->is_trying && is_mark_awaited;
-    bool is_mark_due = !x->is_marking && mono_reached(now, mark_due(x));
+    bool is_mark_due = !x->is_marking && mono_reached(now, mark_due(x)) && !is_trial_early(x, now);
     bool may_mark = x->sight == VERDICT_SEES_LEASE && !is_lost(x); /* else a read takes its place */
     out->mark = is_mark_due && may_mark;
     out->is_trial = out->mark && is_trial(x, now);

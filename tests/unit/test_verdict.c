@@ -226,6 +226,32 @@ TEST_READY(a_first_mark_that_tells_nothing_is_made_again)
 
 /* ---- a broken watch -------------------------------------------------------------------------- */
 
+/* The DPU renews between two looks, at any phase: a trial of what the last one showed is overtaken
+ * for ever, and where the host may write stays unknown. */
+TEST(without_a_watch_the_first_mark_is_taken_in_time)
+{
+    for (int phase = 0; phase < 20; phase++) {
+        struct world w;
+        double renews_at = phase * 0.5 + 0.015;
+        world_init(&w, NULL, SEC(0));
+        world_tick(&w, SEC(0));
+        world_list(&w, SEC(0.01));
+        world_renew_unseen(&w, 0.012); /* it overtakes the very first */
+        world_serve(&w, SEC(0.01), CHAIN_CONFLICT);
+        world_watch(&w, SEC(0.02), false);
+        while (mono_before(w.out.wake_at, SEC(40))) {
+            struct mono now = w.out.wake_at;
+            for (; mono_reached(now, SEC(renews_at)); renews_at += 10) {
+                world_renew_unseen(&w, renews_at);
+            }
+            bool is_overtaken = !text_equal(w.x.lease.renew_stamp, w.lease.renew_stamp);
+            world_tick(&w, now);
+            world_serve(&w, now, w.out.mark && is_overtaken ? CHAIN_CONFLICT : CHAIN_TAKEN);
+        }
+        assert_true(w.x.verdict.has_marked);
+    }
+}
+
 TEST_READY(with_a_broken_watch_a_read_comes_before_each_mark)
 {
     world_silence_until(w, 11);
