@@ -64,7 +64,8 @@ static struct mono holds_since(const struct node_snapshot *seen)
     if (seen->gate.reason != r->verdict.reason) { /* it is stale */
         return r->hold_until;
     }
-    /* On the boot clock, by which it does not matter whether the wall clock was set since. */
+    /* The record has only the wall clock's time of the change. If that clock was set since, the age
+     * is wrong by as much; a change in the future counts as one of now. */
     int64_t age_ns = wall_since(seen->wall, r->verdict.transition);
     return age_ns < 0 ? seen->now : mono_max(mono_add(seen->now, -age_ns), after_boot);
 }

@@ -169,11 +169,16 @@ static void miss_evidence(struct verdict *x, enum chain_outcome cause, struct mo
     text_format(x->failure, sizeof(x->failure), "%s", failure ? failure : "");
 }
 
-/* While nobody answers, what the watch brings may be held up, too, until a read is answered. */
-static void note_contact(struct verdict *x, bool is_answered, struct mono now)
+static void hear_answer(struct verdict *x)
 {
-    x->has_contact = is_answered;
-    x->blind_since = is_answered ? x->blind_since : mono_min(x->blind_since, now);
+    x->has_contact = true;
+}
+
+/* While nobody answers, what the watch brings may be held up, too, until a read is answered. */
+static void hear_nothing(struct verdict *x, struct mono now)
+{
+    x->has_contact = false;
+    x->blind_since = mono_min(x->blind_since, now);
 }
 
 /* Nobody answers, and what is sent looks for the way back. */
@@ -236,9 +241,13 @@ static bool is_renewal(const struct verdict *x, const struct lease_view *lease, 
            !text_equal(stamp, x->past_stamp) && (is_latest || !is_old);
 }
 
-/* When it was made, unless a prompt watch showed it: since the last look, by the distance of the
- * DPU's own stamps. Where its clock was set back, that tells nothing: then it is now, or, of the
- * time while we did not run, as early as can be. */
+/* When a renewal was made that no trusted watch showed as it came (rule 1: no clocks of two
+ * machines are compared; two stamps of one DPU are). It lies as far after the last one as its stamp
+ * does, but not before the last look, which would have shown it, and not after now.
+ *
+ * Where the DPU's clock was set back, the stamps tell nothing. Then the renewal counts from now,
+ * which is in the DPU's favour; but from the last look if it was made while we did not run, so that
+ * a dead DPU gains nothing by our restart. */
 static struct mono date(const struct verdict *x, const struct lease_view *lease, struct mono now)
 {
     struct wall last;
@@ -465,7 +474,11 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
         x->is_mark_wanted = x->is_mark_wanted && (is_open || event->is_trial);
         x->is_trial_wanted = x->is_trial_wanted && is_open;
     }
-    note_contact(x, outcome != CHAIN_LOST, event->now);
+    if (outcome == CHAIN_LOST) {
+        hear_nothing(x, event->now);
+    } else {
+        hear_answer(x);
+    }
     out->rewrite = true; /* for a restart */
     if (event->is_trial) {
         return;
@@ -489,7 +502,7 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
         x->observed = event->now; /* waiting counts from when a renewal could have been seen */
         x->verdict.checked = event->now;
     }
-    note_contact(x, true, event->now);
+    hear_answer(x);
     if (event->kind == VERDICT_LEASE_OBSERVED) {
         on_observed(x, event, out);
     } else if (event->kind == VERDICT_LEASE_ABSENT) {
@@ -521,7 +534,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         on_answer(x, event, out);
         break;
     case VERDICT_READ_FAILED:
-        note_contact(x, false, event->now);
+        hear_nothing(x, event->now);
         miss_evidence(x, CHAIN_LOST, event->started_at, event->failure);
         break;
     case VERDICT_WATCH_BROKEN:

@@ -148,10 +148,12 @@ struct verdict {
     struct mono cause_since;
     char failure[VERDICT_FAILURE_BYTES];
 
-    /* Sight. Impaired (broken watch, no answer, stall), it may show what is as old as looked_at. */
+    /* Sight: how fresh what the watch shows is. A watch that is broken, that nobody answers beside,
+     * or that we were too late to read may show a state that is as old as `looked_at`. It is
+     * trusted again once a read was answered. */
     bool has_contact; /* the last request for the lease was answered */
     bool is_watch_broken;
-    struct mono blind_since; /* that it is impaired; NEVER: a read was answered */
+    struct mono blind_since; /* the watch is not trusted since; NEVER: it is */
     struct mono looked_at;   /* start of the newest read or mark that was answered */
     struct mono back_at;     /* answer to the read that found the way back, last time */
 
