@@ -499,8 +499,9 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
                       struct verdict_update *out)
 {
     if (x->looked_at.ns == 0 && x->phase == VERDICT_AWAITING) {
-        x->observed = event->now; /* waiting counts from when a renewal could have been seen */
+        x->observed = event->now; /* waiting counts from when a renewal could have been seen, */
         x->verdict.checked = event->now;
+        x->verdict.failing = (struct mono){0}; /* so that no blind span lies before */
     }
     hear_answer(x);
     if (event->kind == VERDICT_LEASE_OBSERVED) {

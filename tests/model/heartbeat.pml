@@ -148,7 +148,8 @@ inline give_retry()
 inline see(age)
 {
     if
-    :: !waiting && !was_observed && phase == AWAITING -> observed_age = 0; evidence_age = 0
+    :: !waiting && !was_observed && phase == AWAITING ->
+        observed_age = 0; evidence_age = 0; failing = false; failing_age = 0
     :: else
     fi;
     waiting = true;
@@ -248,7 +249,6 @@ inline start()
     host_up = true;
     waiting = false;
     failing = false;
-    retry_left = 0;
     just_started = true;
     sightless = true;
     if
@@ -257,9 +257,9 @@ inline start()
     :: else
     fi;
     if
-    :: phase == AWAITING -> was_observed = false; observed_age = 0; evidence_age = 0; blind = 0
-    :: phase != AWAITING && blind > 0 -> give_retry()
-    :: else
+    :: phase == AWAITING ->
+        was_observed = false; observed_age = 0; evidence_age = 0; blind = 0; retry_left = 0
+    :: else /* what was granted is in the record */
     fi;
     known = was_observed;
     carried = was_observed
@@ -305,7 +305,7 @@ inline age_all()
     shown = AWAITING;
     if
     :: host_up -> record_admits = false; record_accuses = false; hold_left = 0
-    :: else -> sightless = false; failing = false; failing_age = 0; retry_left = 0
+    :: else -> sightless = false; failing = false; failing_age = 0
     fi;
     if
     :: retry_left > 0 -> retry_left--

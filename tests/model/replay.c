@@ -42,7 +42,8 @@ struct world {
     struct record record;
     bool has_record;
     const struct step *step; /* the present one */
-    bool has_asked;          /* in it */
+    bool has_asked;          /* in it, of whatever sort */
+    bool has_tried;          /* in it, by a mark */
     bool missed_failure;     /* since the last renewal: see is_unasked() */
     int64_t now_ns;
     struct verdict_update out;
@@ -163,6 +164,7 @@ static void answer_all(struct world *w)
 {
     while (w->out.confirm || w->out.mark) {
         w->has_asked = true;
+        w->has_tried = w->has_tried || w->out.mark;
         if (w->out.confirm) {
             answer_confirm(w);
         } else {
@@ -212,6 +214,7 @@ static void run_step(struct world *w, int64_t number, const struct step *step)
     bool starts = step->host && !w->is_up;
     w->step = step;
     w->has_asked = false;
+    w->has_tried = false;
     w->now_ns = number * STEP_NS;
     w->is_up = step->host;
     if (step->written) {
@@ -263,9 +266,9 @@ static bool is_undecided(const struct world *w, const struct step *next, bool ha
  * nothing is no failure to it, and earns the DPU no retry. */
 static void note_failure(struct world *w)
 {
-    bool fails = !w->step->reads || !w->step->writes;
+    bool is_missed = (!w->step->reads && !w->has_asked) || (!w->step->writes && !w->has_tried);
     bool is_renewed = mono_reached(w->x.observed, at(w->now_ns - STEP_NS));
-    w->missed_failure = !is_renewed && (w->missed_failure || (fails && !w->has_asked));
+    w->missed_failure = !is_renewed && (w->missed_failure || is_missed);
 }
 
 static bool is_unasked(const struct world *w, const char *phase)
