@@ -279,10 +279,14 @@ static bool is_mended(const char *image)
     const char *slash = strrchr(image, '/');
     const char *colon = strchr(slash ? slash : image, ':');
     const char *tag = colon ? colon + 1 : "";
-    int major = 0;
-    int minor = 0;
+    uint64_t major;
+    uint64_t minor;
     tag += *tag == 'v';
-    return sscanf(tag, "%d.%d", &major, &minor) == 2 && (major > 1 || minor > 3);
+    size_t major_len = strspn(tag, "0123456789");
+    const char *rest = tag + major_len + (tag[major_len] == '.');
+    return text_to_u64(tag, major_len, &major, NULL) == 0 &&
+           text_to_u64(rest, strspn(rest, "0123456789"), &minor, NULL) == 0 &&
+           (major > 1 || (major == 1 && minor > 3));
 }
 
 void check_judge_upstream(struct doctor *d, const json_t *daemon_sets, const json_t *config_map)

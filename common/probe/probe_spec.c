@@ -48,7 +48,8 @@ enum { SHOWN_BYTES = 64, SETTINGS_BYTES = 1024 };
 /* Asks for a value in a map of the table that has one row. */
 #define VALUE(database, table, map, its_key, is_expected)                                          \
     {                                                                                              \
-        "transact", SELECT_COLUMN(database, table, map), is_expected, map, its_key                 \
+        .method = "transact", .params_json = SELECT_COLUMN(database, table, map),                  \
+        .expected = (is_expected), .wanted = (map), .key = (its_key)                               \
     }
 
 /* What it means that ovs-vswitchd does not know a command which it has from its first configuration

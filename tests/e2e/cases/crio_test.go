@@ -114,7 +114,7 @@ func (n *crioNode) refused(name string) {
 	n.t.Helper()
 	start := time.Now()
 	_, err := n.sandbox(name)
-	refusedWith(n.t, `plugin type="dpu-gate" failed (add): `+notReady, "a sandbox with a dead DPU", err)
+	refusedWith(n.t, `plugin type="dpu-gate" name="ovn-kubernetes" failed (add): `+notReady, "a sandbox with a dead DPU", err)
 	if took := time.Since(start); took > crioPoll {
 		n.t.Errorf("it was refused only after %s", took)
 	}

@@ -29,6 +29,8 @@ func newRelease(t *testing.T, ns string) *theRelease {
 	createNamespace(t, shared.admin, ns)
 	t.Cleanup(func() {
 		_, _ = tryHelm(t, helm4, "uninstall", release, "-n", ns, "--ignore-not-found")
+		// Helm 4 leaves some of what upgrades made before one that failed, and other cases use these names.
+		_, _ = shared.control.Kubectl(bounded(t), "delete", "--ignore-not-found", "clusterrole,clusterrolebinding", release+"-node-condition")
 		_ = shared.admin.CoreV1().Namespaces().Delete(bounded(t), ns, meta.DeleteOptions{})
 	})
 	return &theRelease{t, ns}
