@@ -225,6 +225,7 @@ static void note_add(struct renewer *r, enum renewer_note_kind kind, const struc
  * widens. A request that is not answered by its deadline goes on beside the next try for the whole
  * budget, so that a slow API server, or a slow name server, does not fail for ever. */
 
+/* How long the lease lasts: as it stands on the lease, and until that was read, as configured. */
 static int64_t duration_ns(const struct renewer *r)
 {
     return r->lease_duration_s > 0 ? mono_ns_mul(NS_PER_SEC, r->lease_duration_s)
@@ -238,8 +239,9 @@ int64_t renewer_budget_ns(const struct renewer *r)
     return lasts_ns > interval_ns ? lasts_ns - interval_ns : lasts_ns;
 }
 
-/* An interval, for which a host waits after an outage. Of a lease that lasts, there is a try before
- * its end. */
+/* The longest pause after a failure. Once the lease has run out it is an interval, which is what
+ * the host's grace counts with (lease_pace_grace_ns()). Before, it is half of what the lease still
+ * lasts, so that another try fits in. */
 static int64_t longest_pause_ns(const struct renewer *r, struct mono now)
 {
     int64_t left_ns = mono_since(mono_add(r->renewed_at, duration_ns(r)), now);
@@ -493,7 +495,7 @@ static void settle_phase(struct renewer *r)
         return;
     }
     if (r->phase == RENEWER_RENEWING) {
-        r->slot = r->flip_at; /* wherever the cadence stands */
+        r->slot = r->flip_at; /* a renewal at once, wherever the cadence stands */
     }
     r->flipped = true;
     r->owed = false;
@@ -519,6 +521,9 @@ static void stop_renewing(struct renewer *r, struct renewer_update *out)
 
 /* ---- what is due ---------------------------------------------------------------------------- */
 
+/* When the next request is due; NEVER: an event has to come first. What is owed is due at once, but
+ * for the pause after a failure (`retry_at`); the rest has its cadence: `slot` of a renewal,
+ * `next_at` of a report or a look. */
 static struct mono due_at(const struct renewer *r)
 {
     if (r->under_way != RENEWER_NONE) {
@@ -549,11 +554,14 @@ static bool expects_another_writer(const struct renewer *r)
     return r->config.is_companion || duration_ns(r) != r->config.duration_ns;
 }
 
+/* What the next request is. A tree that is not current, or that another writer has probably changed
+ * since the last answer, is read before it is written; a lease that has just been missed again, and
+ * for long enough, is made, whatever was read before. */
 static enum renewer_action pick_action(const struct renewer *r, struct mono now)
 {
     bool is_read = r->phase == RENEWER_YIELDING || (r->phase == RENEWER_ACCOMPANYING && !r->owed);
     bool is_old = expects_another_writer(r) && mono_before(r->answered_at, now);
-    if (r->create_due && r->phase == RENEWER_RENEWING) { /* it may have changed meanwhile */
+    if (r->create_due && r->phase == RENEWER_RENEWING) { /* the phase may have changed meanwhile */
         return RENEWER_CREATE;
     }
     if (!r->lease_current || is_read || is_old) {

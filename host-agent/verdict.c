@@ -111,7 +111,8 @@ static struct mono asked_until(const struct verdict *x)
     return mono_max(x->verdict.checked, x->verdict.granted);
 }
 
-/* Two pieces of evidence so far apart leave a blind span. */
+/* Two pieces of evidence so far apart leave a blind span: the host was stopped, or met conflicts
+ * only, and nobody knows what the API server would have taken meanwhile (rule 3). */
 static bool is_gap(const struct verdict *x, struct mono t)
 {
     return mono_since(t, asked_until(x)) > longest_gap_ns(x);
@@ -260,7 +261,9 @@ static struct mono date(const struct verdict *x, const struct lease_view *lease,
     return x->is_first_look ? earliest : now;
 }
 
-/* Attempts that have failed since evidence after it was due still tell of a blind span. */
+/* A renewal resets all that counted against the DPU (B and N become 0). If it was found late, by
+ * its stamp, attempts may have failed after the evidence that it gives was due again: these go on
+ * to count, as a blind span that began then. */
 static void note_renewal(struct verdict *x, struct mono observed, const char *stamp,
                          struct mono now)
 {
@@ -275,7 +278,9 @@ static void note_renewal(struct verdict *x, struct mono observed, const char *st
     x->verdict.granted = (struct mono){0};
 }
 
-/* A duration that becomes shorter accuses nobody at once: the DPU may not have renewed yet. */
+/* The lease's own duration wins over the configured one, within bounds. One that becomes shorter
+ * accuses nobody at once: the DPU reads it with its next answer, and gets the time of a retry, but
+ * never more than it had under the longer one. */
 static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono now)
 {
     int64_t ns = (int64_t)duration_s * NS_PER_SEC;
@@ -588,8 +593,13 @@ static struct mono awaited_until(const struct verdict *x, struct mono asked)
     return mono_add(asked, MARK_REQUESTS * deadline_ns(x) + SLACK_NS);
 }
 
-/* The pace of marks: 2 r after evidence, and q more after a renewal, which another may follow; r
- * after one that failed, r / 2 where a read has found the way back, and soon after a conflict. */
+/* When the next mark is due by the pace of marks. The first of these that holds decides:
+ *
+ *   attempts failed, and a read was answered since: r / 2 after that answer. Most DPUs renew
+ * before, and the mark makes no renewal of theirs meet a conflict. Where writes were refused, a
+ * read shows nothing new, and the next line decides; the last mark failed: an interval after it;
+ *   else 2 r after the last evidence, and q more after a renewal, since the next one may be on its
+ *     way; but r / 2 after the last mark, which has met a conflict if it gave no evidence. */
 static struct mono next_mark(const struct verdict *x)
 {
     bool is_renewal = x->verdict.checked.ns == x->observed.ns;
@@ -605,9 +615,15 @@ static struct mono next_mark(const struct verdict *x)
     return mono_max(mono_add(x->last_mark, pace_ns(x) / 2), mono_add(x->verdict.checked, pause_ns));
 }
 
-/* A trial with the first look, and again with the next until it tells whether we may write: what a
- * look has just shown, no renewal has overtaken yet. A mark, where two states are shown. Then
- * exactly at the time of condemnation, and none so shortly before that it would be in the way. */
+/* When the next mark or trial is due; NEVER: there is no reason for one.
+ *
+ * A trial is wanted after each look until one has told whether we may write, and a mark after each
+ * look while two states of the lease are shown, to tell which of them stands in etcd. Both follow a
+ * look, since no renewal is likely to have overtaken what it has just shown.
+ *
+ * Where the DPU is admitted, marks have a pace besides, with two bounds: none is made within the
+ * time that was granted (N), and one is made exactly when the DPU may be condemned. One that would
+ * be due up to q before that is put off until then: it would still be under way. */
 static struct mono mark_due(const struct verdict *x)
 {
     struct mono end = condemned_at(x);
@@ -629,8 +645,8 @@ static struct mono mark_due(const struct verdict *x)
     return is_in_the_way ? end : due;
 }
 
-/* A mark that is due for no other reason than to tell whether we may write. The DPU would have to
- * read the lease anew after one that writes. */
+/* Whether what is due is a mark only to tell whether we may write. Then it is sent as a trial,
+ * which changes nothing: after a real one the DPU's next PUT would meet a conflict. */
 static bool is_trial(const struct verdict *x, struct mono now)
 {
     bool is_due =
@@ -638,9 +654,13 @@ static bool is_trial(const struct verdict *x, struct mono now)
     return x->is_trial_wanted && !x->is_mark_wanted && !is_due;
 }
 
-/* A read looks for a renewal that is overdue. While the DPU is not ready there is one in each
- * interval: a watch that is half open must not hide its return. So there is where a read takes the
- * place of a broken watch; most are back soon. */
+/* When the next read is due; NEVER: the watch shows all that a read would. There are three reasons:
+ *
+ *   the DPU is not admitted: a read in each interval, since a half-open watch must not hide its
+ *     return;
+ *   the watch is not trusted: likewise, from half an interval after that began, for most watches
+ *     are back sooner;
+ *   a renewal is overdue: one read looks for it, before the first mark is made. */
 static struct mono read_due(const struct verdict *x)
 {
     struct mono last = mono_max(x->last_read, x->looked_at);
