@@ -87,29 +87,16 @@ static const struct member lease_members[] = {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Whether a member that stands in the page only if it is set is. */
+/* Whether a member that stands in the page only if it is set is; a number always is. */
 static bool is_set(const struct member *m, const void *value)
 {
-    switch (m->kind) {
-    case KIND_HOST_PROBES:
+    if (m->kind == KIND_HOST_PROBES) {
         return ((const struct readiness_host_probes *)value)->count > 0;
-    case KIND_TIME:
-        return ((const struct wall *)value)->ns > 0;
-    case KIND_TEXT:
-        return *(const char *)value != '\0';
-    case KIND_INT32:
-        return *(const int32_t *)value != 0;
-    case KIND_INT64:
-        return *(const int64_t *)value != 0;
-    case KIND_BOOL:
-        return *(const bool *)value;
-    case KIND_VERSION:
-    case KIND_STATE:
-    case KIND_REASON:
-    case KIND_LEASE:
-        return true;
     }
-    return true;
+    if (m->kind == KIND_TIME) {
+        return ((const struct wall *)value)->ns > 0;
+    }
+    return m->kind != KIND_TEXT || *(const char *)value != '\0';
 }
 
 static void put_members(struct json_writer *w, const struct member *members, const void *from);
