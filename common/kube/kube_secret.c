@@ -408,7 +408,9 @@ static int load_part(kube_secrets secrets, const struct part *p, bool is_first, 
 {
     struct buf fresh[KUBE_SECRETS] = {{.len = 0}};
     int rc = read_part(secrets, p, is_first, fresh, e);
-    rc = rc == 0 ? check_part(secrets, p, fresh, e) : rc;
+    if (rc == 0) {
+        rc = check_part(secrets, p, fresh, e);
+    }
     for (enum kube_secret i = p->first; i <= p->last; i++) {
         struct buf former = secrets[i].content;
         if (rc == 0 && !text_equal(buf_text(&fresh[i]), buf_text(&former))) {
