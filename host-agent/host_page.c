@@ -119,9 +119,9 @@ static void write_lease(const struct host_snapshot *s, struct buf *page)
     metrics_family(page, marks, "counter",
                    "Writes to the Lease that prove that the DPU has not renewed it, by outcome. "
                    "One at the agent's start is a trial: it writes nothing.");
-    for (int i = 0; i < CHAIN_OUTCOMES; i++) {
+    for (int i = 0; i < MARK_OUTCOMES; i++) {
         metrics_sample(page, marks, (double)s->watch->marks[i], "outcome=\"%s\"",
-                       chain_outcome_name((enum chain_outcome)i));
+                       mark_outcome_name((enum mark_outcome)i));
     }
 }
 

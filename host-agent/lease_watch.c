@@ -53,11 +53,11 @@ struct lease_watch {
     struct kube_call *confirm;      /* the read that is waited for; or NULL */
     struct kube_call *late_confirm; /* one that goes on; or NULL */
     uint32_t read_due_ms;           /* how long a read is waited for */
-    struct kube_call *mark;         /* the request of the mark under way */
+    struct kube_call *mark_call;    /* the request of the mark under way */
     uint32_t mark_due_ms;           /* how long it is waited for */
     bool is_trial;                  /* that mark */
     bool is_dry;                    /* its PATCH writes nothing */
-    struct chain chain;
+    struct mark mark;
     char mark_text[MARK_TEXT_BYTES];       /* of that mark: never used before */
     char mark_failure[KUBE_MESSAGE_BYTES]; /* of its PATCH */
     uint64_t newest;                       /* version of the lease as it was last shown */
@@ -335,31 +335,31 @@ void lease_watch_confirm(struct lease_watch *w)
 
 static void send_mark(struct lease_watch *w);
 
-static enum chain_answer answer_to_read(const struct kube_response *r)
+static enum mark_answer answer_to_read(const struct kube_response *r)
 {
     if (is_absent(r)) {
-        return CHAIN_NOT_FOUND;
+        return MARK_NOT_FOUND;
     }
     if (r->outcome == KUBE_NO_CONTACT) {
-        return CHAIN_NO_ANSWER;
+        return MARK_NO_ANSWER;
     }
-    return r->code == 0 ? CHAIN_LEASE : CHAIN_GARBLED;
+    return r->code == 0 ? MARK_LEASE : MARK_GARBLED;
 }
 
-static enum chain_answer answer_to_patch(const struct kube_response *r)
+static enum mark_answer answer_to_patch(const struct kube_response *r)
 {
     int status = r->http_status;
     if (kube_is_unreachable(r)) {
-        return CHAIN_UNSENT;
+        return MARK_UNSENT;
     }
     if (status < 400 && status != 0) {
-        return r->code == 0 ? CHAIN_LEASE : CHAIN_GARBLED;
+        return r->code == 0 ? MARK_LEASE : MARK_GARBLED;
     }
-    return status == 0                                       ? CHAIN_NO_ANSWER
-           : status == 404                                   ? CHAIN_NOT_FOUND
-           : status == 409                                   ? CHAIN_CONFLICTS
-           : status == 401 || status == 429 || status >= 500 ? CHAIN_FAILS
-                                                             : CHAIN_FORBIDS;
+    return status == 0                                       ? MARK_NO_ANSWER
+           : status == 404                                   ? MARK_NOT_FOUND
+           : status == 409                                   ? MARK_CONFLICTS
+           : status == 401 || status == 429 || status >= 500 ? MARK_FAILS
+                                                             : MARK_FORBIDS;
 }
 
 static bool has_mark(const struct lease_watch *w, const json_t *lease)
@@ -372,21 +372,20 @@ static bool has_mark(const struct lease_watch *w, const json_t *lease)
  * renews meanwhile does not hide it. */
 static void log_mark(struct lease_watch *w)
 {
-    bool is_denied = w->chain.patched == CHAIN_FORBIDS && w->chain.outcome != CHAIN_TAKEN;
-    bool has_written = w->stats.marks[CHAIN_TAKEN] > 0 && !w->stats.may_not_write;
-    w->stats.marks[w->chain.outcome]++;
+    bool is_denied = w->mark.patched == MARK_FORBIDS && w->mark.outcome != MARK_TAKEN;
+    bool has_written = w->stats.marks[MARK_TAKEN] > 0 && !w->stats.may_not_write;
+    w->stats.marks[w->mark.outcome]++;
     if (is_denied && !has_written) { /* else it may be a server that has just started */
         log_limited(&w->no_mark, LOG_DENIED_AGAIN_NS, LOG_WARN, "lease",
                     "marking lease %s/%s: %s: grant patch on leases.coordination.k8s.io; until "
                     "then the host decides by reads alone",
                     w->config.ns, w->config.name, w->mark_failure);
-    } else if (w->chain.outcome == CHAIN_TAKEN && w->stats.may_not_write) {
+    } else if (w->mark.outcome == MARK_TAKEN && w->stats.may_not_write) {
         log_info("lease", "the API server takes marks on lease %s/%s again", w->config.ns,
                  w->config.name);
         log_repeat_reset(&w->no_mark);
     }
-    w->stats.may_not_write =
-        is_denied || (w->stats.may_not_write && w->chain.outcome != CHAIN_TAKEN);
+    w->stats.may_not_write = is_denied || (w->stats.may_not_write && w->mark.outcome != MARK_TAKEN);
 }
 
 /* A GET that the mark sent is told as it comes, what a PATCH was answered with goes with the mark's
@@ -396,14 +395,14 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     struct lease_watch *w = user;
     struct verdict_event how = {.source = VERDICT_BY_MARK, .started_at = r->sent_at};
     struct lease_view lease = {.duration_s = 0};
-    bool is_patch = w->chain.action == CHAIN_PATCH;
+    bool is_patch = w->mark.action == MARK_PATCH;
     bool is_slow = r->transport_error == KUBE_TRANSPORT_TIMEOUT ||
                    r->transport_error == KUBE_TRANSPORT_RESOLVE;
-    enum chain_answer answer = is_patch ? answer_to_patch(r) : answer_to_read(r);
-    w->mark = NULL;
+    enum mark_answer answer = is_patch ? answer_to_patch(r) : answer_to_read(r);
+    w->mark_call = NULL;
     if (w->is_dry && r->http_status == 400) { /* of a webhook that supports no dryRun: write */
         w->is_dry = false;
-        answer = CHAIN_CONFLICTS;
+        answer = MARK_CONFLICTS;
     }
     w->mark_due_ms = kube_patience_learn(
         w->mark_due_ms, !is_slow,
@@ -412,26 +411,26 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     if (is_patch) {
         text_format(w->mark_failure, sizeof(w->mark_failure), "%s", r->message);
     }
-    if (answer == CHAIN_LEASE) {
+    if (answer == MARK_LEASE) {
         bool is_lease =
             is_patch ? read_lease(w, r->body, how, &lease) : tell_state(w, r->body, how, &lease);
-        answer = is_lease ? CHAIN_LEASE : CHAIN_GARBLED;
-    } else if (answer == CHAIN_NOT_FOUND && !is_patch) {
+        answer = is_lease ? MARK_LEASE : MARK_GARBLED;
+    } else if (answer == MARK_NOT_FOUND && !is_patch) {
         (void)tell_state(w, NULL, how, &lease);
     }
-    bool has_text = answer == CHAIN_LEASE && has_mark(w, r->body);
-    if (chain_step(&w->chain, answer, &lease, has_text, r->sent_at) != CHAIN_END) {
+    bool has_text = answer == MARK_LEASE && has_mark(w, r->body);
+    if (mark_step(&w->mark, answer, &lease, has_text, r->sent_at) != MARK_END) {
         send_mark(w);
         return;
     }
     how = (struct verdict_event){
         .kind = VERDICT_MARK,
         .source = VERDICT_BY_MARK,
-        .outcome = w->chain.outcome,
+        .outcome = w->mark.outcome,
         .is_trial = w->is_trial,
-        .started_at = w->chain.proof_at,
+        .started_at = w->mark.proof_at,
         .failure = r->message[0] != '\0' ? r->message : w->mark_failure,
-        .lease = is_patch && answer == CHAIN_LEASE && !w->is_trial ? &lease : NULL,
+        .lease = is_patch && answer == MARK_LEASE && !w->is_trial ? &lease : NULL,
     };
     log_mark(w);
     w->config.on_event(w->config.user, how, how.lease ? r->body : NULL);
@@ -441,20 +440,20 @@ static void on_mark_answered(void *user, const struct kube_response *r)
  * has another version than the PATCH was for. */
 static uint64_t version_after(const struct lease_watch *w)
 {
-    uint64_t passed = w->chain.patched == CHAIN_CONFLICTS ? chain_version(w->chain.version) + 1 : 0;
+    uint64_t passed = w->mark.patched == MARK_CONFLICTS ? mark_version(w->mark.version) + 1 : 0;
     return passed > w->newest ? passed : w->newest;
 }
 
-/* The request that the chain asks for. */
+/* The next request of the mark. */
 static void send_mark(struct lease_watch *w)
 {
-    bool is_patch = w->chain.action == CHAIN_PATCH;
+    bool is_patch = w->mark.action == MARK_PATCH;
     bool is_slow = w->mark_due_ms > w->config.deadline_ms; /* more writes would not help it */
     char path[PATH_BYTES];
     text_format(path, sizeof(path), "%s%s", w->path, is_patch && w->is_dry ? "?dryRun=All" : "");
     CLEANUP(json)
     json_t *body =
-        is_patch ? json_pack("{s:{s:s,s:{s:s}}}", "metadata", "resourceVersion", w->chain.version,
+        is_patch ? json_pack("{s:{s:s,s:{s:s}}}", "metadata", "resourceVersion", w->mark.version,
                              "annotations", NAMES_ANNOTATION_HOST_CHECKED, w->mark_text)
                  : NULL;
     const struct kube_request request = {.method = is_patch ? KUBE_MERGE_PATCH : KUBE_GET,
@@ -465,21 +464,21 @@ static void send_mark(struct lease_watch *w)
                                          .is_repeatable = is_patch && !is_slow,
                                          .least_version = is_patch ? 0 : version_after(w),
                                          .deadline_ms = w->mark_due_ms};
-    w->mark = kube_client_start(w->client, &request, on_mark_answered, w);
+    w->mark_call = kube_client_start(w->client, &request, on_mark_answered, w);
 }
 
 void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease, bool is_trial)
 {
-    if (w->mark && !w->is_trial) {
+    if (w->mark_call && !w->is_trial) {
         return;
     }
-    kube_call_cancel(TAKE(w->mark));
+    kube_call_cancel(TAKE(w->mark_call));
     struct mono started = clock_mono_now();
     text_format(w->mark_text, sizeof(w->mark_text), "%s/%lld",
                 rfc3339_text(clock_wall_now(), true).text, (long long)started.ns);
     w->is_trial = is_trial;
     w->is_dry = is_trial;
-    chain_start(&w->chain, lease, started);
+    mark_start(&w->mark, lease, started);
     send_mark(w);
 }
 
@@ -519,7 +518,7 @@ void lease_watch_stop(struct lease_watch *w)
     if (w) {
         kube_call_cancel(w->confirm);
         kube_call_cancel(w->late_confirm);
-        kube_call_cancel(w->mark);
+        kube_call_cancel(w->mark_call);
         kube_watch_stop(w->watch);
         free(w);
     }
@@ -542,13 +541,13 @@ const struct lease_watch_stats *lease_watch_stats(const struct lease_watch *w)
 void lease_watch_saw(struct lease_watch *w, const json_t *lease, struct mono sent_at, bool is_patch)
 {
     struct lease_view view;
-    bool is_trial_over = is_patch && (!w->mark || w->is_trial);
+    bool is_trial_over = is_patch && (!w->mark_call || w->is_trial);
     struct verdict_event how = {.source = is_trial_over ? VERDICT_BY_MARK : VERDICT_BY_KEEPER,
                                 .started_at = sent_at};
     if (read_lease(w, lease, how, &view)) {
-        kube_call_cancel(is_trial_over ? TAKE(w->mark) : NULL);
+        kube_call_cancel(is_trial_over ? TAKE(w->mark_call) : NULL);
         how.kind = VERDICT_MARK;
-        how.outcome = CHAIN_TAKEN;
+        how.outcome = MARK_TAKEN;
         how.lease = &view;
         w->config.on_event(w->config.user, how, lease);
     }

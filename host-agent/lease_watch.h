@@ -31,8 +31,8 @@ struct lease_watch_config {
 struct lease_watch_stats {
     uint64_t confirmed;      /* confirming reads that the API server answered, whatever it said */
     uint64_t confirm_failed; /* that were not */
-    uint64_t marks[CHAIN_OUTCOMES]; /* by how they ended */
-    uint64_t watches;               /* opened */
+    uint64_t marks[MARK_OUTCOMES]; /* by how they ended */
+    uint64_t watches;              /* opened */
     bool may_not_write; /* the API server forbids the host's marks: reads are the proof */
     bool is_polling;    /* the watch is denied, and that lasts */
 };

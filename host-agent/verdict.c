@@ -144,7 +144,7 @@ static void take_evidence(struct verdict *x, struct mono t, struct mono now)
     if (is_failing(x) || is_gap(x, t)) {
         struct mono began = is_failing(x) ? x->verdict.failing : asking_due(x);
         int64_t span_ns = mono_ns_max(0, mono_since(t, began));
-        x->cause = is_failing(x) ? x->cause : CHAIN_CONFLICT;
+        x->cause = is_failing(x) ? x->cause : MARK_CONFLICT;
         x->verdict.blind_ns = mono_ns_add(x->verdict.blind_ns, span_ns);
         give_retry(x, t, now);
     }
@@ -157,7 +157,7 @@ static void take_evidence(struct verdict *x, struct mono t, struct mono now)
 }
 
 /* An attempt that was started at `t` gave no evidence. */
-static void miss_evidence(struct verdict *x, enum chain_outcome cause, struct mono t,
+static void miss_evidence(struct verdict *x, enum mark_outcome cause, struct mono t,
                           const char *failure)
 {
     if (!is_failing(x) || x->cause != cause) {
@@ -185,7 +185,7 @@ static void hear_nothing(struct verdict *x, struct mono now)
 /* Nobody answers, and what is sent looks for the way back. */
 static bool is_lost(const struct verdict *x)
 {
-    return x->cause == CHAIN_LOST && !x->has_contact;
+    return x->cause == MARK_LOST && !x->has_contact;
 }
 
 /* Attempts have failed, and a read that began since was answered. */
@@ -196,7 +196,7 @@ static bool is_back(const struct verdict *x)
 
 static bool is_refusing_writes(const struct verdict *x)
 {
-    return x->cause == CHAIN_REFUSED || x->cause == CHAIN_DENIED;
+    return x->cause == MARK_REFUSED || x->cause == MARK_DENIED;
 }
 
 /* ---- what the lease says: renewals ----------------------------------------------------------- */
@@ -216,8 +216,8 @@ static bool read_stamp(const char *stamp, struct wall *out)
  * an etcd that was restored. resourceVersions are opaque, so that this is a hint only. */
 static bool is_older(const struct verdict *x, const struct lease_view *lease)
 {
-    uint64_t version = chain_version(lease->resource_version);
-    return version != 0 && version < chain_version(x->lease.resource_version);
+    uint64_t version = mark_version(lease->resource_version);
+    return version != 0 && version < mark_version(x->lease.resource_version);
 }
 
 static bool is_same_lease(const struct verdict *x, const struct lease_view *lease)
@@ -292,7 +292,7 @@ static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono n
     }
     if (mono_before(now, before) && mono_before(condemned_at(x), before)) {
         x->verdict.granted = mono_min(mono_add(now, retry_ns(x)), before);
-        x->cause = CHAIN_CONFLICT;
+        x->cause = MARK_CONFLICT;
     }
 }
 
@@ -450,7 +450,7 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
     if (event->is_lasting) {
         take_evidence(x, event->started_at, event->now);
     } else {
-        miss_evidence(x, CHAIN_ABSENT, event->started_at, NULL);
+        miss_evidence(x, MARK_ABSENT, event->started_at, NULL);
     }
 }
 
@@ -459,27 +459,27 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
 static bool has_denial_lasted(const struct verdict *x, struct mono t)
 {
     struct mono since = mono_max(condemned_at(x), x->cause_since);
-    return x->cause == CHAIN_DENIED && mono_reached(t, mono_add(since, x->duration_ns));
+    return x->cause == MARK_DENIED && mono_reached(t, mono_add(since, x->duration_ns));
 }
 
 static void on_mark(struct verdict *x, const struct verdict_event *event,
                     struct verdict_update *out)
 {
     struct mono t = event->started_at;
-    enum chain_outcome outcome = event->outcome;
+    enum mark_outcome outcome = event->outcome;
     if (event->lease) {
         on_observed(x, event, out);
     }
-    bool is_ours_alone = outcome == CHAIN_DENIED && !x->verdict.has_marked;
+    bool is_ours_alone = outcome == MARK_DENIED && !x->verdict.has_marked;
     if (event->source == VERDICT_BY_MARK) {
         x->is_marking = false;
         x->is_trying = false;
-        x->verdict.has_marked |= outcome == CHAIN_TAKEN;
-        bool is_open = outcome != CHAIN_TAKEN && outcome != CHAIN_DENIED;
+        x->verdict.has_marked |= outcome == MARK_TAKEN;
+        bool is_open = outcome != MARK_TAKEN && outcome != MARK_DENIED;
         x->is_mark_wanted = x->is_mark_wanted && (is_open || event->is_trial);
         x->is_trial_wanted = x->is_trial_wanted && is_open;
     }
-    if (outcome == CHAIN_LOST) {
+    if (outcome == MARK_LOST) {
         hear_nothing(x, event->now);
     } else {
         hear_answer(x);
@@ -488,10 +488,10 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
     if (event->is_trial) {
         return;
     }
-    if (outcome == CHAIN_TAKEN || is_ours_alone) { /* we never could write: the read is the proof */
+    if (outcome == MARK_TAKEN || is_ours_alone) { /* we never could write: the read is the proof */
         take_evidence(x, t, event->now);
-    } else if (x->phase != VERDICT_AWAITING && /* where a read is the proof */
-               outcome != CHAIN_CONFLICT && outcome != CHAIN_ABSENT) { /* LEASE_ABSENT said so */
+    } else if (x->phase != VERDICT_AWAITING &&                       /* where a read is the proof */
+               outcome != MARK_CONFLICT && outcome != MARK_ABSENT) { /* LEASE_ABSENT said so */
         miss_evidence(x, outcome, t, event->failure);
     }
     if (x->phase == VERDICT_FRESH && is_failing(x) && has_denial_lasted(x, t)) {
@@ -515,7 +515,7 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
         on_absent(x, event, out);
     } else {
         x->sight = VERDICT_SEES_GARBLED;
-        miss_evidence(x, CHAIN_NONSENSE, event->now, event->failure);
+        miss_evidence(x, MARK_NONSENSE, event->now, event->failure);
     }
     if (event->source != VERDICT_BY_READ && event->source != VERDICT_BY_CONFIRM) {
         return;
@@ -541,7 +541,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         break;
     case VERDICT_READ_FAILED:
         hear_nothing(x, event->now);
-        miss_evidence(x, CHAIN_LOST, event->started_at, event->failure);
+        miss_evidence(x, MARK_LOST, event->started_at, event->failure);
         break;
     case VERDICT_WATCH_BROKEN:
         x->is_watch_broken = true;
@@ -757,19 +757,19 @@ static void say_awaiting(const struct verdict *x, struct readiness *out)
 
 static void say_held(const struct verdict *x, struct readiness *out)
 {
-    static const char *const causes[CHAIN_OUTCOMES] = {
-        [CHAIN_CONFLICT] = ("dpu-host-agent was stopped or restarted, met only conflicts, or the "
-                            "lease's duration was shortened"),
-        [CHAIN_LOST] = "the API server does not answer",
-        [CHAIN_NONSENSE] = "the API server's answers cannot be read",
-        [CHAIN_REFUSED] = "the API server takes no writes",
-        [CHAIN_DENIED] = "the API server denies the host's write to the lease",
-        [CHAIN_ABSENT] = "the lease is gone and is being made anew",
+    static const char *const causes[MARK_OUTCOMES] = {
+        [MARK_CONFLICT] = ("dpu-host-agent was stopped or restarted, met only conflicts, or the "
+                           "lease's duration was shortened"),
+        [MARK_LOST] = "the API server does not answer",
+        [MARK_NONSENSE] = "the API server's answers cannot be read",
+        [MARK_REFUSED] = "the API server takes no writes",
+        [MARK_DENIED] = "the API server denies the host's write to the lease",
+        [MARK_ABSENT] = "the lease is gone and is being made anew",
     };
     bool has_cause =
         is_failing(x) || x->verdict.granted.ns != 0; /* else it is that of an older hold */
-    enum chain_outcome why = has_cause ? x->cause : CHAIN_CONFLICT;
-    bool is_unwritten = why == CHAIN_REFUSED || why == CHAIN_DENIED || why == CHAIN_ABSENT;
+    enum mark_outcome why = has_cause ? x->cause : MARK_CONFLICT;
+    bool is_unwritten = why == MARK_REFUSED || why == MARK_DENIED || why == MARK_ABSENT;
     enum readiness_reason reason =
         is_unwritten ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE;
     const char *cause = causes[why];
@@ -994,7 +994,7 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
                           .observed = now,
                           .verdict = {.checked = now},
                           .duration_ns = config->duration_ns,
-                          .cause = CHAIN_CONFLICT,
+                          .cause = MARK_CONFLICT,
                           .is_trial_wanted = true,
                           .blind_since = now, /* the first list tells */
                           .last_read = now,

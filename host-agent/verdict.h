@@ -24,7 +24,7 @@
 #include "base/time.h"
 #include "contract/lease.h"
 #include "contract/record.h"
-#include "host-agent/chain.h"
+#include "host-agent/mark.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,12 +80,12 @@ struct verdict_event {
     /* LEASE_OBSERVED; MARK: what our own write was answered with, so that it stands in etcd, or
      * NULL. Borrowed. */
     const struct lease_view *lease;
-    bool is_trial;              /* MARK: of a trial */
-    struct mono started_at;     /* by a read: before the request was sent; MARK: proof_at */
-    const char *failure;        /* READ_FAILED, LEASE_UNREADABLE, MARK: for people; borrowed */
-    enum chain_outcome outcome; /* MARK */
-    bool is_lasting;            /* LEASE_ABSENT: we may not make it anew */
-    const char *pods; /* PODS: a sentence about those that lost it; NULL: none; borrowed */
+    bool is_trial;             /* MARK: of a trial */
+    struct mono started_at;    /* by a read: before the request was sent; MARK: proof_at */
+    const char *failure;       /* READ_FAILED, LEASE_UNREADABLE, MARK: for people; borrowed */
+    enum mark_outcome outcome; /* MARK */
+    bool is_lasting;           /* LEASE_ABSENT: we may not make it anew */
+    const char *pods;          /* PODS: a sentence about those that lost it; NULL: none; borrowed */
     const struct readiness_host_probes *host_probes; /* HOST_PROBES: all of them; borrowed */
     const char *accusation; /* HOST_PROBES: which of them say no, and why; for people; borrowed */
 };
@@ -143,8 +143,8 @@ struct verdict {
     struct mono reported;    /* its report, for the first time with this stamp; 0: a past one */
 
     /* Evidence; E, B and N are in `verdict`, since when attempts fail, too. */
-    enum chain_outcome cause; /* of the last blind span; CONFLICT: a pause of our own, and others */
-    bool hold_is_over;        /* what is held no longer admits */
+    enum mark_outcome cause; /* of the last blind span; CONFLICT: a pause of our own, and others */
+    bool hold_is_over;       /* what is held no longer admits */
     struct mono cause_since;
     char failure[VERDICT_FAILURE_BYTES];
 

@@ -24,7 +24,7 @@
 #define NAMES_ANNOTATION_BOOT_ID "dpu.k8s.ovn.org/boot-id"
 /* The version of the dpu-agent that writes it. */
 #define NAMES_ANNOTATION_VERSION "dpu.k8s.ovn.org/agent-version"
-/* The host's: the text of its last mark (host-agent/chain.h). */
+/* The host's: the text of its last mark (host-agent/mark.h). */
 #define NAMES_ANNOTATION_HOST_CHECKED "dpu.k8s.ovn.org/host-checked"
 /* "none": no probe stands behind the renewals. */
 #define NAMES_ANNOTATION_PROBES "dpu.k8s.ovn.org/probes"

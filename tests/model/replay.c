@@ -140,15 +140,15 @@ static void answer_mark(struct world *w)
     struct lease_view judged = w->x.lease;
     struct lease_view lease = lease_now(w);
     bool is_silent = text_equal(judged.renew_stamp, lease.renew_stamp);
-    enum chain_outcome outcome = !w->step->reads    ? CHAIN_LOST
-                                 : !is_silent       ? CHAIN_CONFLICT
-                                 : !w->step->writes ? CHAIN_REFUSED
-                                                    : CHAIN_TAKEN;
+    enum mark_outcome outcome = !w->step->reads    ? MARK_LOST
+                                : !is_silent       ? MARK_CONFLICT
+                                : !w->step->writes ? MARK_REFUSED
+                                                   : MARK_TAKEN;
     bool is_trial = w->out.is_trial;
     w->out.mark = false;
     w->out.is_trial = false;
     w->now_ns += NS_PER_MS;
-    if (w->step->reads && outcome != CHAIN_TAKEN) {
+    if (w->step->reads && outcome != MARK_TAKEN) {
         see_lease(w, VERDICT_BY_MARK, started);
     }
     feed(w, (struct verdict_event){.kind = VERDICT_MARK,
@@ -156,7 +156,7 @@ static void answer_mark(struct world *w)
                                    .outcome = outcome,
                                    .is_trial = is_trial,
                                    .started_at = started,
-                                   .lease = outcome == CHAIN_TAKEN && !is_trial ? &lease : NULL,
+                                   .lease = outcome == MARK_TAKEN && !is_trial ? &lease : NULL,
                                    .failure = "no"});
 }
 

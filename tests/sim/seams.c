@@ -507,7 +507,7 @@ void __wrap_verdict_step(struct verdict *x, const struct verdict_event *event,
                    kinds[event->kind].has_source ? sources[event->source]
                    : is_mark                     ? " "
                                                  : "",
-                   is_mark ? chain_outcome_name(event->outcome) : "");
+                   is_mark ? mark_outcome_name(event->outcome) : "");
     }
     __real_verdict_step(x, event, out);
 }

@@ -169,7 +169,7 @@ TEST_IN(each_counter_has_its_own_sample)
     w->watch = (struct lease_watch_stats){
         .confirmed = 11,
         .confirm_failed = 12,
-        .marks = {[CHAIN_TAKEN] = 4, [CHAIN_DENIED] = 2},
+        .marks = {[MARK_TAKEN] = 4, [MARK_DENIED] = 2},
         .may_not_write = true,
         .watches = 13,
         .is_polling = true,

@@ -166,7 +166,7 @@ TEST_IN(what_the_keeper_wrote_is_a_mark)
             ask_to_write(row < 4);
         }
         lease_watch_saw(t->watch, written, (struct mono){7}, is_patch);
-        assert_int_equal(t->events[0].outcome, CHAIN_TAKEN);
+        assert_int_equal(t->events[0].outcome, MARK_TAKEN);
         assert_int_equal(t->events[0].started_at.ns, 7);
         assert_non_null(t->events[0].lease);
         expect(is_patch && row < 4 ? VERDICT_BY_MARK : VERDICT_BY_KEEPER, VERDICT_MARK);
@@ -347,12 +347,12 @@ static json_t *ours_with(const char *text)
     return object;
 }
 
-static void expect_mark(enum chain_outcome outcome, struct mono proof_at)
+static void expect_mark(enum mark_outcome outcome, struct mono proof_at)
 {
     const struct verdict_event *last = &t->events[t->count - 1];
     assert_true(t->count > 0 && !world.client.is_busy);
     assert_int_equal(last->kind, VERDICT_MARK);
-    assert_string_equal(chain_outcome_name(last->outcome), chain_outcome_name(outcome));
+    assert_string_equal(mark_outcome_name(last->outcome), mark_outcome_name(outcome));
     assert_int_equal(last->started_at.ns, proof_at.ns);
     t->count = 0;
 }
@@ -367,11 +367,11 @@ TEST_IN(a_mark_patches_one_annotation_of_the_version_that_is_judged)
         answer(200, ours_with(texts[i]));
         assert_int_equal(t->count, 1);
         assert_non_null(t->events[0].lease);
-        expect_mark(CHAIN_TAKEN, world.now);
+        expect_mark(MARK_TAKEN, world.now);
     }
     assert_string_not_equal(texts[0], texts[1]);
     assert_int_equal(loop_world_said("takes marks on lease"), 0); /* no news */
-    assert_int_equal(lease_watch_stats(t->watch)->marks[CHAIN_TAKEN], 2);
+    assert_int_equal(lease_watch_stats(t->watch)->marks[MARK_TAKEN], 2);
 }
 
 /* A webhook may not support dryRun: then it writes all the same. */
@@ -382,14 +382,14 @@ TEST_IN(a_trial_asks_the_same_and_writes_nothing)
     answer(200, ours_with("any"));
     assert_true(t->events[0].is_trial);
     assert_null(t->events[0].lease);
-    expect_mark(CHAIN_TAKEN, world.now);
+    expect_mark(MARK_TAKEN, world.now);
     ask_to_write(true);
     answer(400, NULL);
     answer(200, ours());
     world_expect(KUBE_MERGE_PATCH, LEASE);
     answer(200, ours_with("any"));
     assert_true(t->events[t->count - 1].is_trial);
-    expect_mark(CHAIN_TAKEN, world.now);
+    expect_mark(MARK_TAKEN, world.now);
     ask_to_write(true);
     ask_to_write(false); /* and does not keep it from being written */
     world_expect(KUBE_MERGE_PATCH, LEASE);
@@ -402,10 +402,9 @@ TEST_IN(what_the_answer_to_a_patch_is_worth)
 {
     static const struct {
         int http_status;
-        enum chain_outcome outcome;
-    } rows[] = {{400, CHAIN_DENIED},  {403, CHAIN_DENIED},  {422, CHAIN_DENIED},
-                {401, CHAIN_REFUSED}, {429, CHAIN_REFUSED}, {500, CHAIN_REFUSED},
-                {504, CHAIN_REFUSED}};
+        enum mark_outcome outcome;
+    } rows[] = {{400, MARK_DENIED},  {403, MARK_DENIED},  {422, MARK_DENIED}, {401, MARK_REFUSED},
+                {429, MARK_REFUSED}, {500, MARK_REFUSED}, {504, MARK_REFUSED}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         ask_to_write(false);
         answer(rows[i].http_status, NULL);
@@ -426,12 +425,12 @@ TEST_IN(a_mark_ends_with_what_its_chain_says)
     ask_to_write(false);
     answer(200, json_object()); /* a proxy's page */
     assert_null(t->events[t->count - 1].lease);
-    expect_mark(CHAIN_NONSENSE, world.now);
+    expect_mark(MARK_NONSENSE, world.now);
     ask_to_write(false);
     answer(409, NULL);
     answer_reason(404, NULL, "NotFound");
     assert_int_equal(t->events[0].kind, VERDICT_LEASE_ABSENT);
-    expect_mark(CHAIN_ABSENT, world.now);
+    expect_mark(MARK_ABSENT, world.now);
     ask_to_write(false);
     for (int i = 0; i < 2; i++) {
         answer(0, NULL);
@@ -439,11 +438,11 @@ TEST_IN(a_mark_ends_with_what_its_chain_says)
         answer(200, ours());
         t->count = i == 0 ? 0 : t->count;
     }
-    expect_mark(CHAIN_LOST, world.now);
+    expect_mark(MARK_LOST, world.now);
     ask_to_write(false);
     answer(409, NULL);
     answer(0, NULL);
-    expect_mark(CHAIN_LOST, world.now);
+    expect_mark(MARK_LOST, world.now);
 }
 
 /* Only its answer was lost: the text is there. */
@@ -458,7 +457,7 @@ TEST_IN(a_mark_that_finds_its_own_text_was_taken)
         answer(0, NULL);
         answer(200, ours_with(is_ours ? text : "2023-11-14T22:13:20.000000Z/1"));
         if (is_ours) {
-            expect_mark(CHAIN_TAKEN, patched_at);
+            expect_mark(MARK_TAKEN, patched_at);
         } else {
             world_expect(KUBE_MERGE_PATCH, LEASE); /* another one */
         }
@@ -499,7 +498,7 @@ TEST_IN(a_mark_that_is_forbidden_is_told_each_ten_minutes)
         ask_to_write(false);
         answer(403, NULL);
         answer(200, ours());
-        expect_mark(CHAIN_DENIED, world.now);
+        expect_mark(MARK_DENIED, world.now);
         assert_int_equal(loop_world_said("grant patch"), rows[i].told);
         assert_true(lease_watch_stats(t->watch)->may_not_write);
     }
@@ -519,7 +518,7 @@ TEST_IN(a_host_that_has_marked_is_told_of_a_refusal_once_it_lasts)
         ask_to_write(false);
         answer(403, NULL);
         answer(200, ours());
-        expect_mark(CHAIN_DENIED, world.now);
+        expect_mark(MARK_DENIED, world.now);
         assert_int_equal(loop_world_said("grant patch"), told);
     }
 }
@@ -533,7 +532,7 @@ TEST_IN(a_mark_that_is_forbidden_is_told_although_the_dpu_renews)
     (void)json_object_set_new(json_object_get(renewed, "spec"), "renewTime",
                               json_string("2023-11-14T22:13:30.000000Z"));
     answer(200, renewed);
-    expect_mark(CHAIN_CONFLICT, world.now);
+    expect_mark(MARK_CONFLICT, world.now);
     assert_int_equal(loop_world_said("grant patch"), 1);
     assert_true(lease_watch_stats(t->watch)->may_not_write);
 }

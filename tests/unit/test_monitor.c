@@ -315,7 +315,7 @@ static void refused(void)
 }
 
 /* The mark that was asked for. */
-static void marked(enum chain_outcome outcome)
+static void marked(enum mark_outcome outcome)
 {
     tell((struct verdict_event){.kind = VERDICT_MARK,
                                 .source = VERDICT_BY_MARK,
@@ -327,7 +327,7 @@ static void marked(enum chain_outcome outcome)
 static void be_ready(void)
 {
     answered();
-    marked(CHAIN_TAKEN);
+    marked(MARK_TAKEN);
     world_pass(NS_PER_SEC);
     renew(0);
     stage.story[0] = '\0';
@@ -347,7 +347,7 @@ TEST_WITH(each_verdict_is_in_the_record_before_others_hear_of_it, stage_up, stag
     assert_true(mono_is_never(stage.hold_most));
     answered();
     assert_story("record mark"); /* whose lease it is, for a restart; and may we write? */
-    marked(CHAIN_TAKEN);
+    marked(MARK_TAKEN);
     assert_story("record"); /* evidence, for a restart */
     world_pass(NS_PER_SEC);
     renew(0);
@@ -659,7 +659,7 @@ TEST_WITH(a_request_without_an_outcome_is_no_progress, stage_up, stage_down)
         assert_false(monitor_makes_progress(stage.monitor, world.now));
         stage.story[0] = '\0';
         if (kind == 0) {
-            marked(CHAIN_LOST);
+            marked(MARK_LOST);
         } else if (kind == 1) {
             refused();
         } else {

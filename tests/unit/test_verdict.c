@@ -39,7 +39,7 @@ TEST_READY(start_without_record_awaits_the_first_renewal)
     world_list(w, SEC(0.01));
     AWAITING(w);                                 /* a baseline only */
     assert_true(w->out.mark && w->out.is_trial); /* it tells whether we may write */
-    world_mark(w, CHAIN_TAKEN, SEC(0.01), SEC(0.02));
+    world_mark(w, MARK_TAKEN, SEC(0.01), SEC(0.02));
     AWAITING(w);
     assert_true(w->x.verdict.has_marked);
     world_renew(w, 9);
@@ -55,7 +55,7 @@ TEST_READY(a_dpu_that_is_never_seen_alive_is_not_ready_a_duration_after_the_firs
     world_fail(w, SEC(5));
     AWAITING(w);
     assert_non_null(strstr(message(w), "connection refused"));
-    world_until(w, 600, CHAIN_LOST);
+    world_until(w, 600, MARK_LOST);
     AWAITING(w);
     world_read(w, SEC(600), SEC(600));
     assert_null(strstr(message(w), "connection refused"));
@@ -91,7 +91,7 @@ TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
                 assert_between(mono_since(now, SEC(1 + due)) + 1000, 0, 2000);
                 due += pace;
             }
-            world_serve(w, now, CHAIN_TAKEN);
+            world_serve(w, now, MARK_TAKEN);
         }
         EXPIRED(w);
         assert_int_equal(w->reads, 1);
@@ -106,7 +106,7 @@ TEST_READY(a_death_costs_a_read_and_two_marks)
     assert_int_equal(w->out.wake_at.ns, SEC(41).ns);
     world_tick(w, SEC(41));
     READY(w); /* proof is one round trip away */
-    world_mark(w, CHAIN_TAKEN, SEC(41), SEC(41.001));
+    world_mark(w, MARK_TAKEN, SEC(41), SEC(41.001));
     EXPIRED(w);
     assert_true(w->out.verdict_changed);
     assert_int_equal(w->marks, 1);
@@ -118,9 +118,9 @@ TEST_READY(a_write_of_the_keepers_leaves_the_first_mark_due)
 {
     world_init(w, NULL, SEC(0));
     world_seen(w, SEC(0.01)); /* it made the lease */
-    world_write(w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(0), SEC(0.01));
+    world_write(w, VERDICT_BY_KEEPER, MARK_TAKEN, SEC(0), SEC(0.01));
     assert_true(w->out.mark);
-    world_serve(w, SEC(0.01), CHAIN_TAKEN);
+    world_serve(w, SEC(0.01), MARK_TAKEN);
     world_renew(w, 1);
     world_condemns_at(w, 41);
 }
@@ -140,10 +140,10 @@ TEST_READY(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
 {
     const struct mono early = {SEC(41).ns - 1};
     world_silence_until(w, 41);
-    world_mark(w, CHAIN_TAKEN, early, SEC(41.2));
+    world_mark(w, MARK_TAKEN, early, SEC(41.2));
     READY(w);
     assert_true(w->out.mark);
-    world_mark(w, CHAIN_TAKEN, SEC(41.2), SEC(41.3));
+    world_mark(w, MARK_TAKEN, SEC(41.2), SEC(41.3));
     EXPIRED(w);
 }
 
@@ -151,13 +151,13 @@ TEST_READY(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
 TEST_READY(a_conflict_is_no_evidence_and_is_tried_again_soon)
 {
     world_silence_until(w, 26);
-    world_tick_with(w, 26, CHAIN_CONFLICT);
+    world_tick_with(w, 26, MARK_CONFLICT);
     w->marks = 0;
-    world_until(w, 31, CHAIN_CONFLICT);
+    world_until(w, 31, MARK_CONFLICT);
     assert_int_equal(w->marks, 0);
-    world_until(w, 41, CHAIN_CONFLICT);
+    world_until(w, 41, MARK_CONFLICT);
     assert_int_equal(w->marks, 2); /* half an interval apart */
-    world_tick_with(w, 41, CHAIN_CONFLICT);
+    world_tick_with(w, 41, MARK_CONFLICT);
     assert_true(w->x.verdict.admit);
     world_silence_until(w, 47 + R); /* the first that is taken begins by then */
     EXPIRED(w);
@@ -188,7 +188,7 @@ TEST_READY(one_read_is_under_way_at_a_time_and_a_list_does_not_end_it)
             assert_true(last.ns == 0 || mono_since(now, last) >= 20 * NS_PER_SEC);
             last = now;
         }
-        world_told(w, CHAIN_LOST, VERDICT_BY_READ, now, now);
+        world_told(w, MARK_LOST, VERDICT_BY_READ, now, now);
         assert_false(w->out.confirm && last.ns != now.ns &&
                      mono_since(now, last) < 20 * NS_PER_SEC);
     }
@@ -199,27 +199,27 @@ TEST_READY(where_we_may_not_write_a_read_is_the_proof)
 {
     world_init(w, NULL, SEC(0));
     world_list(w, SEC(0.01));
-    world_serve(w, SEC(0.01), CHAIN_DENIED);
-    world_write(w, VERDICT_BY_KEEPER, CHAIN_TAKEN, SEC(0.1), SEC(0.2)); /* which it may */
+    world_serve(w, SEC(0.01), MARK_DENIED);
+    world_write(w, VERDICT_BY_KEEPER, MARK_TAKEN, SEC(0.1), SEC(0.2)); /* which it may */
     world_renew(w, 1);
-    world_until(w, 41, CHAIN_DENIED);
+    world_until(w, 41, MARK_DENIED);
     READY(w);
-    world_tick_with(w, 41, CHAIN_DENIED);
+    world_tick_with(w, 41, MARK_DENIED);
     EXPIRED(w);
 }
 
 /* Its first mark was lost: whether it may write is known before the DPU falls silent. */
 TEST_READY(a_first_mark_that_tells_nothing_is_made_again)
 {
-    static const enum chain_outcome outcomes[] = {CHAIN_LOST, CHAIN_CONFLICT, CHAIN_REFUSED};
+    static const enum mark_outcome outcomes[] = {MARK_LOST, MARK_CONFLICT, MARK_REFUSED};
     for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
         world_init(w, NULL, SEC(0));
         world_list(w, SEC(0.01));
         world_serve(w, SEC(0.01), outcomes[i]);
         world_renew(w, 1);
-        world_until(w, 12, CHAIN_TAKEN);
+        world_until(w, 12, MARK_TAKEN);
         world_renew(w, 12);
-        world_until(w, 60, CHAIN_DENIED); /* to everybody */
+        world_until(w, 60, MARK_DENIED); /* to everybody */
         MUTE(w);
     }
 }
@@ -237,7 +237,7 @@ TEST(without_a_watch_the_first_mark_is_taken_in_time)
         world_tick(&w, SEC(0));
         world_list(&w, SEC(0.01));
         world_renew_unseen(&w, 0.012); /* it overtakes the very first */
-        world_serve(&w, SEC(0.01), CHAIN_CONFLICT);
+        world_serve(&w, SEC(0.01), MARK_CONFLICT);
         world_watch(&w, SEC(0.02), false);
         while (mono_before(w.out.wake_at, SEC(40))) {
             struct mono now = w.out.wake_at;
@@ -246,7 +246,7 @@ TEST(without_a_watch_the_first_mark_is_taken_in_time)
             }
             bool is_overtaken = !text_equal(w.x.lease.renew_stamp, w.lease.renew_stamp);
             world_tick(&w, now);
-            world_serve(&w, now, w.out.mark && is_overtaken ? CHAIN_CONFLICT : CHAIN_TAKEN);
+            world_serve(&w, now, w.out.mark && is_overtaken ? MARK_CONFLICT : MARK_TAKEN);
         }
         assert_true(w.x.verdict.has_marked);
     }
@@ -261,7 +261,7 @@ TEST_READY(with_a_broken_watch_a_read_comes_before_each_mark)
         world_tick(w, w->out.wake_at);
     }
     assert_true(mono_reached(w->x.last_read, SEC(13))); /* most are back by then */
-    world_serve(w, w->x.last_read, CHAIN_TAKEN);
+    world_serve(w, w->x.last_read, MARK_TAKEN);
     for (int at = 21; at < 500; at += 10) { /* a living DPU: no mark */
         world_renew_unseen(w, at);
         world_silence_until(w, at + 10);
@@ -315,11 +315,11 @@ TEST_READY(a_blind_span_does_not_count_against_the_dpu)
             double from = rows[i].holes[n].from;
             double to = rows[i].holes[n].to;
             if (from > 0) {
-                world_mark(w, CHAIN_LOST, SEC(from), SEC(from));
+                world_mark(w, MARK_LOST, SEC(from), SEC(from));
             }
-            world_mark(w, CHAIN_TAKEN, SEC(to), SEC(to));
+            world_mark(w, MARK_TAKEN, SEC(to), SEC(to));
         }
-        world_serve(w, w->x.verdict.checked, CHAIN_TAKEN);
+        world_serve(w, w->x.verdict.checked, MARK_TAKEN);
         print_message("%s\n", rows[i].why);
         blind = seconds(w->x.verdict.blind_ns);
         assert_true(w->x.verdict.admit);
@@ -332,8 +332,8 @@ TEST_READY(a_blind_span_does_not_count_against_the_dpu)
 /* The API server may have taken no write before it answered the host's. */
 TEST_READY(the_time_of_a_retry_counts_from_the_answer_to_the_mark)
 {
-    world_mark(w, CHAIN_LOST, SEC(26), SEC(26));
-    world_mark(w, CHAIN_TAKEN, SEC(60), SEC(64));             /* as slow as that may be */
+    world_mark(w, MARK_LOST, SEC(26), SEC(26));
+    world_mark(w, MARK_TAKEN, SEC(60), SEC(64));              /* as slow as that may be */
     assert_int_equal(w->x.verdict.blind_ns, 34 * NS_PER_SEC); /* what the mark proves is of 60 */
     world_condemns_at(w, 64 + R);
 }
@@ -341,13 +341,13 @@ TEST_READY(the_time_of_a_retry_counts_from_the_answer_to_the_mark)
 /* Each would change the version that the DPU's PUT is about to name. */
 TEST_READY(no_mark_is_made_within_the_time_that_was_granted)
 {
-    world_mark(w, CHAIN_REFUSED, SEC(26), SEC(26));
-    world_mark(w, CHAIN_TAKEN, SEC(60), SEC(60));
+    world_mark(w, MARK_REFUSED, SEC(26), SEC(26));
+    world_mark(w, MARK_TAKEN, SEC(60), SEC(60));
     w->marks = 0;
     world_silence_until(w, 60 + R);
     assert_int_equal(w->marks, 0);
     assert_int_equal(w->x.verdict.blind_ns, 34 * NS_PER_SEC); /* nobody asked: no new span */
-    world_tick_with(w, 60 + R, CHAIN_TAKEN);
+    world_tick_with(w, 60 + R, MARK_TAKEN);
     assert_int_equal(w->marks, 1);
     EXPIRED(w);
 }
@@ -358,13 +358,13 @@ TEST_READY(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
     config.duration_ns = 12 * NS_PER_SEC;
     world_ready_with(w, &config);
     world_watch(w, SEC(2), false);
-    world_serve(w, SEC(2), CHAIN_TAKEN);
+    world_serve(w, SEC(2), MARK_TAKEN);
     world_renew_unseen(w, 11);
-    world_until(w, 32, CHAIN_LOST);
+    world_until(w, 32, MARK_LOST);
     world_read(w, SEC(32), SEC(32.001));
     assert_int_equal(w->x.verdict.observed.ns, SEC(11).ns);
     HELD(w);
-    world_mark(w, CHAIN_TAKEN, SEC(32.5), SEC(32.501));
+    world_mark(w, MARK_TAKEN, SEC(32.5), SEC(32.501));
     HELD(w);
     assert_int_equal(w->x.verdict.blind_ns, 11500 * NS_PER_MS); /* from 21 on */
     world_condemns_at(w, 32.501 + R);                           /* from the answer on */
@@ -377,9 +377,9 @@ TEST_READY(the_retry_is_that_of_the_dpu)
         double back = 1 + 3 * seconds(config.duration_ns);
         double retry = seconds(lease_pace_grace_ns(config.renew_interval_ns));
         world_ready_with(w, &config);
-        world_until(w, back, CHAIN_LOST);
+        world_until(w, back, MARK_LOST);
         HELD(w);
-        world_mark(w, CHAIN_TAKEN, SEC(back), SEC(back));
+        world_mark(w, MARK_TAKEN, SEC(back), SEC(back));
         HELD(w);
         assert_non_null(strstr(message(w), "one retry"));
         assert_non_null(strstr(message(w), "the API server does not answer"));
@@ -396,7 +396,7 @@ TEST_READY(the_retry_is_that_of_the_dpu)
 TEST_READY(after_an_outage_the_dpu_goes_first)
 {
     world_watch(w, SEC(2), false);
-    world_until(w, 60, CHAIN_LOST);
+    world_until(w, 60, MARK_LOST);
     assert_between(w->reads, 5, 7); /* one an interval */
     world_list(w, SEC(61));
     world_list(w, SEC(64)); /* which puts nothing off */
@@ -411,7 +411,7 @@ TEST_READY(an_attempt_that_fails_counts_from_its_start)
     world_silence_until(w, 23.5);
     world_tick(w, SEC(23.5));
     assert_true(w->out.confirm);
-    world_read_from(w, CHAIN_LOST, SEC(23.5), SEC(25));
+    world_read_from(w, MARK_LOST, SEC(23.5), SEC(25));
     assert_int_equal(w->x.verdict.failing.ns, SEC(23.5).ns);
     assert_false(w->x.is_reading);
 }
@@ -433,16 +433,16 @@ TEST_READY(without_any_outcome_the_state_is_held_when_evidence_is_over)
 TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)
 {
     static const struct {
-        enum chain_outcome server;
+        enum mark_outcome server;
         enum readiness_reason reason;
         const char *says;
         const char *detail;
     } rows[] = {
-        {CHAIN_LOST, REASON_API_SERVER_UNREACHABLE, "does not answer", "own words"},
-        {CHAIN_NONSENSE, REASON_API_SERVER_UNREACHABLE, "answers cannot be read", "own words"},
-        {CHAIN_REFUSED, REASON_API_SERVER_NOT_WRITING, "takes no writes", "own words"},
-        {CHAIN_DENIED, REASON_API_SERVER_NOT_WRITING, "denies the host's write", "own words"},
-        {CHAIN_ABSENT, REASON_API_SERVER_NOT_WRITING, "being made anew", ""},
+        {MARK_LOST, REASON_API_SERVER_UNREACHABLE, "does not answer", "own words"},
+        {MARK_NONSENSE, REASON_API_SERVER_UNREACHABLE, "answers cannot be read", "own words"},
+        {MARK_REFUSED, REASON_API_SERVER_NOT_WRITING, "takes no writes", "own words"},
+        {MARK_DENIED, REASON_API_SERVER_NOT_WRITING, "denies the host's write", "own words"},
+        {MARK_ABSENT, REASON_API_SERVER_NOT_WRITING, "being made anew", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         world_ready(w);
@@ -464,8 +464,7 @@ TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)
 /* What failed before the last renewal is not why there is no evidence now. */
 TEST_READY(reason_and_words_of_a_hold_tell_of_the_same_cause)
 {
-    static const enum chain_outcome before[] = {CHAIN_LOST, CHAIN_NONSENSE, CHAIN_REFUSED,
-                                                CHAIN_DENIED};
+    static const enum mark_outcome before[] = {MARK_LOST, MARK_NONSENSE, MARK_REFUSED, MARK_DENIED};
     for (size_t i = 0; i < ARRAY_LEN(before); i++) {
         world_ready(w);
         world_until(w, 38, before[i]);
@@ -481,11 +480,11 @@ TEST_READY(reason_and_words_of_a_hold_tell_of_the_same_cause)
  * duration may be a decision about us alone: then a read is the proof. */
 TEST_READY(a_denial_after_an_outage_begins_anew)
 {
-    world_until(w, 200, CHAIN_LOST);
+    world_until(w, 200, MARK_LOST);
     HELD(w);
-    world_until(w, 235, CHAIN_DENIED);
+    world_until(w, 235, MARK_DENIED);
     MUTE(w);
-    world_until(w, 262, CHAIN_DENIED);
+    world_until(w, 262, MARK_DENIED);
     EXPIRED(w);
     world_renew(w, 270);
     READY(w);
@@ -503,9 +502,9 @@ TEST_READY(a_pause_of_our_own_is_held_and_marked_at_once)
     assert_true(w->out.mark);
     struct world living = *w;
     world_renew_unseen(&living, 3595);
-    world_mark(&living, CHAIN_CONFLICT, SEC(3600), SEC(3600.01));
+    world_mark(&living, MARK_CONFLICT, SEC(3600), SEC(3600.01));
     READY(&living);
-    world_mark(w, CHAIN_TAKEN, SEC(3600), SEC(3600.01));
+    world_mark(w, MARK_TAKEN, SEC(3600), SEC(3600.01));
     HELD(w);
     world_condemns_at(w, 3600.01 + R); /* from the answer on */
     world_ready(w);
@@ -518,9 +517,9 @@ TEST_READY(outage_hold_option_bounds_the_hold)
 {
     struct verdict_config config = world_config();
     config.api_outage_hold_ns = 300 * NS_PER_SEC;
-    for (enum chain_outcome server = CHAIN_LOST; server <= CHAIN_REFUSED; server++) {
+    for (enum mark_outcome server = MARK_LOST; server <= MARK_REFUSED; server++) {
         enum readiness_reason reason =
-            server == CHAIN_REFUSED ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE;
+            server == MARK_REFUSED ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE;
         world_ready_with(w, &config);
         world_until(w, 341, server);
         expect(w, READINESS_UNKNOWN, reason, true);
@@ -529,12 +528,12 @@ TEST_READY(outage_hold_option_bounds_the_hold)
         expect(w, READINESS_UNKNOWN, reason, false);
         assert_true(w->out.verdict_changed);
         assert_non_null(strstr(message(w), "--api-outage-hold (300s)"));
-        world_mark(w, CHAIN_TAKEN, SEC(400), SEC(400));
+        world_mark(w, MARK_TAKEN, SEC(400), SEC(400));
         expect(w, READINESS_UNKNOWN, reason, false); /* an excuse never admits */
         struct world dead = *w;
         world_renew(w, 401);
         READY(w);
-        world_serve(&dead, SEC(400), CHAIN_TAKEN);
+        world_serve(&dead, SEC(400), MARK_TAKEN);
         world_condemns_at(&dead, 400 + R);
     }
 }
@@ -578,16 +577,16 @@ TEST_READY(whatever_the_api_server_shows_is_contact)
                                              .source = VERDICT_BY_WATCH});
         assert_true(w->x.has_contact);
     }
-    world_mark(w, CHAIN_LOST, SEC(30), SEC(30));
+    world_mark(w, MARK_LOST, SEC(30), SEC(30));
     assert_false(w->x.has_contact);
-    world_mark(w, CHAIN_REFUSED, SEC(40), SEC(40));
+    world_mark(w, MARK_REFUSED, SEC(40), SEC(40));
     assert_true(w->x.has_contact);
 }
 
 /* While nobody answers, a watch may be held up, too: what it brings then was made before. */
 TEST_READY(what_a_watch_brings_after_a_failure_is_no_news)
 {
-    world_until(w, 39, CHAIN_LOST);
+    world_until(w, 39, MARK_LOST);
     for (int at = 11; at <= 31; at += 10) {
         world_renew_unseen(w, at);
         world_seen(w, SEC(39.5));
@@ -683,7 +682,7 @@ TEST_READY(times_near_the_end_of_the_clock_saturate)
 /* No gap between two promises, whatever happens. */
 TEST_READY(the_record_is_rewritten_before_its_promise_ends)
 {
-    for (enum chain_outcome server = CHAIN_LOST; server < CHAIN_OUTCOMES; server++) {
+    for (enum mark_outcome server = MARK_LOST; server < MARK_OUTCOMES; server++) {
         world_ready(w);
         while (mono_before(w->out.wake_at, SEC(400))) {
             struct mono now = w->out.wake_at;

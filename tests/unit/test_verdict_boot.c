@@ -35,7 +35,7 @@ static void expect_lasting_boot(struct world w)
     boot(&w, BOOT("a"));
     world_stamp(&w, 5);
     world_version(&w, 1);
-    world_mark(&w, CHAIN_TAKEN, SEC(12), SEC(12.1));
+    world_mark(&w, MARK_TAKEN, SEC(12), SEC(12.1));
     for (int at = 13; at <= 15; at++) {
         world_renew(&w, at);
         assert_false(w.out.rebooted);

@@ -30,7 +30,7 @@ TEST_READY(changes_without_a_new_stamp_do_not_extend_the_deadline)
         world_next_version(w);
         world_seen(w, SEC(at));
         assert_false(w->out.renewed);
-        world_serve(w, SEC(at), CHAIN_TAKEN);
+        world_serve(w, SEC(at), MARK_TAKEN);
     }
     world_condemns_at(w, 41);
 }
@@ -113,7 +113,7 @@ TEST_READY(an_etcd_that_was_restored_forges_no_renewal_and_hides_none)
             world_watch(w, SEC(20 + 5 * restored), false);
             world_read(w, SEC(20 + 5 * restored), SEC(20 + 5 * restored));
             assert_false(w->out.renewed);
-            world_serve(w, SEC(20 + 5 * restored), CHAIN_TAKEN);
+            world_serve(w, SEC(20 + 5 * restored), MARK_TAKEN);
             expect_observed(w, 11);
         }
         if (is_alive) {
@@ -134,7 +134,7 @@ TEST_READY(an_etcd_that_was_restored_forges_no_renewal_and_hides_none)
             world_stamp(w, -1000 + 10 * restored);
             w->marks = 0;
             world_read(w, SEC(80 + 11 * restored), SEC(80 + 11 * restored));
-            world_serve(w, SEC(80 + 11 * restored), CHAIN_TAKEN);
+            world_serve(w, SEC(80 + 11 * restored), MARK_TAKEN);
             EXPIRED(w);
             world_silence_until(w, 90 + 11 * restored);
             assert_between(w->marks, 1, 2); /* a write tells whether it stands */
@@ -150,9 +150,9 @@ TEST_READY(a_restored_state_that_was_seen_is_no_renewal_under_a_newer_version_ei
     world_renew(w, 11);
     world_version(w, 898);
     world_stamp(w, -20);
-    world_mark(w, CHAIN_DENIED, SEC(52), SEC(52.1));
+    world_mark(w, MARK_DENIED, SEC(52), SEC(52.1));
     world_version(w, 901);
-    world_mark(w, CHAIN_DENIED, SEC(53), SEC(53.1));
+    world_mark(w, MARK_DENIED, SEC(53), SEC(53.1));
     assert_false(w->out.renewed);
     MUTE(w);
     world_stamp(w, -19); /* it was not seen: a DPU whose clock was set back */
@@ -220,14 +220,14 @@ TEST_READY(lease_that_is_gone_for_good_is_not_found)
         w->may_not_create = is_lasting == 1;
         step_absent(w, 2, VERDICT_BY_CONFIRM, is_lasting == 1);
         assert_true(w->out.repair);
-        world_until(w, 41, CHAIN_ABSENT);
+        world_until(w, 41, MARK_ABSENT);
         READY(w);
-        world_until(w, 41.1, CHAIN_ABSENT);
+        world_until(w, 41.1, MARK_ABSENT);
         if (is_lasting) {
             GONE(w);
         } else {
             MUTE(w);
-            world_until(w, 300, CHAIN_ABSENT);
+            world_until(w, 300, MARK_ABSENT);
             MUTE(w);
         }
         world_renew_unseen(w, 300);
@@ -283,7 +283,7 @@ TEST_READY(damaged_lease_tells_what_is_wrong)
 
 TEST_READY(a_lease_that_can_be_read_again_is_not_called_invalid)
 {
-    world_until(w, 60, CHAIN_NONSENSE);
+    world_until(w, 60, MARK_NONSENSE);
     HELD(w);
     struct world living = *w;
     world_renew_unseen(&living, 59);
@@ -291,7 +291,7 @@ TEST_READY(a_lease_that_can_be_read_again_is_not_called_invalid)
     READY(&living);
     world_silence_until(w, 70 + R);
     EXPIRED(w);
-    world_read_from(w, CHAIN_NONSENSE, SEC(91), SEC(91));
+    world_read_from(w, MARK_NONSENSE, SEC(91), SEC(91));
     INVALID(w);
     assert_non_null(strstr(message(w), "cannot be read"));
 }

@@ -132,7 +132,7 @@ TEST_READY(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals)
         world_report(w, LEASE_HEALTH_UNHEALTHY, "");
         (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp), rows[i].reported);
         world_read(w, SEC(26), SEC(26));
-        world_serve(w, SEC(26), CHAIN_TAKEN); /* a mark tells whether it stands */
+        world_serve(w, SEC(26), MARK_TAKEN); /* a mark tells whether it stands */
         if (rows[i].counts) {
             SICK(w);
         } else {

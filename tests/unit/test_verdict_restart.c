@@ -16,7 +16,7 @@ static void look(struct world *w, double at)
     world_list(w, SEC(at));
     w->out.mark |= asked.mark;
     w->out.confirm |= asked.confirm;
-    world_serve(w, SEC(at), CHAIN_TAKEN);
+    world_serve(w, SEC(at), MARK_TAKEN);
 }
 
 /* ---- a dead DPU ------------------------------------------------------------------------------ */
@@ -54,7 +54,7 @@ TEST_READY(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
  */
 TEST_READY(a_restart_within_an_outage_leaves_a_dpu_its_retry)
 {
-    static const enum chain_outcome outages[] = {CHAIN_LOST, CHAIN_NONSENSE, CHAIN_REFUSED};
+    static const enum mark_outcome outages[] = {MARK_LOST, MARK_NONSENSE, MARK_REFUSED};
     for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
         world_ready(w);
         world_silence_until(w, 41); /* marked at 26 */
@@ -74,14 +74,14 @@ TEST_READY(a_denial_holds_over_a_restart_where_a_mark_was_taken_before)
     for (int was_taken = 0; was_taken < 2; was_taken++) {
         world_init(w, NULL, SEC(0));
         world_list(w, SEC(0.01));
-        world_serve(w, SEC(0.01), was_taken ? CHAIN_TAKEN : CHAIN_DENIED);
+        world_serve(w, SEC(0.01), was_taken ? MARK_TAKEN : MARK_DENIED);
         world_renew(w, 1);
-        world_until(w, 40, CHAIN_DENIED);
+        world_until(w, 40, MARK_DENIED);
         restart(w, 40);
-        world_serve(w, SEC(40), CHAIN_DENIED);
-        world_until(w, 80, CHAIN_DENIED);
+        world_serve(w, SEC(40), MARK_DENIED);
+        world_until(w, 80, MARK_DENIED);
         assert_true(w->x.verdict.admit == was_taken);
-        world_until(w, 95, CHAIN_DENIED);
+        world_until(w, 95, MARK_DENIED);
         EXPIRED(w);
     }
 }
@@ -121,8 +121,8 @@ TEST_READY(a_crash_loop_extends_no_retry)
 /* Killed and started again and again, each time before the answers that it waits for. */
 TEST_READY(a_restart_grants_nothing_that_was_granted)
 {
-    world_until(w, 60, CHAIN_REFUSED);
-    world_mark(w, CHAIN_TAKEN, SEC(60), SEC(60));
+    world_until(w, 60, MARK_REFUSED);
+    world_mark(w, MARK_TAKEN, SEC(60), SEC(60));
     for (double at = 62; at < 60 + R; at += 2) {
         restart(w, at);
         world_list(w, SEC(at + 1.5));
@@ -141,9 +141,9 @@ TEST_READY(restart_of_a_not_ready_node_stays_not_ready_with_its_reason)
     EXPIRED(w);
     assert_string_equal(message(w), words);
     struct world gone = *w;
-    world_read_from(&gone, CHAIN_ABSENT, SEC(101), SEC(101));
+    world_read_from(&gone, MARK_ABSENT, SEC(101), SEC(101));
     GONE(&gone);
-    world_until(w, 110, CHAIN_LOST);
+    world_until(w, 110, MARK_LOST);
     EXPIRED(w);
     look(w, 110);
     EXPIRED(w);
@@ -203,21 +203,21 @@ TEST_READY(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock)
 
 TEST_READY(restart_within_an_outage_keeps_the_retry)
 {
-    static const enum chain_outcome outages[] = {CHAIN_LOST, CHAIN_REFUSED, CHAIN_NONSENSE};
+    static const enum mark_outcome outages[] = {MARK_LOST, MARK_REFUSED, MARK_NONSENSE};
     static const double restarts[] = {20, 34, 48, 55, 62, 69, 76, 83};
     for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
         for (size_t n = 0; n < ARRAY_LEN(restarts); n++) { /* at 70 it is over */
             double at = restarts[n];
             world_ready(w);
             world_until(w, at < 70 ? at : 70, outages[i]);
-            world_until(w, at, CHAIN_TAKEN);
+            world_until(w, at, MARK_TAKEN);
             restart(w, at);
-            world_serve(w, SEC(at), at < 70 ? outages[i] : CHAIN_TAKEN);
+            world_serve(w, SEC(at), at < 70 ? outages[i] : MARK_TAKEN);
             assert_true(w->x.verdict.admit);
             if (at < 70) {
                 world_until(w, 70, outages[i]);
             }
-            world_tick_with(w, 70 > at ? 70 : at, CHAIN_TAKEN);
+            world_tick_with(w, 70 > at ? 70 : at, MARK_TAKEN);
             world_silence_until(w, 70 + R - 0.1);
             assert_true(w->x.verdict.admit);
             world_silence_until(w, 90 + 2 * R);
@@ -231,8 +231,8 @@ TEST_READY(what_was_held_for_too_long_is_not_admitted_by_a_restart)
     struct verdict_config config = world_config();
     config.api_outage_hold_ns = 60 * NS_PER_SEC;
     world_ready_with(w, &config);
-    world_until(w, 109, CHAIN_LOST);
-    world_mark(w, CHAIN_TAKEN, SEC(109), SEC(109.1));
+    world_until(w, 109, MARK_LOST);
+    world_mark(w, MARK_TAKEN, SEC(109), SEC(109.1));
     restart(w, 110);
     expect(w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
     look(w, 111);
@@ -269,7 +269,7 @@ TEST_READY(a_record_that_proves_nothing_awaits_the_first_renewal)
 /* It wrote nothing: neither what it was answered nor that it was not says anything of the DPU. */
 TEST_READY(a_trial_is_no_evidence)
 {
-    static const enum chain_outcome outcomes[] = {CHAIN_TAKEN, CHAIN_DENIED, CHAIN_LOST};
+    static const enum mark_outcome outcomes[] = {MARK_TAKEN, MARK_DENIED, MARK_LOST};
     for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
         world_ready(w);
         restart(w, 12);

@@ -93,7 +93,7 @@ static void walk(uint64_t seed)
             .pods = draw(&r, 0, 1) ? "pods" : NULL,
             .host_probes = &host_probes,
             .accusation = "gone",
-            .outcome = (enum chain_outcome)draw(&r, 0, CHAIN_OUTCOMES - 1),
+            .outcome = (enum mark_outcome)draw(&r, 0, MARK_OUTCOMES - 1),
             .is_lasting = draw(&r, 0, 1) == 1,
             .lease = &w.lease, /* of a mark, too: our own write */
         };

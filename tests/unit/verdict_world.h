@@ -145,23 +145,23 @@ static inline void world_list(struct world *w, struct mono now)
 }
 
 /* What the core asks for is answered by a server of one kind. */
-static inline void world_told(struct world *w, enum chain_outcome server,
-                              enum verdict_source source, struct mono started, struct mono now)
+static inline void world_told(struct world *w, enum mark_outcome server, enum verdict_source source,
+                              struct mono started, struct mono now)
 {
     struct verdict_event event = {.now = now,
                                   .started_at = started,
                                   .source = source,
                                   .lease = &w->lease,
                                   .is_lasting = w->may_not_create};
-    event.kind = server == CHAIN_LOST       ? VERDICT_READ_FAILED
-                 : server == CHAIN_NONSENSE ? VERDICT_LEASE_UNREADABLE
-                 : server == CHAIN_ABSENT   ? VERDICT_LEASE_ABSENT
-                                            : VERDICT_LEASE_OBSERVED;
-    event.failure = server == CHAIN_LOST ? "connection refused" : "the answer is not a JSON object";
+    event.kind = server == MARK_LOST       ? VERDICT_READ_FAILED
+                 : server == MARK_NONSENSE ? VERDICT_LEASE_UNREADABLE
+                 : server == MARK_ABSENT   ? VERDICT_LEASE_ABSENT
+                                           : VERDICT_LEASE_OBSERVED;
+    event.failure = server == MARK_LOST ? "connection refused" : "the answer is not a JSON object";
     world_step(w, event);
 }
 
-static inline void world_read_from(struct world *w, enum chain_outcome server, struct mono started,
+static inline void world_read_from(struct world *w, enum mark_outcome server, struct mono started,
                                    struct mono now)
 {
     world_told(w, server, VERDICT_BY_CONFIRM, started, now);
@@ -170,24 +170,24 @@ static inline void world_read_from(struct world *w, enum chain_outcome server, s
 /* The read that `confirm` asks for. */
 static inline void world_read(struct world *w, struct mono started, struct mono now)
 {
-    world_read_from(w, CHAIN_TAKEN, started, now);
+    world_read_from(w, MARK_TAKEN, started, now);
 }
 
 static inline void world_fail(struct world *w, struct mono now)
 {
-    world_read_from(w, CHAIN_LOST, now, now);
+    world_read_from(w, MARK_LOST, now, now);
 }
 
 /* A write that counts from `started` has ended: a mark, or one of the keeper's. */
-static inline void world_write(struct world *w, enum verdict_source who, enum chain_outcome outcome,
+static inline void world_write(struct world *w, enum verdict_source who, enum mark_outcome outcome,
                                struct mono started, struct mono now)
 {
     bool is_trial = who == VERDICT_BY_MARK && w->out.is_trial;
-    bool is_written = outcome == CHAIN_TAKEN && !is_trial;
+    bool is_written = outcome == MARK_TAKEN && !is_trial;
     w->out = (struct verdict_update){.wake_at = MONO_NEVER};
     if (is_written) {
         world_next_version(w);
-    } else if (outcome < CHAIN_TAKEN && outcome > CHAIN_NONSENSE) {
+    } else if (outcome < MARK_TAKEN && outcome > MARK_NONSENSE) {
         world_told(w, outcome, VERDICT_BY_MARK, started, now);
     }
     world_also(w, (struct verdict_event){.kind = VERDICT_MARK,
@@ -200,14 +200,14 @@ static inline void world_write(struct world *w, enum verdict_source who, enum ch
                                          .failure = "the server's own words"});
 }
 
-static inline void world_mark(struct world *w, enum chain_outcome outcome, struct mono started,
+static inline void world_mark(struct world *w, enum mark_outcome outcome, struct mono started,
                               struct mono now)
 {
     world_write(w, VERDICT_BY_MARK, outcome, started, now);
 }
 
 /* Answers what the last step asked for, and what the answers ask for, a millisecond each. */
-static inline void world_serve(struct world *w, struct mono now, enum chain_outcome server)
+static inline void world_serve(struct world *w, struct mono now, enum mark_outcome server)
 {
     for (int storm = 0; w->out.mark || w->out.confirm; storm++) {
         struct mono then = mono_add(now, NS_PER_MS);
@@ -227,14 +227,14 @@ static inline void world_serve(struct world *w, struct mono now, enum chain_outc
     }
 }
 
-static inline void world_tick_with(struct world *w, double at, enum chain_outcome server)
+static inline void world_tick_with(struct world *w, double at, enum mark_outcome server)
 {
     world_tick(w, SEC(at));
     world_serve(w, SEC(at), server);
 }
 
 /* Wakes as the core asks, before `until`; nobody renews. */
-static inline void world_until(struct world *w, double until, enum chain_outcome server)
+static inline void world_until(struct world *w, double until, enum mark_outcome server)
 {
     while (mono_before(w->out.wake_at, SEC(until))) {
         struct mono now = w->out.wake_at;
@@ -246,7 +246,7 @@ static inline void world_until(struct world *w, double until, enum chain_outcome
 /* A dead DPU and a well API server. */
 static inline void world_silence_until(struct world *w, double until)
 {
-    world_until(w, until, CHAIN_TAKEN);
+    world_until(w, until, MARK_TAKEN);
 }
 
 /* The core condemns at `at`, and not a moment before. */
@@ -254,7 +254,7 @@ static inline void world_condemns_at(struct world *w, double at)
 {
     world_silence_until(w, at);
     assert_true(w->x.verdict.state != READINESS_NOT_READY);
-    world_tick_with(w, at, CHAIN_TAKEN);
+    world_tick_with(w, at, MARK_TAKEN);
     assert_int_equal(w->x.verdict.state, READINESS_NOT_READY);
 }
 
@@ -289,7 +289,7 @@ static inline void world_ready_with(struct world *w, const struct verdict_config
     world_init_with(w, config, NULL, SEC(0));
     world_tick(w, SEC(0));
     world_list(w, SEC(0.01));
-    world_serve(w, SEC(0.01), CHAIN_TAKEN);
+    world_serve(w, SEC(0.01), MARK_TAKEN);
     world_renew(w, 1);
     w->marks = 0;
     w->reads = 0;

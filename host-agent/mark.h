@@ -21,8 +21,8 @@
  *   any other             something else           NONSENSE
  *   any other             no answer                LOST
  */
-#ifndef HOST_AGENT_CHAIN_H
-#define HOST_AGENT_CHAIN_H
+#ifndef HOST_AGENT_MARK_H
+#define HOST_AGENT_MARK_H
 
 #include "base/time.h"
 #include "contract/lease.h"
@@ -31,56 +31,56 @@
 #include <stdint.h>
 
 /* The answer to one request. */
-enum chain_answer {
-    CHAIN_UNSENT,    /* no connection: it cannot have taken effect */
-    CHAIN_NO_ANSWER, /* none, or to a GET one that is not about the lease: 401, 403, 5xx ... */
-    CHAIN_GARBLED,   /* an answer that is not our lease, and no error either */
-    CHAIN_LEASE,     /* our lease */
-    CHAIN_CONFLICTS, /* 409 */
-    CHAIN_NOT_FOUND, /* 404 */
-    CHAIN_FORBIDS,   /* to a PATCH: any other 4xx, above all 403 and 422 */
-    CHAIN_FAILS,     /* to a PATCH: 401, 429, 5xx */
+enum mark_answer {
+    MARK_UNSENT,    /* no connection: it cannot have taken effect */
+    MARK_NO_ANSWER, /* none, or to a GET one that is not about the lease: 401, 403, 5xx ... */
+    MARK_GARBLED,   /* an answer that is not our lease, and no error either */
+    MARK_LEASE,     /* our lease */
+    MARK_CONFLICTS, /* 409 */
+    MARK_NOT_FOUND, /* 404 */
+    MARK_FORBIDS,   /* to a PATCH: any other 4xx, above all 403 and 422 */
+    MARK_FAILS,     /* to a PATCH: 401, 429, 5xx */
 };
 
-enum chain_outcome {
-    CHAIN_LOST,     /* nobody answers */
-    CHAIN_NONSENSE, /* the answers are not the API server's */
-    CHAIN_REFUSED,  /* it takes no writes at present */
-    CHAIN_DENIED,   /* it forbids this write: ours alone, or everybody's */
-    CHAIN_CONFLICT, /* somebody else writes; the next mark tells */
-    CHAIN_ABSENT,   /* there is no lease */
-    CHAIN_TAKEN,    /* the write stands */
-    CHAIN_OUTCOMES  /* how many */
+enum mark_outcome {
+    MARK_LOST,     /* nobody answers */
+    MARK_NONSENSE, /* the answers are not the API server's */
+    MARK_REFUSED,  /* it takes no writes at present */
+    MARK_DENIED,   /* it forbids this write: ours alone, or everybody's */
+    MARK_CONFLICT, /* somebody else writes; the next mark tells */
+    MARK_ABSENT,   /* there is no lease */
+    MARK_TAKEN,    /* the write stands */
+    MARK_OUTCOMES  /* how many */
 };
 
-enum chain_action { CHAIN_PATCH, CHAIN_GET, CHAIN_END };
+enum mark_action { MARK_PATCH, MARK_GET, MARK_END };
 
-struct chain {
+struct mark {
     char uid[NAMES_UID_BYTES]; /* of the state that is judged, as the next two */
     char renew_stamp[NAMES_STAMP_BYTES];
     char version[NAMES_VERSION_BYTES]; /* the PATCH's condition */
-    enum chain_action action;          /* under way */
-    enum chain_answer patched;         /* what the last PATCH was answered with */
+    enum mark_action action;           /* under way */
+    enum mark_answer patched;          /* what the last PATCH was answered with */
     bool is_second;                    /* that PATCH was the second */
     struct mono patch_at;              /* start of the first PATCH */
     struct mono proof_at;              /* END: from when the outcome counts */
-    enum chain_outcome outcome;        /* END */
+    enum mark_outcome outcome;         /* END */
 };
 
 /* A resourceVersion as a number, to compare: a hint only, for they are opaque. 0: none. */
-uint64_t chain_version(const char *text);
+uint64_t mark_version(const char *text);
 
 /* Starts a mark of the state that `lease` shows; the first request is a PATCH. */
-void chain_start(struct chain *c, const struct lease_view *lease, struct mono now);
+void mark_start(struct mark *m, const struct lease_view *lease, struct mono now);
 
 /*
  * The request under way, sent at `sent_at`, was answered. LEASE: `lease` is what the answer shows,
  * and `has_text` says whether it carries the text of this mark. Returns what to do next; on END,
  * `outcome` and `proof_at` are set.
  */
-enum chain_action chain_step(struct chain *c, enum chain_answer answer,
-                             const struct lease_view *lease, bool has_text, struct mono sent_at);
+enum mark_action mark_step(struct mark *m, enum mark_answer answer, const struct lease_view *lease,
+                           bool has_text, struct mono sent_at);
 
-const char *chain_outcome_name(enum chain_outcome outcome);
+const char *mark_outcome_name(enum mark_outcome outcome);
 
 #endif
