@@ -383,10 +383,10 @@ bool lease_writer_makes_progress(const struct lease_writer *w, struct mono now)
     return !mono_reached(now, mono_add(w->update.wake_at, LATE_NS));
 }
 
-void lease_writer_judge(struct lease_writer *w, enum probe_health verdict, const char *message)
+void lease_writer_judge(struct lease_writer *w, enum probe_health health, const char *message)
 {
     const struct renewer_event event = {
-        .kind = RENEWER_VERDICT, .now = clock_mono_now(), .verdict = verdict, .message = message};
+        .kind = RENEWER_HEALTH, .now = clock_mono_now(), .health = health, .message = message};
     step_renewer(w, &event);
 }
 

@@ -46,9 +46,8 @@ struct lease_writer *lease_writer_start(struct ev_loop *loop, struct kube_client
 /* Cancels what is under way. Accepts NULL. */
 void lease_writer_free(struct lease_writer *writer);
 
-/* The probes' verdict; `message` is borrowed. */
-void lease_writer_judge(struct lease_writer *writer, enum probe_health verdict,
-                        const char *message);
+/* What the probes say; `message` is borrowed. */
+void lease_writer_judge(struct lease_writer *writer, enum probe_health health, const char *message);
 const struct lease_writer_stats *lease_writer_stats(const struct lease_writer *writer);
 /* The renewer's phase, for people; static text. */
 const char *lease_writer_phase(const struct lease_writer *writer);

@@ -251,7 +251,7 @@ static bool is_ready(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
                              (double)age_ns / (double)NS_PER_SEC);
 }
 
-/* The probes' verdict alone: whoever acts on it must not act on an API server that is away. */
+/* The probes' result alone: whoever acts on it must not act on an API server that is away. */
 static bool is_serving(void *user, char words[static AGENT_PAGE_WORDS_BYTES])
 {
     const struct agent *a = user;

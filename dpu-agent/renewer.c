@@ -475,7 +475,7 @@ static bool is_ending(const struct renewer *r)
     return r->phase == RENEWER_STOPPING || r->phase == RENEWER_STOPPED;
 }
 
-/* The phase that verdict and holder ask for. */
+/* The phase that health and holder ask for. */
 static void settle_phase(struct renewer *r)
 {
     if (is_ending(r)) {
@@ -484,9 +484,9 @@ static void settle_phase(struct renewer *r)
     enum renewer_phase former = r->phase;
     if (is_foreign(r)) {
         change_phase(r, RENEWER_YIELDING);
-    } else if (r->verdict == PROBE_HEALTH_UNKNOWN) {
+    } else if (r->health == PROBE_HEALTH_UNKNOWN) {
         change_phase(r, RENEWER_STARTING);
-    } else if (r->verdict == PROBE_HEALTHY) {
+    } else if (r->health == PROBE_HEALTHY) {
         change_phase(r, r->config.is_companion ? RENEWER_ACCOMPANYING : RENEWER_RENEWING);
     } else {
         change_phase(r, RENEWER_REPORTING);
@@ -611,12 +611,12 @@ static void tell_flip(struct renewer *r, const struct step *s)
     if (r->told != PROBE_HEALTH_UNKNOWN) {
         r->flip_at = mono_add(s->event->now, mono_ns_min(RENEWER_FLIP_NS, r->config.interval_ns));
     }
-    if (r->verdict == PROBE_UNHEALTHY && r->told != PROBE_UNHEALTHY) {
+    if (r->health == PROBE_UNHEALTHY && r->told != PROBE_UNHEALTHY) {
         note_add(r, RENEWER_NOTE_UNHEALTHY, s);
-    } else if (r->verdict == PROBE_HEALTHY && r->told == PROBE_UNHEALTHY) {
+    } else if (r->health == PROBE_HEALTHY && r->told == PROBE_UNHEALTHY) {
         note_add(r, RENEWER_NOTE_HEALTHY, s);
     }
-    r->told = r->verdict;
+    r->told = r->health;
 }
 
 static void plan_request(struct renewer *r, const struct step *s)
@@ -869,12 +869,12 @@ static void handle_late(struct renewer *r, const struct step *s)
 
 /* ---- the other events ----------------------------------------------------------------------- */
 
-static void handle_verdict(struct renewer *r, const struct renewer_event *event)
+static void handle_health(struct renewer *r, const struct renewer_event *event)
 {
-    if (is_ending(r) || event->verdict == PROBE_HEALTH_UNKNOWN) {
+    if (is_ending(r) || event->health == PROBE_HEALTH_UNKNOWN) {
         return;
     }
-    r->verdict = event->verdict;
+    r->health = event->health;
     text_format(r->message, sizeof(r->message), "%s", event->message ? event->message : "");
     settle_phase(r);
 }
@@ -909,8 +909,8 @@ void renewer_step(struct renewer *r, const struct renewer_event *event, struct r
     switch (event->kind) {
     case RENEWER_TICK:
         break;
-    case RENEWER_VERDICT:
-        handle_verdict(r, event);
+    case RENEWER_HEALTH:
+        handle_health(r, event);
         break;
     case RENEWER_ANSWER:
         handle_answer(r, &s);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The renewer FSM: verdict + answers of the API server + now -> what to write next, when to wake.
+ * The renewer: health + answers of the API server + now -> what to write next, when to wake.
  * CORE: no I/O, clock, allocator, log or global; the same input gives the same output.
  *
- *               first verdict: healthy                   a probe fails
+ *               first result: healthy                    a probe fails
  *   STARTING ──────────────────────────▶ RENEWING ─────────────────────────▶ REPORTING
  *      │                                  ▲    ▲ ◀──────── healthy again ─────── │
  *      │ somebody else holds the lease    │    │ the lease is ours or nobody's   │
@@ -64,7 +64,7 @@ enum {
 #define RENEWER_LASTING_SLOW_NS  (30 * NS_PER_SEC)  /* once the tries that had to fit have failed */
 #define RENEWER_LASTING_MAX_NS   (60 * NS_PER_SEC)  /* an API server ends a request by then */
 #define RENEWER_STOP_NS          (2 * NS_PER_SEC)   /* to announce a shutdown */
-#define RENEWER_FLIP_NS          (1 * NS_PER_SEC)   /* between writes for a verdict that flips */
+#define RENEWER_FLIP_NS          (1 * NS_PER_SEC)   /* between writes for a health that flips */
 #define RENEWER_CREATE_DENIED_NS (600 * NS_PER_SEC) /* between tries that are denied, at most */
 
 struct renewer_config {
@@ -91,19 +91,19 @@ enum renewer_action {
 };
 
 enum renewer_event_kind {
-    RENEWER_TICK,    /* wake_at was reached, or any other wake-up */
-    RENEWER_VERDICT, /* the probes said something new */
-    RENEWER_ANSWER,  /* the action under way has ended, or was not answered by its deadline */
-    RENEWER_LATE,    /* an answer, with a lease or a conflict, to an action that was told of as not
-                        answered */
-    RENEWER_STOP,    /* asked to stop */
+    RENEWER_TICK,   /* wake_at was reached, or any other wake-up */
+    RENEWER_HEALTH, /* the probes said something new */
+    RENEWER_ANSWER, /* the action under way has ended, or was not answered by its deadline */
+    RENEWER_LATE,   /* an answer, with a lease or a conflict, to an action that was told of as not
+                       answered */
+    RENEWER_STOP,   /* asked to stop */
 };
 
 struct renewer_event {
     enum renewer_event_kind kind;
     struct mono now;
-    enum probe_health verdict; /* VERDICT */
-    const char *message;       /* VERDICT: why unhealthy; ANSWER: what failed; borrowed */
+    enum probe_health health; /* HEALTH */
+    const char *message;      /* HEALTH: why unhealthy; ANSWER: what failed; borrowed */
 
     /* ANSWER; LATE: `code`, `http_status` and `lease` */
     int code;                       /* 0: success, then `lease` is set; else enum err_code */
@@ -173,7 +173,7 @@ struct renewer {
     enum renewer_phase phase;
     uint64_t random;
 
-    enum probe_health verdict;
+    enum probe_health health;
     char message[NAMES_MESSAGE_BYTES]; /* why unhealthy */
 
     /* The lease as last read or written. */
@@ -211,15 +211,15 @@ struct renewer {
     struct mono sent_at;
     struct mono answered_at;
 
-    enum probe_health told; /* the log's last word on the verdict */
+    enum probe_health told; /* the log's last word on the health */
     bool flipped;           /* the phase has changed since the last request */
-    struct mono flip_at;    /* the next change of the verdict is not written before */
+    struct mono flip_at;    /* the next change of the health is not written before */
     struct mono stop_until;
 
     struct log_repeat repeats[RENEWER_NOTE_KINDS];
 };
 
-/* Copies `config`. Step with RENEWER_TICK at once, and with RENEWER_VERDICT when there is one. */
+/* Copies `config`. Step with RENEWER_TICK at once, and with RENEWER_HEALTH when there is one. */
 void renewer_init(struct renewer *r, const struct renewer_config *config);
 
 /* One step. Fills every member of `out`. */

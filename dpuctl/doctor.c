@@ -144,7 +144,7 @@ static void add_renewal(struct doctor *d, json_t *tree, const struct lease_view 
                         bool is_by_host)
 {
     const struct node_snapshot *seen = &d->seen;
-    const struct readiness *v = &seen->record.verdict;
+    const struct readiness *v = &seen->record.readiness;
     int64_t interval_ns = d->config.agent.renew_interval_ns;
     int64_t age_ns = mono_since(seen->now, v->observed);
     if (!seen->has_record || seen->gate.reason == REASON_RECORD_INVALID || v->observed.ns <= 0 ||

@@ -44,7 +44,7 @@ static bool is_host_agent(int pid)
 static enum readiness_state answer_of(const struct gate_decision *gate, const struct record *record)
 {
     enum readiness_state state = gate->reason == REASON_OTHER
-                                     ? record->verdict.state
+                                     ? record->readiness.state
                                      : readiness_reason_traits(gate->reason)->state;
     /* Held by a dead writer's last word: nobody knows. */
     bool is_held = !gate->admit || gate->note[0] != '\0';
@@ -61,12 +61,12 @@ static struct mono holds_since(const struct node_snapshot *seen)
     if (seen->gate.note[0] != '\0') { /* a dead writer's last word */
         return r->writer_until;
     }
-    if (seen->gate.reason != r->verdict.reason) { /* it is stale */
+    if (seen->gate.reason != r->readiness.reason) { /* it is stale */
         return r->hold_until;
     }
     /* The record has only the wall clock's time of the change. If that clock was set since, the age
      * is wrong by as much; a change in the future counts as one of now. */
-    int64_t age_ns = wall_since(seen->wall, r->verdict.transition);
+    int64_t age_ns = wall_since(seen->wall, r->readiness.transition);
     return age_ns < 0 ? seen->now : mono_max(mono_add(seen->now, -age_ns), after_boot);
 }
 
@@ -88,14 +88,14 @@ static const char *node_message(const struct node_snapshot *seen)
 {
     return seen->gate.message[0] != '\0' ? seen->gate.message
            : seen->gate.note[0] != '\0'  ? seen->gate.note
-                                         : seen->record.verdict.message;
+                                         : seen->record.readiness.message;
 }
 
 /* The DPU's clock against ours: the stamp of its last renewal, and when that was observed. The time
  * that the news took is in it, well below a second. False if it cannot be known. */
 static bool node_dpu_skew(const struct node_snapshot *seen, int64_t *out_ns)
 {
-    const struct readiness *v = &seen->record.verdict;
+    const struct readiness *v = &seen->record.readiness;
     const char *renewed = v->lease.renew_stamp;
     struct wall stamped;
     if (!seen->has_record || v->observed.ns <= 0 ||
@@ -436,7 +436,7 @@ static json_t *host_probes_json(const struct readiness_host_probes *probes)
 static json_t *record_json(const struct node_snapshot *seen)
 {
     const struct record *r = &seen->record;
-    const struct readiness *v = &r->verdict;
+    const struct readiness *v = &r->readiness;
     int64_t skew_ns = 0;
     if (!seen->has_record) {
         return json_pack("{s:o, s:o}", "file", print_json_text(seen->path), "problem",
@@ -529,7 +529,7 @@ json_t *node_lease_json(const struct agent_config *a, const struct node_snapshot
         "renewTime", print_json_text(l.renew_stamp), "durationSeconds", (int)l.duration_s, "health",
         lease_health_name(l.health), "healthMessage", print_json_text(l.health_message),
         "resourceVersion", print_json_text(l.resource_version), "uid", print_json_text(l.uid),
-        "uidOfRecord", seen->has_record && text_equal(l.uid, seen->record.verdict.lease.uid));
+        "uidOfRecord", seen->has_record && text_equal(l.uid, seen->record.readiness.lease.uid));
 }
 
 json_t *node_api_json(const struct api *api, const struct api_answer *lease)

@@ -132,10 +132,10 @@ static void adopt_names(struct admin_config *admin, const struct option_origins 
     }
     adopt_name(&agent->node_name, record.node);
     if (text_is_empty(agent->lease_name)) {
-        adopt_name(&agent->lease_name, record.verdict.lease.name);
+        adopt_name(&agent->lease_name, record.readiness.lease.name);
     }
     if (strncmp(option_origin(origins, "namespace"), "default ", 8) == 0) {
-        adopt_name(&agent->lease_namespace, record.verdict.lease.ns);
+        adopt_name(&agent->lease_namespace, record.readiness.lease.ns);
     }
 }
 

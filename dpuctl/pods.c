@@ -183,7 +183,7 @@ static json_t *pods_document(const struct admin_config *config, const char *sock
     all.answer = (struct buf){.max_bytes = GRPC_UNARY_REPLY_MAX_BYTES};
     node_snapshot_take(config, &node);
     if (node.has_record) {
-        all.reboot = node.record.verdict.dpu_rebooted;
+        all.reboot = node.record.readiness.dpu_rebooted;
     }
     int rc = inspect_pods(&all, e);
     free(all.each);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host probes, which can reject Pods sooner than the lease (probe/probe_state.h). Runs them and
- * reports their results; the readiness FSM decides. Loop thread only.
+ * reports their results; the verdict decides. Loop thread only.
  */
 #ifndef HOST_AGENT_HOST_PROBES_H
 #define HOST_AGENT_HOST_PROBES_H

@@ -272,8 +272,8 @@ static void note_denial(struct lease_watch *w, const struct kube_response *r)
     }
 }
 
-/* Says nothing of reads: the FSM asks for one, whose outcome tells of contact, and then for one in
- * each interval. */
+/* Says nothing of reads: the verdict asks for one, whose outcome tells of contact, and then for one
+ * in each interval. */
 static void on_failure(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
@@ -294,8 +294,8 @@ static void on_failure(void *user, const struct kube_response *r)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-/* A name server or an API server that is slow: what came too late for the FSM is told as any other
- * read, and the next ones are waited for. */
+/* A name server or an API server that is slow: what came too late for the verdict is told as any
+ * other read, and the next ones are waited for. */
 static void on_confirmed(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Observes the lease for the readiness FSM: list and watch, and the reads that the FSM requests.
- * Turns each answer into events with the time at which it was observed, or at which its request was
+ * Observes the lease for the verdict: list and watch, and the reads that it asks for. Turns each
+ * answer into events with the time at which it was observed, or at which its request was
  * sent. Loop thread only.
  *
- * Where RBAC forbids the watch, the FSM reads the lease once per interval instead. A denial counts,
- * and is logged, only after some seconds: an API server that has just started denies everything.
+ * Where RBAC forbids the watch, the verdict asks for a read of the lease once per interval instead.
+ * A denial counts, and is logged, only after some seconds: an API server that has just started
+ * denies everything.
  */
 #ifndef HOST_AGENT_LEASE_WATCH_H
 #define HOST_AGENT_LEASE_WATCH_H

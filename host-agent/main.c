@@ -83,7 +83,7 @@ static void start_monitor(struct host_agent *host)
         log_info("main", "starting without the old readiness record: %s", why.msg);
     }
     if (carried && host->host_probes) {
-        host_probes_recall(host->host_probes, &carry.verdict.host_probes);
+        host_probes_recall(host->host_probes, &carry.readiness.host_probes);
     }
     host->monitor = monitor_new(&config, carried ? &carry : NULL);
 }

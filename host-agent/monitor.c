@@ -21,7 +21,7 @@
 
 struct monitor {
     struct monitor_config config;
-    struct verdict fsm;
+    struct verdict verdict;
     struct record record; /* its verdict is what all are shown: with the time of its transition */
     struct boot_timer *timer;
     struct monitor_parts parts;
@@ -36,17 +36,17 @@ struct monitor {
     struct mono unanswered_since; /* the oldest confirming read without outcome; MONO_NEVER: none */
 };
 
-/* Takes over the verdict of the FSM; state, admission or reason changing is a transition. True if
+/* Takes over what the core came to; state, admission or reason changing is a transition. True if
  * it is one. */
 static bool adopt_verdict(struct monitor *m)
 {
-    const struct readiness *v = &m->fsm.verdict;
-    const struct readiness was = m->record.verdict;
+    const struct readiness *v = &m->verdict.readiness;
+    const struct readiness was = m->record.readiness;
     bool changed = was.transition.ns == 0 || v->state != was.state || v->admit != was.admit ||
                    v->reason != was.reason;
-    m->record.verdict = *v;
-    m->record.verdict.transition = changed ? clock_wall_now() : was.transition;
-    m->record.verdict.dpu_rebooted = was.dpu_rebooted;
+    m->record.readiness = *v;
+    m->record.readiness.transition = changed ? clock_wall_now() : was.transition;
+    m->record.readiness.dpu_rebooted = was.dpu_rebooted;
     m->stats.changes[v->reason] += changed;
     return changed;
 }
@@ -55,7 +55,7 @@ static bool adopt_verdict(struct monitor *m)
  * may find new ones at each run, a DPU may say one thing and another at each moment. */
 static void log_verdict(struct monitor *m, bool changed, struct mono now)
 {
-    const struct readiness *v = &m->record.verdict;
+    const struct readiness *v = &m->record.readiness;
     m->unlogged = changed || m->unlogged;
     if (m->unlogged && mono_reached(now, m->flip_logged_until)) {
         log_repeat_reset(&m->words);
@@ -76,7 +76,7 @@ static void log_verdict(struct monitor *m, bool changed, struct mono now)
 /* The outputs decide nothing, and none waits for another. */
 static void publish(struct monitor *m)
 {
-    const struct readiness *v = &m->record.verdict;
+    const struct readiness *v = &m->record.readiness;
     daemon_notify_ready(m->config.daemon, "%s (%s): %s", readiness_state_name(v->state),
                         readiness_reason_name(v->reason), v->message);
     if (m->config.dra) {
@@ -100,7 +100,7 @@ static void count_renewal(struct monitor *m)
 {
     struct wall stamp;
     m->stats.renewals++;
-    const char *text = m->fsm.verdict.lease.renew_stamp;
+    const char *text = m->verdict.readiness.lease.renew_stamp;
     m->stats.has_skew = rfc3339_parse(text, strlen(text), &stamp, NULL) == 0;
     m->stats.skew_ns = m->stats.has_skew ? wall_since(stamp, clock_wall_now()) : 0;
 }
@@ -108,11 +108,11 @@ static void count_renewal(struct monitor *m)
 static void note_reboot(struct monitor *m)
 {
     m->stats.reboots++;
-    m->record.verdict.dpu_rebooted = clock_wall_now();
+    m->record.readiness.dpu_rebooted = clock_wall_now();
     log_warn("readiness", "the DPU has rebooted: its boot ID is now '%s'",
-             m->fsm.verdict.dpu_boot_id);
+             m->verdict.readiness.dpu_boot_id);
     if (m->parts.events) {
-        events_tell_reboot(m->parts.events, m->record.verdict.dpu_rebooted);
+        events_tell_reboot(m->parts.events, m->record.readiness.dpu_rebooted);
     }
 }
 
@@ -128,7 +128,7 @@ static void look_at_lease(struct monitor *m, const struct verdict_update *update
     }
     if (update->mark) {
         m->unanswered_since = mono_min(m->unanswered_since, now);
-        lease_watch_mark(m->parts.watch, &m->fsm.lease, update->is_trial);
+        lease_watch_mark(m->parts.watch, &m->verdict.lease, update->is_trial);
     }
     if (update->restart_watch) {
         lease_watch_restart(m->parts.watch);
@@ -178,9 +178,9 @@ static void take_event(struct monitor *m, struct verdict_event event, const json
     if (event.source == VERDICT_BY_CONFIRM || event.kind == VERDICT_MARK) {
         m->unanswered_since = MONO_NEVER;
     }
-    verdict_step(&m->fsm, &event, &update);
+    verdict_step(&m->verdict, &event, &update);
     m->stats = monitor_stats(m, event.now);
-    m->lost_at = m->fsm.has_contact ? MONO_NEVER : event.now;
+    m->lost_at = m->verdict.has_contact ? MONO_NEVER : event.now;
     if (update.renewed) {
         record_carry_settled();
         count_renewal(m);
@@ -252,7 +252,8 @@ static void start_parts(struct monitor *m)
                                                 .stale_hold_ns = c->stale_hold_ns,
                                                 .turn = c->turn,
                                                 .record = &m->record};
-    const struct readiness *left = m->record.verdict.transition.ns != 0 ? &m->record.verdict : NULL;
+    const struct readiness *left =
+        m->record.readiness.transition.ns != 0 ? &m->record.readiness : NULL;
     m->parts.record = record_writer_new(daemon_loop(c->daemon), &record);
     if (!c->client) {
         return;
@@ -286,11 +287,11 @@ struct monitor *monitor_new(const struct monitor_config *config, const struct re
     m->unanswered_since = MONO_NEVER;
     m->hold_most = MONO_NEVER;
     if (carry) {
-        m->record.verdict = carry->verdict; /* its transition lasts while the verdict does */
+        m->record.readiness = carry->readiness; /* its transition lasts while the verdict does */
         m->hold_most = config->verdict.renew_interval_ns ? carry->hold_until : MONO_NEVER;
     }
     m->timer = boot_timer_new(daemon_loop(config->daemon), on_timer, m);
-    verdict_init(&m->fsm, &m->config.verdict, carry, clock_mono_now());
+    verdict_init(&m->verdict, &m->config.verdict, carry, clock_mono_now());
     start_parts(m);
     return m;
 }
@@ -316,7 +317,7 @@ void monitor_start(struct monitor *m)
 struct monitor_stats monitor_stats(const struct monitor *m, struct mono now)
 {
     struct monitor_stats stats = m->stats;
-    stats.api_reachable = m->fsm.has_contact;
+    stats.api_reachable = m->verdict.has_contact;
     if (!mono_is_never(m->lost_at)) {
         stats.outage_ns = mono_ns_add(stats.outage_ns, mono_since(now, m->lost_at));
     }
@@ -325,7 +326,7 @@ struct monitor_stats monitor_stats(const struct monitor *m, struct mono now)
 
 const struct readiness *monitor_verdict(const struct monitor *m)
 {
-    return &m->record.verdict;
+    return &m->record.readiness;
 }
 
 const struct monitor_parts *monitor_parts(const struct monitor *m)

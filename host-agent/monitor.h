@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drives the readiness FSM: every event passes through monitor_event, which reads the clock once,
- * steps the FSM and performs the update: first the record, then the other outputs, then requests
+ * Drives the verdict: every event passes through monitor_event, which reads the clock once,
+ * steps it and performs the update: first the record, then the other outputs, then requests
  * for the lease. It decides nothing. Loop thread only.
  */
 #ifndef HOST_AGENT_MONITOR_H
@@ -77,8 +77,9 @@ void monitor_start(struct monitor *m);
 /* `event->now` is filled in here. */
 void monitor_event(struct monitor *m, struct verdict_event event);
 
-/* False if the FSM was not woken when it asked to be, or if a confirming read got neither an answer
- * nor a failure for long: whatever the last verdict says, nobody stands behind it any more. */
+/* False if the verdict was not woken when it asked to be, or if a confirming read got neither an
+ * answer nor a failure for long: whatever the last verdict says, nobody stands behind it any more.
+ */
 bool monitor_makes_progress(const struct monitor *m, struct mono now);
 
 const struct readiness *monitor_verdict(const struct monitor *m);   /* borrowed */

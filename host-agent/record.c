@@ -107,7 +107,7 @@ static int follow_writer(struct record_turn *t, struct err *e)
 {
     const struct record_turn_config *c = &t->config;
     struct record found;
-    const struct readiness_lease *lease = &found.verdict.lease;
+    const struct readiness_lease *lease = &found.readiness.lease;
     if (record_file_read(c->path, &found, NULL) != 0 || !text_equal(found.boot_id, t->boot_id)) {
         return 0;
     }
@@ -117,11 +117,12 @@ static int follow_writer(struct record_turn *t, struct err *e)
                        "a node needs its own --readiness-file",
                        c->path, lease->ns, lease->name);
     }
-    bool is_news = !t->has_others || !readiness_same_verdict(&found.verdict, &t->others.verdict);
+    bool is_news =
+        !t->has_others || !readiness_same_verdict(&found.readiness, &t->others.readiness);
     t->others = found;
     t->has_others = true;
     if (is_news) {
-        c->on_verdict(c->user, &t->others.verdict);
+        c->on_verdict(c->user, &t->others.readiness);
     }
     return 0;
 }
@@ -283,10 +284,10 @@ int record_carry_read(const char *path, const char *node, const struct verdict_c
     if (!text_equal(record.node, node)) {
         return err_set(e, ERR_GONE, "'%s' is about node '%s'", path, record.node);
     }
-    if (!text_equal(record.verdict.lease.ns, config->lease_ns) ||
-        !text_equal(record.verdict.lease.name, config->lease_name)) {
-        return err_set(e, ERR_GONE, "'%s' is about lease '%s/%s'", path, record.verdict.lease.ns,
-                       record.verdict.lease.name);
+    if (!text_equal(record.readiness.lease.ns, config->lease_ns) ||
+        !text_equal(record.readiness.lease.name, config->lease_name)) {
+        return err_set(e, ERR_GONE, "'%s' is about lease '%s/%s'", path, record.readiness.lease.ns,
+                       record.readiness.lease.name);
     }
     *out = record;
     arm_mark(mark);
@@ -477,7 +478,7 @@ const struct record_writer_stats *record_writer_stats(const struct record_writer
 void record_writer_write(struct record_writer *w, struct mono writer_until, struct mono hold_most)
 {
     struct record *r = w->config.record;
-    struct mono hold_from = mono_max(r->verdict.lease_until, writer_until);
+    struct mono hold_from = mono_max(r->readiness.lease_until, writer_until);
     r->hold_until = mono_min(mono_add(hold_from, w->config.stale_hold_ns), hold_most);
     r->writer_until = mono_min(writer_until, r->hold_until);
     write_now(w);

@@ -89,7 +89,7 @@ static struct mono run_out(const struct verdict *x)
 
 static struct mono condemned_at(const struct verdict *x)
 {
-    return mono_max(run_out(x), x->verdict.granted);
+    return mono_max(run_out(x), x->readiness.granted);
 }
 
 int64_t verdict_writer_ahead_ns(const struct verdict_config *config)
@@ -102,13 +102,13 @@ int64_t verdict_writer_ahead_ns(const struct verdict_config *config)
 
 static bool is_failing(const struct verdict *x)
 {
-    return x->verdict.failing.ns != 0;
+    return x->readiness.failing.ns != 0;
 }
 
 /* Since when the host has asked for no evidence: in the time that it granted, it does not. */
 static struct mono asked_until(const struct verdict *x)
 {
-    return mono_max(x->verdict.checked, x->verdict.granted);
+    return mono_max(x->readiness.checked, x->readiness.granted);
 }
 
 /* Two pieces of evidence so far apart leave a blind span: the host was stopped, or met conflicts
@@ -126,31 +126,31 @@ static struct mono asking_due(const struct verdict *x)
 
 static struct mono evidence_due(const struct verdict *x)
 {
-    return mono_add(x->verdict.checked, x->config->renew_interval_ns);
+    return mono_add(x->readiness.checked, x->config->renew_interval_ns);
 }
 
 /* No condemnation before the DPU had the time of one retry, within what B allows. The host asked at
  * `t`, and knows the answer `now`; the DPU may have been able to write only from then on. */
 static void give_retry(struct verdict *x, struct mono t, struct mono now)
 {
-    int64_t most_ns = mono_ns_add(x->verdict.blind_ns, retry_ns(x));
+    int64_t most_ns = mono_ns_add(x->readiness.blind_ns, retry_ns(x));
     struct mono until = mono_min(mono_add(t, retry_ns(x)), mono_add(run_out(x), most_ns));
-    x->verdict.granted = mono_max(x->verdict.granted, mono_add(until, mono_since(now, t)));
+    x->readiness.granted = mono_max(x->readiness.granted, mono_add(until, mono_since(now, t)));
 }
 
 /* In all that was asked of the API server up to `t`, nobody had renewed; it is known `now`. */
 static void take_evidence(struct verdict *x, struct mono t, struct mono now)
 {
     if (is_failing(x) || is_gap(x, t)) {
-        struct mono began = is_failing(x) ? x->verdict.failing : asking_due(x);
+        struct mono began = is_failing(x) ? x->readiness.failing : asking_due(x);
         int64_t span_ns = mono_ns_max(0, mono_since(t, began));
         x->cause = is_failing(x) ? x->cause : MARK_CONFLICT;
-        x->verdict.blind_ns = mono_ns_add(x->verdict.blind_ns, span_ns);
+        x->readiness.blind_ns = mono_ns_add(x->readiness.blind_ns, span_ns);
         give_retry(x, t, now);
     }
-    x->verdict.checked = mono_max(x->verdict.checked, t);
+    x->readiness.checked = mono_max(x->readiness.checked, t);
     x->looked_at = mono_max(x->looked_at, t);
-    x->verdict.failing = (struct mono){0};
+    x->readiness.failing = (struct mono){0};
     if (x->phase <= VERDICT_FRESH && mono_reached(t, condemned_at(x))) {
         move(x, VERDICT_EXPIRED);
     }
@@ -165,7 +165,7 @@ static void miss_evidence(struct verdict *x, enum mark_outcome cause, struct mon
         x->cause_since = t;
     }
     if (!is_failing(x)) {
-        x->verdict.failing = is_gap(x, t) ? asking_due(x) : mono_max(t, evidence_due(x));
+        x->readiness.failing = is_gap(x, t) ? asking_due(x) : mono_max(t, evidence_due(x));
     }
     text_format(x->failure, sizeof(x->failure), "%s", failure ? failure : "");
 }
@@ -191,7 +191,8 @@ static bool is_lost(const struct verdict *x)
 /* Attempts have failed, and a read that began since was answered. */
 static bool is_back(const struct verdict *x)
 {
-    return is_failing(x) && mono_reached(x->looked_at, mono_max(x->verdict.failing, x->last_mark));
+    return is_failing(x) &&
+           mono_reached(x->looked_at, mono_max(x->readiness.failing, x->last_mark));
 }
 
 static bool is_refusing_writes(const struct verdict *x)
@@ -270,12 +271,12 @@ static void note_renewal(struct verdict *x, struct mono observed, const char *st
     x->last_gap_ns = has_renewed(x) ? mono_since(observed, x->observed) : 0;
     text_format(x->stamp, sizeof(x->stamp), "%s", stamp);
     x->observed = observed;
-    x->verdict.checked = observed;
+    x->readiness.checked = observed;
     bool still_fails = is_failing(x) && mono_before(evidence_due(x), now);
-    struct mono since = mono_max(x->verdict.failing, evidence_due(x));
-    x->verdict.failing = still_fails ? since : (struct mono){0};
-    x->verdict.blind_ns = 0;
-    x->verdict.granted = (struct mono){0};
+    struct mono since = mono_max(x->readiness.failing, evidence_due(x));
+    x->readiness.failing = still_fails ? since : (struct mono){0};
+    x->readiness.blind_ns = 0;
+    x->readiness.granted = (struct mono){0};
 }
 
 /* The lease's own duration wins over the configured one, within bounds. One that becomes shorter
@@ -291,7 +292,7 @@ static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono n
         x->duration_ns = mono_ns_min(VERDICT_MAX_DURATION_NS, mono_ns_max(least, ns));
     }
     if (mono_before(now, before) && mono_before(condemned_at(x), before)) {
-        x->verdict.granted = mono_min(mono_add(now, retry_ns(x)), before);
+        x->readiness.granted = mono_min(mono_add(now, retry_ns(x)), before);
         x->cause = MARK_CONFLICT;
     }
 }
@@ -355,7 +356,7 @@ static void end_report(struct verdict *x, struct mono t)
  * it is mended where ovnkube renews it. True if it is a reboot. */
 static bool take_boot(struct verdict *x, const struct lease_view *lease, bool is_old, bool renewed)
 {
-    struct readiness *out = &x->verdict;
+    struct readiness *out = &x->readiness;
     const char *id = lease->boot_id;
     bool is_first = out->dpu_boot_id[0] == '\0';
     if (!is_ours(x, lease) || id[0] == '\0' || text_equal(id, out->dpu_boot_id)) {
@@ -470,11 +471,11 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
     if (event->lease) {
         on_observed(x, event, out);
     }
-    bool is_ours_alone = outcome == MARK_DENIED && !x->verdict.has_marked;
+    bool is_ours_alone = outcome == MARK_DENIED && !x->readiness.has_marked;
     if (event->source == VERDICT_BY_MARK) {
         x->is_marking = false;
         x->is_trying = false;
-        x->verdict.has_marked |= outcome == MARK_TAKEN;
+        x->readiness.has_marked |= outcome == MARK_TAKEN;
         bool is_open = outcome != MARK_TAKEN && outcome != MARK_DENIED;
         x->is_mark_wanted = x->is_mark_wanted && (is_open || event->is_trial);
         x->is_trial_wanted = x->is_trial_wanted && is_open;
@@ -505,8 +506,8 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
 {
     if (x->looked_at.ns == 0 && x->phase == VERDICT_AWAITING) {
         x->observed = event->now; /* waiting counts from when a renewal could have been seen, */
-        x->verdict.checked = event->now;
-        x->verdict.failing = (struct mono){0}; /* so that no blind span lies before */
+        x->readiness.checked = event->now;
+        x->readiness.failing = (struct mono){0}; /* so that no blind span lies before */
     }
     hear_answer(x);
     if (event->kind == VERDICT_LEASE_OBSERVED) {
@@ -560,7 +561,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         text_format(x->pods, sizeof(x->pods), "%s", event->pods ? event->pods : "");
         break;
     case VERDICT_HOST_PROBES:
-        x->verdict.host_probes = *event->host_probes;
+        x->readiness.host_probes = *event->host_probes;
         text_format(x->accusation, sizeof(x->accusation), "%s", event->accusation);
         out->rewrite = true; /* a restart needs to know what they said */
         break;
@@ -576,7 +577,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
 static bool is_held(const struct verdict *x, struct mono now)
 {
     return mono_reached(now, run_out(x)) &&
-           (mono_before(run_out(x), x->verdict.granted) || is_failing(x) || is_gap(x, now));
+           (mono_before(run_out(x), x->readiness.granted) || is_failing(x) || is_gap(x, now));
 }
 
 /* --api-outage-hold, which bounds what fails. */
@@ -602,17 +603,18 @@ static struct mono awaited_until(const struct verdict *x, struct mono asked)
  *     way; but r / 2 after the last mark, which has met a conflict if it gave no evidence. */
 static struct mono next_mark(const struct verdict *x)
 {
-    bool is_renewal = x->verdict.checked.ns == x->observed.ns;
-    bool has_failed = is_failing(x) && mono_before(x->verdict.checked, x->last_mark);
+    bool is_renewal = x->readiness.checked.ns == x->observed.ns;
+    bool has_failed = is_failing(x) && mono_before(x->readiness.checked, x->last_mark);
     int64_t pause_ns = mono_ns_mul(pace_ns(x), 2) + (is_renewal ? deadline_ns(x) : 0);
     if (is_back(x) && !is_refusing_writes(x) && x->sight == VERDICT_SEES_LEASE) {
-        struct mono back = mono_max(x->back_at, x->verdict.failing); /* the DPU goes first */
+        struct mono back = mono_max(x->back_at, x->readiness.failing); /* the DPU goes first */
         return mono_max(mono_add(x->last_mark, hurry_ns(x)), mono_add(back, pace_ns(x) / 2));
     }
     if (has_failed) {
         return mono_add(x->last_mark, pace_ns(x));
     }
-    return mono_max(mono_add(x->last_mark, pace_ns(x) / 2), mono_add(x->verdict.checked, pause_ns));
+    return mono_max(mono_add(x->last_mark, pace_ns(x) / 2),
+                    mono_add(x->readiness.checked, pause_ns));
 }
 
 /* When the next mark or trial is due; NEVER: there is no reason for one.
@@ -639,7 +641,7 @@ static struct mono mark_due(const struct verdict *x)
         return wanted;
     }
     struct mono due = mono_min(wanted, is_first && !has_looked ? end : next_mark(x));
-    due = mono_max(due, x->verdict.granted); /* a mark would make the DPU's retry meet a conflict */
+    due = mono_max(due, x->readiness.granted); /* the DPU's retry would meet a conflict */
     bool is_in_the_way =
         mono_before(x->last_mark, end) && mono_before(mono_add(end, -deadline_ns(x)), due);
     return is_in_the_way ? end : due;
@@ -714,7 +716,7 @@ static struct mono wake_at(const struct verdict *x, struct mono now)
         awaited_until(x, x->last_read),
         awaited_until(x, x->last_mark),
         run_out(x),
-        x->verdict.granted,
+        x->readiness.granted,
         mono_add(asked_until(x), longest_gap_ns(x) + 1),
         hold_end(x),
     };
@@ -767,7 +769,7 @@ static void say_held(const struct verdict *x, struct readiness *out)
         [MARK_ABSENT] = "the lease is gone and is being made anew",
     };
     bool has_cause =
-        is_failing(x) || x->verdict.granted.ns != 0; /* else it is that of an older hold */
+        is_failing(x) || x->readiness.granted.ns != 0; /* else it is that of an older hold */
     enum mark_outcome why = has_cause ? x->cause : MARK_CONFLICT;
     bool is_unwritten = why == MARK_REFUSED || why == MARK_DENIED || why == MARK_ABSENT;
     enum readiness_reason reason =
@@ -902,7 +904,7 @@ static void describe_lease(const struct verdict *x, struct readiness_lease *out)
 
 static void update_verdict(struct verdict *x, struct mono now)
 {
-    struct readiness *out = &x->verdict;
+    struct readiness *out = &x->readiness;
     out->observed = has_renewed(x) ? x->observed : (struct mono){0};
     out->lease_until = has_renewed(x) ? run_out(x) : (struct mono){0};
     describe_lease(x, &out->lease);
@@ -927,7 +929,7 @@ static bool was_refused(const struct readiness *was)
 /* A record that readers no longer believe is not believed here either: all starts anew. */
 static bool is_usable(const struct record *carry, struct mono now)
 {
-    const struct readiness *was = &carry->verdict;
+    const struct readiness *was = &carry->readiness;
     return was->observed.ns > 0 && !mono_before(now, was->observed) && was->lease.uid[0] != '\0' &&
            was->reason < REASON_RECORD_MISSING &&
            (was_refused(was) || mono_before(now, carry->hold_until));
@@ -945,7 +947,7 @@ static void restore_lease(struct verdict *x, const struct readiness *was, struct
     x->sight = VERDICT_SEES_LEASE;
     lease->duration_s = was->lease.duration_s;
     adopt_duration(x, was->lease.duration_s, now);
-    x->verdict.granted =
+    x->readiness.granted =
         (struct mono){0}; /* that it is shorter than the configured one is no news */
 }
 
@@ -953,26 +955,26 @@ static void restore_lease(struct verdict *x, const struct readiness *was, struct
  * was seen by nobody, and the first mark ends that blind span like any other. */
 static void restore(struct verdict *x, const struct record *carry, struct mono now)
 {
-    const struct readiness *was = &carry->verdict;
+    const struct readiness *was = &carry->readiness;
     if (was->reason == REASON_POD_NETWORK_LOST && x->config->pods_count) {
         text_format(x->pods, sizeof(x->pods), "%s", was->message); /* until they are looked at */
     }
     if (!is_usable(carry, now)) { /* but for what is true of a lease never seen renewed, too */
-        x->verdict.has_marked = was->has_marked;
-        memcpy(x->verdict.dpu_boot_id, was->dpu_boot_id, sizeof(was->dpu_boot_id));
-        memcpy(x->verdict.dpu_boot_before, was->dpu_boot_before, sizeof(was->dpu_boot_before));
+        x->readiness.has_marked = was->has_marked;
+        memcpy(x->readiness.dpu_boot_id, was->dpu_boot_id, sizeof(was->dpu_boot_id));
+        memcpy(x->readiness.dpu_boot_before, was->dpu_boot_before, sizeof(was->dpu_boot_before));
         return;
     }
     x->observed = was->observed;
     x->is_first_look = true;
-    x->verdict = *was;
-    x->verdict.host_probes.count = 0; /* who asks them tells which there are now */
+    x->readiness = *was;
+    x->readiness.host_probes.count = 0; /* who asks them tells which there are now */
     restore_lease(x, was, now);
-    x->verdict.checked = mono_max(was->observed, mono_min(was->checked, now));
+    x->readiness.checked = mono_max(was->observed, mono_min(was->checked, now));
     /* A restart grants nothing anew; no grant was for longer than this. */
     int64_t most_ns = mono_ns_max(x->duration_ns, retry_ns(x));
-    x->verdict.granted = mono_min(was->granted, mono_add(now, most_ns));
-    if (x->verdict.blind_ns > 0 && was->granted.ns == 0) {
+    x->readiness.granted = mono_min(was->granted, mono_add(now, most_ns));
+    if (x->readiness.blind_ns > 0 && was->granted.ns == 0) {
         give_retry(x, now, now); /* a record of before it was carried */
     }
     x->hold_is_over = was->state == READINESS_UNKNOWN && !was->admit;
@@ -992,7 +994,7 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
     assert(config->duration_ns > config->renew_interval_ns);
     *x = (struct verdict){.config = config,
                           .observed = now,
-                          .verdict = {.checked = now},
+                          .readiness = {.checked = now},
                           .duration_ns = config->duration_ns,
                           .cause = MARK_CONFLICT,
                           .is_trial_wanted = true,
@@ -1013,7 +1015,7 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
 {
     struct mono now = event->now;
     bool is_on = x->phase != VERDICT_DISABLED;
-    struct readiness before = x->verdict;
+    struct readiness before = x->readiness;
     *out = (struct verdict_update){.wake_at = MONO_NEVER};
     if (is_on && mono_reached(now, mono_add(x->wake_due, LATE_NS))) {
         x->blind_since = mono_min(x->blind_since, now); /* a stall: what comes now may be old */
@@ -1025,8 +1027,8 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
         x->hold_is_over = true;
     }
     update_verdict(x, now);
-    out->verdict_changed = !readiness_same_verdict(&before, &x->verdict);
-    bool is_failing_now = before.failing.ns != x->verdict.failing.ns;
+    out->verdict_changed = !readiness_same_verdict(&before, &x->readiness);
+    bool is_failing_now = before.failing.ns != x->readiness.failing.ns;
     out->rewrite = out->rewrite || out->verdict_changed || out->renewed || is_failing_now;
     if (is_on) {
         plan(x, now, out);

@@ -124,7 +124,7 @@ enum verdict_sight {
 struct verdict {
     const struct verdict_config *config; /* borrowed */
     enum verdict_phase phase;
-    struct readiness verdict; /* as of the last step; `transition` is left to the shell */
+    struct readiness readiness; /* as of the last step; `transition` is left to the shell */
 
     /* The last renewal. Without one, `observed` is when waiting began. */
     struct mono observed;          /* o */
@@ -142,7 +142,7 @@ struct verdict {
     int boot_repeats;        /* renewals in a row under the boot before the last */
     struct mono reported;    /* its report, for the first time with this stamp; 0: a past one */
 
-    /* Evidence; E, B and N are in `verdict`, since when attempts fail, too. */
+    /* Evidence; E, B and N are in `readiness`, since when attempts fail, too. */
     enum mark_outcome cause; /* of the last blind span; CONFLICT: a pause of our own, and others */
     bool hold_is_over;       /* what is held no longer admits */
     struct mono cause_since;

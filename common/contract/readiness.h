@@ -2,7 +2,7 @@
 /*
  * The verdict: is the DPU behind this node ready, why, and until when is that known?
  *
- * Computed in one place, the readiness FSM (host-agent/verdict.h). The record, the DRA health
+ * Computed in one place (host-agent/verdict.h). The record, the DRA health
  * stream, the ResourceSlice taint, events, metrics and log lines are projections of this struct;
  * none of them decides anything by itself. A plain value: copy it.
  */

@@ -40,36 +40,36 @@ struct member {
     size_t bytes;
 };
 
-#define IN(type, field)   offsetof(struct type, field), sizeof(((struct type *)0)->field)
-#define IN_RECORD(field)  IN(record, field)
-#define IN_VERDICT(field) IN(record, verdict.field)
+#define IN(type, field)     offsetof(struct type, field), sizeof(((struct type *)0)->field)
+#define IN_RECORD(field)    IN(record, field)
+#define IN_READINESS(field) IN(record, readiness.field)
 
 /* In the order of the page. What is not NEEDED is missing in older records. */
 static const struct member record_members[] = {
     {.name = "version", .kind = KIND_VERSION, .flags = NEEDED},
     {"node", KIND_TEXT, 0, IN_RECORD(node)},
-    {"state", KIND_STATE, NEEDED, IN_VERDICT(state)},
-    {"admit", KIND_BOOL, NEEDED, IN_VERDICT(admit)},
-    {"reason", KIND_REASON, NEEDED, IN_RECORD(verdict)},
-    {"message", KIND_TEXT, 0, IN_VERDICT(message)},
-    {"lease", KIND_LEASE, 0, IN_VERDICT(lease)},
-    {"dpuBootId", KIND_TEXT, IF_SET, IN_VERDICT(dpu_boot_id)},
-    {"dpuBootIdBefore", KIND_TEXT, IF_SET, IN_VERDICT(dpu_boot_before)},
-    {"dpuRebootTime", KIND_TIME, IF_SET, IN_VERDICT(dpu_rebooted)},
-    {"hostProbes", KIND_HOST_PROBES, IF_SET, IN_VERDICT(host_probes)},
+    {"state", KIND_STATE, NEEDED, IN_READINESS(state)},
+    {"admit", KIND_BOOL, NEEDED, IN_READINESS(admit)},
+    {"reason", KIND_REASON, NEEDED, IN_RECORD(readiness)},
+    {"message", KIND_TEXT, 0, IN_READINESS(message)},
+    {"lease", KIND_LEASE, 0, IN_READINESS(lease)},
+    {"dpuBootId", KIND_TEXT, IF_SET, IN_READINESS(dpu_boot_id)},
+    {"dpuBootIdBefore", KIND_TEXT, IF_SET, IN_READINESS(dpu_boot_before)},
+    {"dpuRebootTime", KIND_TIME, IF_SET, IN_READINESS(dpu_rebooted)},
+    {"hostProbes", KIND_HOST_PROBES, IF_SET, IN_READINESS(host_probes)},
     {"bootId", KIND_TEXT, NEEDED, IN_RECORD(boot_id)},
-    {"observedBoottimeNs", KIND_INT64, NEEDED, IN_VERDICT(observed)},
-    {"leaseUntilBoottimeNs", KIND_INT64, 0, IN_VERDICT(lease_until)},
-    {"checkedBoottimeNs", KIND_INT64, 0, IN_VERDICT(checked)},
-    {"failingBoottimeNs", KIND_INT64, 0, IN_VERDICT(failing)},
-    {"blindNs", KIND_INT64, 0, IN_VERDICT(blind_ns)},
-    {"grantedBoottimeNs", KIND_INT64, 0, IN_VERDICT(granted)},
-    {"marked", KIND_BOOL, 0, IN_VERDICT(has_marked)},
+    {"observedBoottimeNs", KIND_INT64, NEEDED, IN_READINESS(observed)},
+    {"leaseUntilBoottimeNs", KIND_INT64, 0, IN_READINESS(lease_until)},
+    {"checkedBoottimeNs", KIND_INT64, 0, IN_READINESS(checked)},
+    {"failingBoottimeNs", KIND_INT64, 0, IN_READINESS(failing)},
+    {"blindNs", KIND_INT64, 0, IN_READINESS(blind_ns)},
+    {"grantedBoottimeNs", KIND_INT64, 0, IN_READINESS(granted)},
+    {"marked", KIND_BOOL, 0, IN_READINESS(has_marked)},
     /* Older readers refuse by themselves between this and writerUntil: never. */
     {"validUntilBoottimeNs", KIND_INT64, UNREAD, IN_RECORD(hold_until)},
     {"writerUntilBoottimeNs", KIND_INT64, NEEDED, IN_RECORD(writer_until)},
     {"holdUntilBoottimeNs", KIND_INT64, NEEDED, IN_RECORD(hold_until)},
-    {"transitionTime", KIND_TIME, 0, IN_VERDICT(transition)},
+    {"transitionTime", KIND_TIME, 0, IN_READINESS(transition)},
     {"writtenTime", KIND_TIME, 0, IN_RECORD(written)},
     {"pid", KIND_INT32, 0, IN_RECORD(pid)},
     {.name = NULL},
@@ -167,7 +167,7 @@ static void put_members(struct json_writer *w, const struct member *members, con
 int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES], struct err *e)
 {
     struct record shown = *r;
-    size_t keep = sizeof(shown.verdict.message);
+    size_t keep = sizeof(shown.readiness.message);
     char tail[CRC_TAIL_BYTES + 1];
     struct json_writer w = {.overflow = true};
     /* Names may be long and a message may consist of quotes: shorten it until the page holds. */
@@ -178,7 +178,7 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
         }
         w = (struct json_writer){.out = out_page,
                                  .max_bytes = RECORD_PAGE_BYTES - CRC_TAIL_BYTES + 1};
-        text_format(shown.verdict.message, keep, "%s", r->verdict.message); /* cut on purpose */
+        text_format(shown.readiness.message, keep, "%s", r->readiness.message); /* cut on purpose */
         put_members(&w, record_members, &shown);
     }
     w.used--; /* the checksum is the last member */
@@ -392,7 +392,7 @@ static void judge_admitting(const struct record *r, struct mono now, struct gate
         text_format(out->note, sizeof(out->note),
                     "dpu-host-agent (pid %d) is overdue%s; its last verdict, %s, still counts",
                     (int)r->pid, time_words(", it last wrote at ", r->written, when),
-                    readiness_state_name(r->verdict.state));
+                    readiness_state_name(r->readiness.state));
     }
 }
 
@@ -402,24 +402,24 @@ void gate_judge(const struct record *record, const char *boot_id, struct mono no
     const char *why = NULL;
     if (!text_equal(record->boot_id, boot_id)) {
         why = "dpu-host-agent has not written it since this host booted: " HOST_AGENT_CURE;
-    } else if (mono_before(mono_add(now, FUTURE_TOLERANCE_NS), record->verdict.observed)) {
+    } else if (mono_before(mono_add(now, FUTURE_TOLERANCE_NS), record->readiness.observed)) {
         why = "its time is in the future: remove it and restart dpu-host-agent";
     }
     if (why) {
         gate_refuse(REASON_RECORD_INVALID, why, path, out);
         return;
     }
-    *out = (struct gate_decision){.reason = record->verdict.reason};
-    if (record->verdict.admit && record->verdict.state != READINESS_NOT_READY) {
+    *out = (struct gate_decision){.reason = record->readiness.reason};
+    if (record->readiness.admit && record->readiness.state != READINESS_NOT_READY) {
         judge_admitting(record, now, out);
     } else {
-        text_format(out->message, sizeof(out->message), "%s", record->verdict.message);
+        text_format(out->message, sizeof(out->message), "%s", record->readiness.message);
     }
-    bool is_records = out->reason == record->verdict.reason;
+    bool is_records = out->reason == record->readiness.reason;
     text_format(out->word, sizeof(out->word), "%s",
-                is_records ? readiness_reason_word(&record->verdict)
+                is_records ? readiness_reason_word(&record->readiness)
                            : readiness_reason_name(out->reason));
-    describe(out, is_records ? record->verdict.transition : (struct wall){0}, path);
+    describe(out, is_records ? record->readiness.transition : (struct wall){0}, path);
 }
 
 void gate_refuse(enum readiness_reason reason, const char *why, const char *path,

@@ -23,7 +23,7 @@ enum { RECORD_PAGE_BYTES = 4096, RECORD_VERSION = 1 };
 
 struct record {
     char node[NAMES_K8S_NAME_BYTES];
-    struct readiness verdict;
+    struct readiness readiness;
     char boot_id[CLOCK_BOOT_ID_BYTES];
     struct mono writer_until;
     struct mono hold_until;

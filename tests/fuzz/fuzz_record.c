@@ -18,8 +18,8 @@ static bool round_trip(const char *text, size_t len)
         return false;
     }
     if (record_decode(page, sizeof(page), &second, NULL) != 0 ||
-        second.verdict.lease_until.ns != first.verdict.lease_until.ns ||
-        second.verdict.state != first.verdict.state || strcmp(second.node, first.node) != 0) {
+        second.readiness.lease_until.ns != first.readiness.lease_until.ns ||
+        second.readiness.state != first.readiness.state || strcmp(second.node, first.node) != 0) {
         abort();
     }
     return true;

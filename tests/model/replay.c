@@ -56,7 +56,7 @@ static const char *phase_of(const struct verdict *x)
         [VERDICT_EXPIRED] = "EXPIRED",   [VERDICT_REPORTED] = "REPORTED",
         [VERDICT_DISABLED] = "DISABLED",
     };
-    enum readiness_reason reason = x->verdict.reason;
+    enum readiness_reason reason = x->readiness.reason;
     bool is_held =
         reason == REASON_API_SERVER_UNREACHABLE || reason == REASON_API_SERVER_NOT_WRITING;
     return x->phase == VERDICT_FRESH && is_held ? "HOLDING" : names[x->phase];
@@ -88,9 +88,9 @@ static struct lease_view lease_now(const struct world *w)
 /* As record.c does. */
 static void write_record(struct world *w)
 {
-    const struct readiness *verdict = &w->x.verdict;
+    const struct readiness *verdict = &w->x.readiness;
     struct mono until = mono_add(at(w->now_ns), verdict_writer_ahead_ns(&w->config));
-    w->record.verdict = *verdict;
+    w->record.readiness = *verdict;
     w->record.writer_until = until;
     w->record.hold_until = mono_add(mono_max(verdict->lease_until, until), STALE_HOLD_NS);
     w->has_record = true;
@@ -184,7 +184,8 @@ static void tell_host_probe(struct world *w)
 
 static void start_host(struct world *w)
 {
-    const struct record carry = {.verdict = w->record.verdict, .hold_until = w->record.hold_until};
+    const struct record carry = {.readiness = w->record.readiness,
+                                 .hold_until = w->record.hold_until};
     w->out = (struct verdict_update){.wake_at = MONO_NEVER};
     verdict_init(&w->x, &w->config, w->has_record ? &carry : NULL, at(w->now_ns));
     tell_host_probe(w);

@@ -160,9 +160,9 @@ static void look_at_function(struct host *host)
 static void start_host_probe(struct host *host, const struct record *carry)
 {
     const struct readiness_host_probes none = {.count = 1, .each = {{.probe = "pci"}}};
-    bool is_known = carry && carry->verdict.host_probes.count == 1;
+    bool is_known = carry && carry->readiness.host_probes.count == 1;
     agents.function.was_seen = agents.function.was_seen && host->found_record;
-    host->said = is_known ? carry->verdict.host_probes : none;
+    host->said = is_known ? carry->readiness.host_probes : none;
     look_at_function(host);
 }
 

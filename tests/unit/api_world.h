@@ -139,8 +139,8 @@ static inline void world_expect(enum kube_method method, const char *path)
     assert_string_equal(world.client.path, path);
 }
 
-static inline struct readiness world_verdict(enum readiness_state state,
-                                             enum readiness_reason reason, const char *message)
+static inline struct readiness world_health(enum readiness_state state,
+                                            enum readiness_reason reason, const char *message)
 {
     struct readiness v = {.state = state,
                           .admit = state == READINESS_READY,

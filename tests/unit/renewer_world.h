@@ -45,11 +45,11 @@ static inline void world_tick(struct world *w, struct mono now)
     world_step(w, (struct renewer_event){.kind = RENEWER_TICK, .now = now});
 }
 
-static inline void world_verdict(struct world *w, struct mono now, enum probe_health verdict,
-                                 const char *message)
+static inline void world_health(struct world *w, struct mono now, enum probe_health health,
+                                const char *message)
 {
     world_step(w, (struct renewer_event){
-                      .kind = RENEWER_VERDICT, .now = now, .verdict = verdict, .message = message});
+                      .kind = RENEWER_HEALTH, .now = now, .health = health, .message = message});
 }
 
 /* The request under way succeeds, with a lease. */
@@ -132,9 +132,9 @@ static inline bool play_event(struct world *w, const char *word)
     } else if (text_equal(word, "lost")) {
         world_fail(w, w->now, ERR_RETRY, 0, -1);
     } else if (text_equal(word, "healthy")) {
-        world_verdict(w, w->now, PROBE_HEALTHY, "");
+        world_health(w, w->now, PROBE_HEALTHY, "");
     } else if (text_equal(word, "sick")) {
-        world_verdict(w, w->now, PROBE_UNHEALTHY, "down");
+        world_health(w, w->now, PROBE_UNHEALTHY, "down");
     } else if (text_equal(word, "stop")) {
         world_step(w, (struct renewer_event){.kind = RENEWER_STOP, .now = w->now});
     } else {
@@ -249,7 +249,7 @@ static inline bool play_claim(struct world *w, char *word)
  * Plays EVENT[>ACTION] after EVENT[>ACTION]: what happens, and what is to be sent then ("none" is
  * an action, and so is "stopped"). Before an event @SECONDS is its time, and +SECONDS the time
  * since the last one; "wake" happens when the renewer asked for it. A number is the status of an
- * answer that fails, "lost" has none, "sick" is an unhealthy verdict.
+ * answer that fails, "lost" has none, "sick" is an unhealthy result.
  *
  * Between them stand claims about the last step: "renewed", "fresh", "cancel", "silent" (no note),
  * "asleep" (nothing is due), !words_of_a_note, each denied by a "-" before; reports=HEALTH,

@@ -40,7 +40,7 @@ WORLD(start, stop)
 
 static void publish(enum readiness_state state, enum readiness_reason reason, const char *message)
 {
-    const struct readiness v = world_verdict(state, reason, message);
+    const struct readiness v = world_health(state, reason, message);
     condition_publish(t->condition, &v);
 }
 
@@ -131,7 +131,7 @@ TEST_IN(a_firm_condition_says_whether_pods_are_admitted)
                 {READINESS_NOT_READY, false, "False"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         start_for(NAMES_DRA_DRIVER, true);
-        struct readiness v = world_verdict(rows[i].state, REASON_API_SERVER_NOT_WRITING, "held");
+        struct readiness v = world_health(rows[i].state, REASON_API_SERVER_NOT_WRITING, "held");
         v.admit = rows[i].admit;
         condition_publish(t->condition, &v);
         world_pass(CONDITION_SETTLE_NS);

@@ -9,7 +9,7 @@
 #define EVENTS     "/apis/events.k8s.io/v1/namespaces/default/events"
 #define POD_EVENTS "/apis/events.k8s.io/v1/namespaces/shop/events"
 
-/* The verdicts that the FSM gives. */
+/* The verdicts that the core gives. */
 static const struct readiness READY = {
     .state = READINESS_READY, .reason = REASON_LEASE_RENEWED, .admit = true, .message = "renews"};
 static const struct readiness EXPIRED = {

@@ -14,16 +14,16 @@ static struct record sample(void)
 {
     return (struct record){
         .node = "worker-1",
-        .verdict = {.state = READINESS_READY,
-                    .admit = true,
-                    .reason = REASON_LEASE_RENEWED,
-                    .message = "the DPU renews its lease",
-                    .observed = S(1000),
-                    .lease_until = S(1040),
-                    .transition = {NS(1795166084)},
-                    .lease = {.ns = "ovn-kubernetes",
-                              .name = "ovn-dpu-worker-1",
-                              .renew_stamp = "2026-11-20T10:00:00.000000Z"}},
+        .readiness = {.state = READINESS_READY,
+                      .admit = true,
+                      .reason = REASON_LEASE_RENEWED,
+                      .message = "the DPU renews its lease",
+                      .observed = S(1000),
+                      .lease_until = S(1040),
+                      .transition = {NS(1795166084)},
+                      .lease = {.ns = "ovn-kubernetes",
+                                .name = "ovn-dpu-worker-1",
+                                .renew_stamp = "2026-11-20T10:00:00.000000Z"}},
         .boot_id = BOOT,
         .written = {NS(1795169000)},
         .writer_until = S(1015),
@@ -107,19 +107,19 @@ TEST(each_verdict_has_its_answer)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct record r = sample();
-        r.verdict.state = rows[i].state;
-        r.verdict.admit = rows[i].admit;
-        r.verdict.reason = rows[i].reason;
+        r.readiness.state = rows[i].state;
+        r.readiness.admit = rows[i].admit;
+        r.readiness.reason = rows[i].reason;
         struct gate_decision d = judge(&r, S(1001));
         assert_outcome(&d, rows[i].fresh, rows[i].reason);
         if (rows[i].fresh == FAIL) {
-            assert_string_equal(d.message, r.verdict.message);
+            assert_string_equal(d.message, r.readiness.message);
             /* At any age, in the same words. */
             static const int64_t ages_s[] = {1039, 1040, 1200, 1340, 100000};
             for (size_t a = 0; a < ARRAY_LEN(ages_s); a++) {
                 d = judge(&r, S(ages_s[a]));
                 assert_outcome(&d, FAIL, rows[i].reason);
-                assert_string_equal(d.message, r.verdict.message);
+                assert_string_equal(d.message, r.readiness.message);
             }
         }
     }
@@ -189,9 +189,9 @@ TEST(the_same_verdict_gives_the_same_bytes)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct record r = sample();
-        r.verdict.state = rows[i].state;
-        r.verdict.admit = rows[i].state == READINESS_READY;
-        r.verdict.reason = rows[i].reason;
+        r.readiness.state = rows[i].state;
+        r.readiness.admit = rows[i].state == READINESS_READY;
+        r.readiness.reason = rows[i].reason;
         r.writer_until = S(rows[i].writer_s);
         struct gate_decision first = judge(&r, S(rows[i].from_s));
         struct gate_decision later = judge(&r, S(rows[i].to_s));
@@ -199,12 +199,12 @@ TEST(the_same_verdict_gives_the_same_bytes)
         assert_string_equal(first.message, later.message);
         assert_string_equal(first.details, later.details);
         assert_string_equal(first.note, later.note);
-        if (!r.verdict.admit) { /* its writer goes on, and so may the DPU */
+        if (!r.readiness.admit) { /* its writer goes on, and so may the DPU */
             r.written = (struct wall){NS(1795169010)};
             r.writer_until = S(rows[i].to_s + 15);
-            r.verdict.observed = S(rows[i].to_s);
-            r.verdict.lease_until = S(rows[i].to_s + 40);
-            (void)text_copy(r.verdict.lease.renew_stamp, sizeof(r.verdict.lease.renew_stamp),
+            r.readiness.observed = S(rows[i].to_s);
+            r.readiness.lease_until = S(rows[i].to_s + 40);
+            (void)text_copy(r.readiness.lease.renew_stamp, sizeof(r.readiness.lease.renew_stamp),
                             "2026-11-20T11:00:00.000000Z");
             later = judge(&r, S(rows[i].to_s + 1));
             assert_string_equal(first.message, later.message);
@@ -220,7 +220,7 @@ TEST(details_say_since_when_and_a_refusal_what_to_do_next)
     struct record r = sample();
     struct gate_decision d = judge(&r, S(1001));
     assert_string_equal(d.details, "reason LeaseRenewed, since 2026-11-20T09:14:44Z, record " PATH);
-    r.verdict.transition = (struct wall){0}; /* another writer need not say */
+    r.readiness.transition = (struct wall){0}; /* another writer need not say */
     d = judge(&r, S(1001));
     assert_string_equal(d.details, "reason LeaseRenewed, record " PATH);
     d = judge(&r, S(2000)); /* our own word, not the record's */

@@ -463,13 +463,13 @@ TEST_WITH(a_predecessors_verdict_lasts_as_long_as_nothing_else_is_known, stage_u
 {
     assert_false(stage.has_left);
     be_ready();
-    const struct record carry = {.verdict = *monitor_verdict(stage.monitor),
+    const struct record carry = {.readiness = *monitor_verdict(stage.monitor),
                                  .hold_until = mono_add(world.now, 340 * NS_PER_SEC)};
     world_pass(3 * NS_PER_SEC);
     begin(everything(), &carry);
-    assert_int_equal(stage.left.transition.ns, carry.verdict.transition.ns);
+    assert_int_equal(stage.left.transition.ns, carry.readiness.transition.ns);
     assert_int_equal(stage.left.reason, REASON_LEASE_RENEWED);
-    assert_int_equal(stage.told.transition.ns, carry.verdict.transition.ns);
+    assert_int_equal(stage.told.transition.ns, carry.readiness.transition.ns);
     assert_story(READY_STORY); /* those who show it have to hear it once */
     assert_int_equal(stage.hold_most.ns, carry.hold_until.ns); /* it would be a crash loop's, too */
     refused();

@@ -8,7 +8,7 @@ static struct record sample(void)
 {
     return (struct record){
         .node = "worker-1",
-        .verdict =
+        .readiness =
             {.state = READINESS_READY,
              .admit = true,
              .reason = REASON_LEASE_RENEWED,
@@ -94,19 +94,19 @@ TEST(record_of_an_older_writer_is_read)
 {
     struct record back;
     assert_int_equal(decode_changed(",\"dpuBootId\"", ",\"bootId\"", "", &back, NULL), 0);
-    assert_string_equal(back.verdict.dpu_boot_id, "");
-    assert_true(back.verdict.dpu_rebooted.ns == 0);
-    assert_int_equal(back.verdict.host_probes.count, 0);
+    assert_string_equal(back.readiness.dpu_boot_id, "");
+    assert_true(back.readiness.dpu_rebooted.ns == 0);
+    assert_int_equal(back.readiness.host_probes.count, 0);
     assert_string_equal(back.boot_id, sample().boot_id);
     static const char renamed[] = ",\"validUntilBoottimeNs\"";
     assert_int_equal(decode_changed(",\"leaseUntilBoottimeNs\"", renamed, "", &back, NULL), 0);
-    assert_int_equal(back.verdict.lease_until.ns, 0);
-    assert_int_equal(back.verdict.checked.ns, 0);
-    assert_int_equal(back.verdict.blind_ns, 0);
-    assert_int_equal(back.verdict.failing.ns, 0);
-    assert_false(back.verdict.has_marked);
+    assert_int_equal(back.readiness.lease_until.ns, 0);
+    assert_int_equal(back.readiness.checked.ns, 0);
+    assert_int_equal(back.readiness.blind_ns, 0);
+    assert_int_equal(back.readiness.failing.ns, 0);
+    assert_false(back.readiness.has_marked);
     assert_int_equal(decode_changed(",\"message\"", ",\"dpuBootId\"", "", &back, NULL), 0);
-    assert_string_equal(back.verdict.lease.uid, "");
+    assert_string_equal(back.readiness.lease.uid, "");
     assert_int_equal(decode_changed(",\"node\"", ",\"state\"", "", &back, NULL), 0);
     assert_int_equal(decode_changed(",\"transitionTime\"", ",\"pid\"", "", &back, NULL), 0);
 }
@@ -125,10 +125,10 @@ TEST(what_is_not_known_is_not_written)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
-    r.verdict.dpu_rebooted = (struct wall){0};
-    r.verdict.dpu_boot_id[0] = '\0';
-    r.verdict.dpu_boot_before[0] = '\0';
-    r.verdict.host_probes.count = 0;
+    r.readiness.dpu_rebooted = (struct wall){0};
+    r.readiness.dpu_boot_id[0] = '\0';
+    r.readiness.dpu_boot_before[0] = '\0';
+    r.readiness.host_probes.count = 0;
     assert_int_equal(record_encode(&r, page, NULL), 0);
     assert_null(memmem(page, sizeof(page), "hostProbes", 10));
     assert_null(memmem(page, sizeof(page), "dpuReboot", 9));
@@ -151,11 +151,11 @@ TEST(page_is_one_line_of_json_padded_with_blanks)
 TEST(extreme_values_survive)
 {
     struct record r = sample();
-    r.verdict.lease_until = MONO_NEVER;
+    r.readiness.lease_until = MONO_NEVER;
     r.hold_until = MONO_NEVER;
-    r.verdict.lease.duration_s = INT32_MAX;
+    r.readiness.lease.duration_s = INT32_MAX;
     r.pid = INT32_MAX;
-    (void)text_copy(r.verdict.message, sizeof(r.verdict.message),
+    (void)text_copy(r.readiness.message, sizeof(r.readiness.message),
                     "quotes \" and \\ and tab\t and \x01 and \xc3\xa9 \xf0\x9f\x92\xbe");
     struct record back = carried(&r);
     assert_memory_equal(&r, &back, sizeof(r));
@@ -164,13 +164,15 @@ TEST(extreme_values_survive)
 TEST(message_that_does_not_fit_is_shortened)
 {
     struct record r = sample();
-    memset(r.verdict.message, 1, sizeof(r.verdict.message) - 1); /* six bytes each when escaped */
-    memset(r.verdict.lease.name, 'n', sizeof(r.verdict.lease.name) - 1);
-    memset(r.verdict.lease.ns, 'n', sizeof(r.verdict.lease.ns) - 1);
+    memset(r.readiness.message, 1,
+           sizeof(r.readiness.message) - 1); /* six bytes each when escaped */
+    memset(r.readiness.lease.name, 'n', sizeof(r.readiness.lease.name) - 1);
+    memset(r.readiness.lease.ns, 'n', sizeof(r.readiness.lease.ns) - 1);
     memset(r.node, 'n', sizeof(r.node) - 1);
     struct record back = carried(&r);
-    assert_true(strlen(back.verdict.message) < strlen(r.verdict.message));
-    assert_memory_equal(back.verdict.message, r.verdict.message, strlen(back.verdict.message));
+    assert_true(strlen(back.readiness.message) < strlen(r.readiness.message));
+    assert_memory_equal(back.readiness.message, r.readiness.message,
+                        strlen(back.readiness.message));
 }
 
 /* Each way to fill the page to its last byte and beyond: it stays a page, and no more of the
@@ -181,21 +183,22 @@ TEST(page_may_be_full_to_the_last_byte)
     struct record r = sample();
     struct record back;
     size_t most = 0; /* whole messages */
-    memset(r.verdict.lease.name, 1, sizeof(r.verdict.lease.name) - 1);
-    memset(r.verdict.lease.ns, 1, sizeof(r.verdict.lease.ns) - 40); /* most of the message fits */
-    r.verdict.message[0] = '\0';
-    for (size_t len = 1; len < sizeof(r.verdict.message); len++) {
-        r.verdict.message[len - 1] = 'm';
-        r.verdict.message[len] = '\0';
+    memset(r.readiness.lease.name, 1, sizeof(r.readiness.lease.name) - 1);
+    memset(r.readiness.lease.ns, 1,
+           sizeof(r.readiness.lease.ns) - 40); /* most of the message fits */
+    r.readiness.message[0] = '\0';
+    for (size_t len = 1; len < sizeof(r.readiness.message); len++) {
+        r.readiness.message[len - 1] = 'm';
+        r.readiness.message[len] = '\0';
         assert_int_equal(record_encode(&r, page, NULL), 0);
         assert_int_equal(record_decode(page, sizeof(page), &back, NULL), 0);
-        size_t kept = strlen(back.verdict.message);
+        size_t kept = strlen(back.readiness.message);
         if (kept == len) {
             most = len;
             continue;
         }
-        assert_int_equal(kept, sizeof(r.verdict.message) / 2 - 1);
-        r.verdict.message[most] = '\0';
+        assert_int_equal(kept, sizeof(r.readiness.message) / 2 - 1);
+        r.readiness.message[most] = '\0';
         assert_int_equal(record_encode(&r, page, NULL), 0);
         assert_int_equal(page[RECORD_PAGE_BYTES - 2], '}');
         return;
@@ -206,38 +209,38 @@ TEST(page_may_be_full_to_the_last_byte)
 TEST(one_host_probe_is_carried)
 {
     struct record r = sample();
-    r.verdict.host_probes.count = 1;
+    r.readiness.host_probes.count = 1;
     struct record back = carried(&r);
-    assert_int_equal(back.verdict.host_probes.count, 1);
-    assert_int_equal(back.verdict.host_probes.each[0].says, HOST_PROBE_FAILED);
+    assert_int_equal(back.readiness.host_probes.count, 1);
+    assert_int_equal(back.readiness.host_probes.each[0].says, HOST_PROBE_FAILED);
 }
 
 TEST(all_host_probes_fit_whatever_they_are_called)
 {
     struct record r = sample();
-    memset(r.verdict.lease.name, 'n', sizeof(r.verdict.lease.name) - 1);
-    memset(r.verdict.lease.ns, 'n', sizeof(r.verdict.lease.ns) - 1);
+    memset(r.readiness.lease.name, 'n', sizeof(r.readiness.lease.name) - 1);
+    memset(r.readiness.lease.ns, 'n', sizeof(r.readiness.lease.ns) - 1);
     memset(r.node, 'n', sizeof(r.node) - 1);
-    r.verdict.host_probes.count = HOST_PROBES_MAX;
+    r.readiness.host_probes.count = HOST_PROBES_MAX;
     for (int i = 0; i < HOST_PROBES_MAX; i++) {
-        struct readiness_host_probe *host_probe = &r.verdict.host_probes.each[i];
+        struct readiness_host_probe *host_probe = &r.readiness.host_probes.each[i];
         memset(host_probe->probe, '"',
                sizeof(host_probe->probe) - 1); /* printable: two bytes at most */
         host_probe->probe[sizeof(host_probe->probe) - 2] = (char)('0' + i);
         host_probe->says = HOST_PROBE_FAILED;
     }
     struct record back = carried(&r);
-    assert_memory_equal(&r.verdict.host_probes, &back.verdict.host_probes,
-                        sizeof(r.verdict.host_probes));
-    assert_string_equal(back.verdict.message, r.verdict.message);
+    assert_memory_equal(&r.readiness.host_probes, &back.readiness.host_probes,
+                        sizeof(r.readiness.host_probes));
+    assert_string_equal(back.readiness.message, r.readiness.message);
 }
 
 TEST(record_that_cannot_fit_is_an_error)
 {
     char page[RECORD_PAGE_BYTES];
     struct record r = sample();
-    memset(r.verdict.lease.name, 1, sizeof(r.verdict.lease.name) - 1);
-    memset(r.verdict.lease.ns, 1, sizeof(r.verdict.lease.ns) - 1);
+    memset(r.readiness.lease.name, 1, sizeof(r.readiness.lease.name) - 1);
+    memset(r.readiness.lease.ns, 1, sizeof(r.readiness.lease.ns) - 1);
     memset(r.node, 1, sizeof(r.node) - 1);
     assert_int_equal(record_encode(&r, page, NULL), ERR_LIMIT);
 }
@@ -263,8 +266,8 @@ TEST(page_torn_between_two_records_is_noticed)
     struct record r = sample();
     struct record back;
     assert_int_equal(record_encode(&r, page, NULL), 0);
-    r.verdict.state = READINESS_NOT_READY;
-    r.verdict.admit = false;
+    r.readiness.state = READINESS_NOT_READY;
+    r.readiness.admit = false;
     r.pid = 4712;
     assert_int_equal(record_encode(&r, newer, NULL), 0);
     for (size_t cut = 40; cut < 700; cut++) {
@@ -314,8 +317,8 @@ TEST(other_writers_may_escape_and_order_as_they_like)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct record back;
         assert_int_equal(decode_changed(rows[i].what, NULL, rows[i].by, &back, NULL), 0);
-        assert_memory_equal(back.verdict.message, rows[i].message, strlen(rows[i].message));
-        assert_string_equal(back.verdict.lease.name, rows[i].lease);
+        assert_memory_equal(back.readiness.message, rows[i].message, strlen(rows[i].message));
+        assert_string_equal(back.readiness.lease.name, rows[i].lease);
     }
 }
 
@@ -334,19 +337,19 @@ TEST(a_reason_that_is_not_known_counts_as_its_state_does)
         struct record back;
         struct gate_decision d;
         assert_int_equal(decode_changed("\"LeaseRenewed\"", NULL, rows[i].in_page, &back, NULL), 0);
-        assert_int_equal(back.verdict.reason, REASON_OTHER);
-        assert_string_equal(readiness_reason_word(&back.verdict), rows[i].word);
+        assert_int_equal(back.readiness.reason, REASON_OTHER);
+        assert_string_equal(readiness_reason_word(&back.readiness), rows[i].word);
         struct record again = carried(&back);
-        assert_string_equal(readiness_reason_word(&again.verdict), rows[i].word);
+        assert_string_equal(readiness_reason_word(&again.readiness), rows[i].word);
         gate_judge(&back, back.boot_id, (struct mono){512340000000}, "/r", &d);
         assert_true(d.admit);
         assert_string_equal(d.word, rows[i].word);
         assert_non_null(strstr(d.details, rows[i].word));
-        back.verdict.admit = false;
+        back.readiness.admit = false;
         gate_judge(&back, back.boot_id, (struct mono){512340000000}, "/r", &d);
         assert_int_equal(gate_status_code(&d), 50);
         assert_non_null(strstr(d.details, rows[i].word));
-        assert_string_equal(d.message, back.verdict.message);
+        assert_string_equal(d.message, back.readiness.message);
     }
 }
 
@@ -354,13 +357,13 @@ TEST(host_probes_that_are_not_understood_are_passed_over)
 {
     struct record back;
     assert_int_equal(decode_changed(":\"failed\"", NULL, ":\"perhaps\"", &back, NULL), 0);
-    assert_int_equal(back.verdict.host_probes.count, 2);
-    assert_int_equal(back.verdict.host_probes.each[0].says, HOST_PROBE_NEVER_WELL);
+    assert_int_equal(back.readiness.host_probes.count, 2);
+    assert_int_equal(back.readiness.host_probes.each[0].says, HOST_PROBE_NEVER_WELL);
     static const char more[] =
         "{\"a\":\"well\",\"b\":\"well\",\"c\":\"well\",\"d\":\"well\",\"e\":\"well\","
         "\"f\":\"well\",\"g\":\"well\",\"pci:";
     assert_int_equal(decode_changed("{\"pci:", NULL, more, &back, NULL), 0);
-    assert_int_equal(back.verdict.host_probes.count, HOST_PROBES_MAX);
+    assert_int_equal(back.readiness.host_probes.count, HOST_PROBES_MAX);
 }
 
 TEST(malformed_or_incomplete_records_are_refused)

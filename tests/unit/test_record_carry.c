@@ -26,12 +26,12 @@ struct world {
 /* As a former agent of this boot left it. */
 static struct record former_record(void)
 {
-    struct record r = {.verdict = {.state = READINESS_READY,
-                                   .admit = true,
-                                   .reason = REASON_LEASE_RENEWED,
-                                   .observed = OBSERVED,
-                                   .lease_until = mono_add(OBSERVED, 40 * NS_PER_SEC),
-                                   .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-w1"}},
+    struct record r = {.readiness = {.state = READINESS_READY,
+                                     .admit = true,
+                                     .reason = REASON_LEASE_RENEWED,
+                                     .observed = OBSERVED,
+                                     .lease_until = mono_add(OBSERVED, 40 * NS_PER_SEC),
+                                     .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-w1"}},
                        .node = "w1",
                        .hold_until = mono_add(OBSERVED, 340 * NS_PER_SEC)};
     assert_int_equal(clock_boot_id(r.boot_id, NULL), 0);
@@ -89,9 +89,9 @@ TEST_IN(the_record_of_this_boot_node_and_lease_is_carried)
     struct record out;
     assert_int_equal(carry(w, &out, NULL), 0);
     assert_int_equal(out.hold_until.ns, mono_add(OBSERVED, 340 * NS_PER_SEC).ns);
-    assert_int_equal(out.verdict.observed.ns, OBSERVED.ns);
-    assert_int_equal(out.verdict.state, READINESS_READY);
-    assert_true(out.verdict.admit);
+    assert_int_equal(out.readiness.observed.ns, OBSERVED.ns);
+    assert_int_equal(out.readiness.state, READINESS_READY);
+    assert_true(out.readiness.admit);
 }
 
 TEST_IN(a_record_of_another_boot_node_or_lease_is_not_carried)
@@ -103,9 +103,9 @@ TEST_IN(a_record_of_another_boot_node_or_lease_is_not_carried)
     } rows[] = {
         {offsetof(struct record, boot_id), "another", "before this boot"},
         {offsetof(struct record, node), "w2", "about node 'w2'"},
-        {offsetof(struct record, verdict.lease.ns), "elsewhere",
+        {offsetof(struct record, readiness.lease.ns), "elsewhere",
          "about lease 'elsewhere/ovn-dpu-w1'"},
-        {offsetof(struct record, verdict.lease.name), "ovn-dpu-w2",
+        {offsetof(struct record, readiness.lease.name), "ovn-dpu-w2",
          "about lease 'ovn-kubernetes/ovn-dpu-w2'"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -20,11 +20,11 @@ struct world {
 static void make_page(char page[static RECORD_PAGE_BYTES])
 {
     struct mono now = clock_mono_now();
-    struct record r = {.verdict = {.state = READINESS_READY,
-                                   .admit = true,
-                                   .reason = REASON_LEASE_RENEWED,
-                                   .observed = now,
-                                   .lease_until = mono_add(now, 40 * NS_PER_SEC)},
+    struct record r = {.readiness = {.state = READINESS_READY,
+                                     .admit = true,
+                                     .reason = REASON_LEASE_RENEWED,
+                                     .observed = now,
+                                     .lease_until = mono_add(now, 40 * NS_PER_SEC)},
                        .writer_until = mono_add(now, 15 * NS_PER_SEC),
                        .hold_until = mono_add(now, 340 * NS_PER_SEC)};
     assert_int_equal(clock_boot_id(r.boot_id, NULL), 0);

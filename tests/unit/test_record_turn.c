@@ -80,15 +80,16 @@ static void write_held(const struct world *w, enum readiness_state state, struct
 {
     char page[RECORD_PAGE_BYTES];
     bool is_ready = state == READINESS_READY;
-    struct record r = {.verdict = {.state = state,
-                                   .admit = is_ready,
-                                   .reason = is_ready ? REASON_LEASE_RENEWED : REASON_LEASE_EXPIRED,
-                                   .observed = {NS_PER_SEC},
-                                   .lease_until = writer_until,
-                                   .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-w1"}},
-                       .node = "w1",
-                       .writer_until = writer_until,
-                       .hold_until = mono_add(writer_until, hold_ns)};
+    struct record r = {
+        .readiness = {.state = state,
+                      .admit = is_ready,
+                      .reason = is_ready ? REASON_LEASE_RENEWED : REASON_LEASE_EXPIRED,
+                      .observed = {NS_PER_SEC},
+                      .lease_until = writer_until,
+                      .lease = {.ns = "ovn-kubernetes", .name = "ovn-dpu-w1"}},
+        .node = "w1",
+        .writer_until = writer_until,
+        .hold_until = mono_add(writer_until, hold_ns)};
     assert_int_equal(clock_boot_id(r.boot_id, NULL), 0);
     assert_int_equal(record_encode(&r, page, NULL), 0);
     FILE *f = fopen(w->file, "r+");
@@ -162,7 +163,7 @@ static struct record_writer *write_at_our_turn(struct world *w)
 {
     const struct record_writer_config config = {
         .path = w->file, .node = "w1", .turn = w->turn, .record = &w->record};
-    w->record.verdict.reason = REASON_LEASE_RENEWED;
+    w->record.readiness.reason = REASON_LEASE_RENEWED;
     struct record_writer *writer = record_writer_new(w->loop, &config);
     record_writer_write(writer, clock_mono_now(), MONO_NEVER);
     assert_true(record_writer_stats(writer)->is_current);

@@ -111,11 +111,11 @@ WORLD(up, down)
 
 static void write_verdict(const struct world *w, struct mono lease_until, struct mono writer_until)
 {
-    w->record->verdict = (struct readiness){.state = READINESS_READY,
-                                            .admit = true,
-                                            .reason = REASON_LEASE_RENEWED,
-                                            .observed = {5000 * NS_PER_SEC},
-                                            .lease_until = lease_until};
+    w->record->readiness = (struct readiness){.state = READINESS_READY,
+                                              .admit = true,
+                                              .reason = REASON_LEASE_RENEWED,
+                                              .observed = {5000 * NS_PER_SEC},
+                                              .lease_until = lease_until};
     record_writer_write(w->writer, writer_until, MONO_NEVER);
 }
 
@@ -218,7 +218,7 @@ TEST_IN(it_says_who_wrote_it_and_when)
     assert_string_equal(r.node, "w1");
     assert_int_equal(r.pid, getpid());
     assert_true(r.written.ns >= before.ns - NS_PER_SEC && r.written.ns <= clock_wall_now().ns);
-    assert_int_equal(r.verdict.lease_until.ns, VALID_UNTIL.ns);
+    assert_int_equal(r.readiness.lease_until.ns, VALID_UNTIL.ns);
     assert_int_equal(r.writer_until.ns, WRITER_UNTIL.ns);
     assert_int_equal(stats(w).failures, 0);
 }

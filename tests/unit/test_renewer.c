@@ -764,16 +764,16 @@ TEST(recovery_renews_at_once_and_keeps_the_cadence)
 TEST(changed_message_is_written_at_most_once_per_interval)
 {
     struct world w = reporting();
-    world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "b");
+    world_health(&w, SEC(2), PROBE_UNHEALTHY, "b");
     play(&w, "tick>none wakes=11");
-    world_verdict(&w, SEC(3), PROBE_UNHEALTHY, "c");
+    world_health(&w, SEC(3), PROBE_UNHEALTHY, "c");
     play(&w, "@11 tick>report says=c @11.1 ok wakes=21");
 }
 
 TEST(report_that_fails_or_meets_a_conflict_is_written_again)
 {
     struct world w = reporting();
-    world_verdict(&w, SEC(2), PROBE_UNHEALTHY, "b");
+    world_health(&w, SEC(2), PROBE_UNHEALTHY, "b");
     play(&w, "@11 tick @11.1 409>get @11.2 ok>report @11.3 lost wake>report says=b @12 ok");
     assert_true(mono_before(SEC(21), w.out.wake_at));
 }
@@ -817,7 +817,7 @@ TEST(a_verdict_that_nobody_has_yet_changes_nothing)
 {
     struct world w = starting();
     play(&w, "tick @0.05 ok @1 healthy>put -!unhealthy @1.1 ok");
-    world_verdict(&w, SEC(3), PROBE_HEALTH_UNKNOWN, "");
+    world_health(&w, SEC(3), PROBE_HEALTH_UNKNOWN, "");
     play(&w, "wake>put");
 }
 

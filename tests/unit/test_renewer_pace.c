@@ -110,7 +110,7 @@ static int64_t time_to_renewal(const struct renewer_config *config, const struct
     s.w = starting_with(*config);
     s.w.lease.duration_s = (uint32_t)(config->duration_ns / NS_PER_SEC);
     world_tick(&s.w, s.now);
-    world_verdict(&s.w, s.now, PROBE_HEALTHY, "");
+    world_health(&s.w, s.now, PROBE_HEALTHY, "");
     while (s.accepted.ns == 0) {
         s.w.r.is_slow = outage->was_slow;
         if (s.w.r.under_way != RENEWER_NONE) {

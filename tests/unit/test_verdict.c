@@ -29,10 +29,10 @@ TEST_READY(start_without_record_awaits_the_first_renewal)
 {
     world_init(w, NULL, SEC(0));
     AWAITING(w);
-    assert_string_equal(w->x.verdict.lease.ns, "ovn-kubernetes");
-    assert_string_equal(w->x.verdict.lease.name, "ovn-dpu-w1");
-    assert_int_equal(w->x.verdict.observed.ns, 0);
-    assert_int_equal(w->x.verdict.lease_until.ns, 0);
+    assert_string_equal(w->x.readiness.lease.ns, "ovn-kubernetes");
+    assert_string_equal(w->x.readiness.lease.name, "ovn-dpu-w1");
+    assert_int_equal(w->x.readiness.observed.ns, 0);
+    assert_int_equal(w->x.readiness.lease_until.ns, 0);
     world_tick(w, SEC(0));
     assert_true(w->out.rewrite);
     world_stamp(w, -1);
@@ -41,11 +41,11 @@ TEST_READY(start_without_record_awaits_the_first_renewal)
     assert_true(w->out.mark && w->out.is_trial); /* it tells whether we may write */
     world_mark(w, MARK_TAKEN, SEC(0.01), SEC(0.02));
     AWAITING(w);
-    assert_true(w->x.verdict.has_marked);
+    assert_true(w->x.readiness.has_marked);
     world_renew(w, 9);
     assert_true(w->out.verdict_changed && w->out.renewed && w->out.rewrite);
     READY(w);
-    assert_int_equal(w->x.verdict.lease_until.ns, SEC(49).ns);
+    assert_int_equal(w->x.readiness.lease_until.ns, SEC(49).ns);
 }
 
 /* Waiting counts from the first contact, and a read is proof enough: nobody is admitted. */
@@ -79,7 +79,7 @@ TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
         double due = pace + q;
         double overdue = r + (r + q / 2 < (d - r) / 2 ? r + q / 2 : (d - r) / 2);
         world_ready_with(w, &config);
-        while (w->x.verdict.state == READINESS_READY) {
+        while (w->x.readiness.state == READINESS_READY) {
             struct mono now = w->out.wake_at;
             assert_true(mono_reached(SEC(1 + d), now));
             world_tick(w, now);
@@ -158,7 +158,7 @@ TEST_READY(a_conflict_is_no_evidence_and_is_tried_again_soon)
     world_until(w, 41, MARK_CONFLICT);
     assert_int_equal(w->marks, 2); /* half an interval apart */
     world_tick_with(w, 41, MARK_CONFLICT);
-    assert_true(w->x.verdict.admit);
+    assert_true(w->x.readiness.admit);
     world_silence_until(w, 47 + R); /* the first that is taken begins by then */
     EXPIRED(w);
 }
@@ -248,7 +248,7 @@ TEST(without_a_watch_the_first_mark_is_taken_in_time)
             world_tick(&w, now);
             world_serve(&w, now, w.out.mark && is_overtaken ? MARK_CONFLICT : MARK_TAKEN);
         }
-        assert_true(w.x.verdict.has_marked);
+        assert_true(w.x.readiness.has_marked);
     }
 }
 
@@ -319,10 +319,10 @@ TEST_READY(a_blind_span_does_not_count_against_the_dpu)
             }
             world_mark(w, MARK_TAKEN, SEC(to), SEC(to));
         }
-        world_serve(w, w->x.verdict.checked, MARK_TAKEN);
+        world_serve(w, w->x.readiness.checked, MARK_TAKEN);
         print_message("%s\n", rows[i].why);
-        blind = seconds(w->x.verdict.blind_ns);
-        assert_true(w->x.verdict.admit);
+        blind = seconds(w->x.readiness.blind_ns);
+        assert_true(w->x.readiness.admit);
         world_condemns_at(w, rows[i].condemned);
         assert_true(blind <= rows[i].condemned);
     }
@@ -333,8 +333,8 @@ TEST_READY(a_blind_span_does_not_count_against_the_dpu)
 TEST_READY(the_time_of_a_retry_counts_from_the_answer_to_the_mark)
 {
     world_mark(w, MARK_LOST, SEC(26), SEC(26));
-    world_mark(w, MARK_TAKEN, SEC(60), SEC(64));              /* as slow as that may be */
-    assert_int_equal(w->x.verdict.blind_ns, 34 * NS_PER_SEC); /* what the mark proves is of 60 */
+    world_mark(w, MARK_TAKEN, SEC(60), SEC(64));                /* as slow as that may be */
+    assert_int_equal(w->x.readiness.blind_ns, 34 * NS_PER_SEC); /* what the mark proves is of 60 */
     world_condemns_at(w, 64 + R);
 }
 
@@ -346,7 +346,7 @@ TEST_READY(no_mark_is_made_within_the_time_that_was_granted)
     w->marks = 0;
     world_silence_until(w, 60 + R);
     assert_int_equal(w->marks, 0);
-    assert_int_equal(w->x.verdict.blind_ns, 34 * NS_PER_SEC); /* nobody asked: no new span */
+    assert_int_equal(w->x.readiness.blind_ns, 34 * NS_PER_SEC); /* nobody asked: no new span */
     world_tick_with(w, 60 + R, MARK_TAKEN);
     assert_int_equal(w->marks, 1);
     EXPIRED(w);
@@ -362,12 +362,12 @@ TEST_READY(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
     world_renew_unseen(w, 11);
     world_until(w, 32, MARK_LOST);
     world_read(w, SEC(32), SEC(32.001));
-    assert_int_equal(w->x.verdict.observed.ns, SEC(11).ns);
+    assert_int_equal(w->x.readiness.observed.ns, SEC(11).ns);
     HELD(w);
     world_mark(w, MARK_TAKEN, SEC(32.5), SEC(32.501));
     HELD(w);
-    assert_int_equal(w->x.verdict.blind_ns, 11500 * NS_PER_MS); /* from 21 on */
-    world_condemns_at(w, 32.501 + R);                           /* from the answer on */
+    assert_int_equal(w->x.readiness.blind_ns, 11500 * NS_PER_MS); /* from 21 on */
+    world_condemns_at(w, 32.501 + R);                             /* from the answer on */
 }
 
 TEST_READY(the_retry_is_that_of_the_dpu)
@@ -388,7 +388,7 @@ TEST_READY(the_retry_is_that_of_the_dpu)
         world_silence_until(&living, back + retry);
         world_renew(&living, back + retry - 0.001);
         READY(&living);
-        assert_int_equal(living.x.verdict.blind_ns, 0);
+        assert_int_equal(living.x.readiness.blind_ns, 0);
         world_condemns_at(&living, back + retry - 0.001 + seconds(config.duration_ns));
     }
 }
@@ -412,7 +412,7 @@ TEST_READY(an_attempt_that_fails_counts_from_its_start)
     world_tick(w, SEC(23.5));
     assert_true(w->out.confirm);
     world_read_from(w, MARK_LOST, SEC(23.5), SEC(25));
-    assert_int_equal(w->x.verdict.failing.ns, SEC(23.5).ns);
+    assert_int_equal(w->x.readiness.failing.ns, SEC(23.5).ns);
     assert_false(w->x.is_reading);
 }
 
@@ -612,12 +612,12 @@ TEST_READY(duration_on_the_lease_is_clamped)
         w->lease.duration_s = rows[i].on_lease_s;
         world_renew(w, 5);
         world_renew(w, 6); /* no time for the change any more */
-        assert_int_equal(w->x.verdict.lease_until.ns, SEC(6 + rows[i].expected_s).ns);
+        assert_int_equal(w->x.readiness.lease_until.ns, SEC(6 + rows[i].expected_s).ns);
         world_condemns_at(w, 6 + rows[i].expected_s);
         w->lease.duration_s = 40; /* as it was configured */
         world_renew(w, 1000);
         world_renew(w, 1001);
-        assert_int_equal(w->x.verdict.lease_until.ns, SEC(1041).ns);
+        assert_int_equal(w->x.readiness.lease_until.ns, SEC(1041).ns);
     }
     config.duration_ns = 12 * NS_PER_SEC; /* below two intervals: as it was configured */
     world_ready_with(w, &config);
@@ -676,7 +676,7 @@ TEST_READY(times_near_the_end_of_the_clock_saturate)
     world_stamp(w, 3);
     world_seen(w, late);
     READY(w);
-    assert_true(mono_is_never(w->x.verdict.lease_until));
+    assert_true(mono_is_never(w->x.readiness.lease_until));
 }
 
 /* No gap between two promises, whatever happens. */

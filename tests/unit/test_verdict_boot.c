@@ -12,7 +12,7 @@ static void boot(struct world *w, const char *id)
 
 static const char *known(const struct world *w)
 {
-    return w->x.verdict.dpu_boot_id;
+    return w->x.readiness.dpu_boot_id;
 }
 
 /* Renewed at 1 by boot a. */
@@ -31,7 +31,7 @@ static void world_booted(struct world *w)
 /* Boot a comes back behind b, and its host knows nothing of it. */
 static void expect_lasting_boot(struct world w)
 {
-    w.x.verdict.dpu_boot_before[0] = '\0'; /* the host has rebooted since */
+    w.x.readiness.dpu_boot_before[0] = '\0'; /* the host has rebooted since */
     boot(&w, BOOT("a"));
     world_stamp(&w, 5);
     world_version(&w, 1);

@@ -19,7 +19,7 @@ TEST_READY(lost_pods_refuse_and_end_by_themselves)
     pods(w, 2, "a/b has lost it");
     PODLESS(w);
     assert_true(w->out.verdict_changed && w->out.rewrite);
-    assert_string_equal(w->x.verdict.message, "a/b has lost it");
+    assert_string_equal(w->x.readiness.message, "a/b has lost it");
     world_renew(w, 11);
     PODLESS(w); /* a renewal says nothing of them */
     pods(w, 12, NULL);
@@ -37,7 +37,7 @@ TEST_READY(restart_makes_no_living_dpu_dead_nor_lost_pods_well)
         world_tick(w, SEC(15));
         if (counts == 1) {
             PODLESS(w);
-            assert_string_equal(w->x.verdict.message, "a/b has lost it");
+            assert_string_equal(w->x.readiness.message, "a/b has lost it");
             pods(w, 16, NULL);
         }
         READY(w);
@@ -62,14 +62,15 @@ TEST_READY(host_probe_refuses_at_once_and_then_the_lease_decides)
 {
     says(w, 1.5, HOST_PROBE_NEVER_WELL); /* proves nothing, but is shown */
     READY(w);
-    assert_int_equal(w->x.verdict.host_probes.count, 2);
+    assert_int_equal(w->x.readiness.host_probes.count, 2);
     says(w, 2, HOST_PROBE_WELL);
     READY(w);
     assert_true(!w->out.verdict_changed && w->out.rewrite); /* a restart has to know its word */
     says(w, 3, HOST_PROBE_FAILED);
     ACCUSED(w);
     assert_true(w->out.verdict_changed && w->out.rewrite);
-    assert_string_equal(w->x.verdict.message, "a host probe fails: probe 'pci:0000:03:00.0': gone");
+    assert_string_equal(w->x.readiness.message,
+                        "a host probe fails: probe 'pci:0000:03:00.0': gone");
     world_renew(w, 11);
     ACCUSED(w); /* whatever the lease says */
     says(w, 12, HOST_PROBE_WELL);
@@ -135,5 +136,5 @@ TEST_READY(host_probe_that_is_asked_no_more_accuses_no_more)
     world_restart(w, 15, 300);
     world_tick(w, SEC(15));
     READY(w);
-    assert_int_equal(w->x.verdict.host_probes.count, 0);
+    assert_int_equal(w->x.readiness.host_probes.count, 0);
 }

@@ -90,10 +90,10 @@ TEST_READY(an_older_state_is_no_renewal_and_sets_nothing)
     world_seen(w, SEC(12));
     assert_false(w->out.renewed);
     READY(w);
-    assert_int_equal(w->x.verdict.lease_until.ns, SEC(51).ns);
+    assert_int_equal(w->x.readiness.lease_until.ns, SEC(51).ns);
     (void)text_copy(w->lease.uid, sizeof(w->lease.uid), "uid-0"); /* replaced long ago */
     world_seen(w, SEC(13));
-    assert_string_equal(w->x.verdict.lease.uid, "uid-1");
+    assert_string_equal(w->x.readiness.lease.uid, "uid-1");
     w->lease = living;
     world_renew(w, 21);
     assert_true(w->out.renewed);
@@ -311,7 +311,7 @@ TEST_READY(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal)
         world_next_version(w);
         world_stamp(w, 20);
         world_seen(w, SEC(47.1 + life));
-        assert_false(w->out.renewed || w->x.verdict.admit);
+        assert_false(w->out.renewed || w->x.readiness.admit);
         step_absent(w, 47.2 + life, VERDICT_BY_WATCH, false);
     }
     world_read(w, SEC(50), SEC(50));   /* there it is, */

@@ -39,7 +39,7 @@ TEST_READY(a_restart_costs_a_dead_dpus_node_no_more_than_the_pause)
         world_ready(w);
         world_silence_until(w, rows[i].silent_until);
         restart(w, rows[i].back);
-        assert_true(w->x.verdict.admit);                  /* until it is proven */
+        assert_true(w->x.readiness.admit);                /* until it is proven */
         assert_true(w->out.mark == (rows[i].back >= 41)); /* overdue: at once, and no trial */
         assert_false(w->out.is_trial);
         look(w, rows[i].back);
@@ -59,7 +59,7 @@ TEST_READY(a_restart_within_an_outage_leaves_a_dpu_its_retry)
         world_ready(w);
         world_silence_until(w, 41); /* marked at 26 */
         world_tick_with(w, 41, outages[i]);
-        assert_int_equal(w->x.verdict.failing.ns, SEC(41).ns);
+        assert_int_equal(w->x.readiness.failing.ns, SEC(41).ns);
         assert_true(w->out.rewrite);
         restart(w, 43);
         look(w, 43); /* 2 s were blind */
@@ -80,7 +80,7 @@ TEST_READY(a_denial_holds_over_a_restart_where_a_mark_was_taken_before)
         restart(w, 40);
         world_serve(w, SEC(40), MARK_DENIED);
         world_until(w, 80, MARK_DENIED);
-        assert_true(w->x.verdict.admit == was_taken);
+        assert_true(w->x.readiness.admit == was_taken);
         world_until(w, 95, MARK_DENIED);
         EXPIRED(w);
     }
@@ -90,7 +90,7 @@ TEST_READY(a_host_agent_that_is_away_most_of_the_time_condemns_in_the_end)
 {
     double at = 11;
     world_silence_until(w, at);
-    while (w->x.verdict.admit) {
+    while (w->x.readiness.admit) {
         restart(w, at + 25);
         look(w, at + 25);
         at += 35;
@@ -105,12 +105,12 @@ TEST_READY(a_crash_loop_extends_no_retry)
 {
     for (int at = 5; at < 500; at += 5) {
         restart(w, at);
-        assert_true(w->x.verdict.admit);
+        assert_true(w->x.readiness.admit);
         expect_observed(w, 1);
     }
     look(w, 500);
     HELD(w);
-    for (int at = 505; w->x.verdict.admit; at += 5) { /* and it goes on */
+    for (int at = 505; w->x.readiness.admit; at += 5) { /* and it goes on */
         restart(w, at);
         look(w, at);
         assert_true(at < 580); /* o + D + B + R */
@@ -126,7 +126,7 @@ TEST_READY(a_restart_grants_nothing_that_was_granted)
     for (double at = 62; at < 60 + R; at += 2) {
         restart(w, at);
         world_list(w, SEC(at + 1.5));
-        assert_int_equal(w->x.verdict.granted.ns, SEC(60 + R).ns);
+        assert_int_equal(w->x.readiness.granted.ns, SEC(60 + R).ns);
         HELD(w);
     }
     world_condemns_at(w, 60 + R);
@@ -166,11 +166,11 @@ TEST_READY(live_dpu_is_never_refused_after_any_downtime)
             }
             restart(w, back);
             look(w, back);
-            assert_true(w->x.verdict.admit);
+            assert_true(w->x.readiness.admit);
             for (int n = 0; n < 5; n++) {
                 renewed += 10;
                 world_silence_until(w, renewed);
-                assert_true(w->x.verdict.admit);
+                assert_true(w->x.readiness.admit);
                 world_renew_unseen(w, renewed + clock_steps[i]);
                 world_seen(w, SEC(renewed));
                 READY(w);
@@ -191,7 +191,7 @@ TEST_READY(a_renewal_made_meanwhile_is_dated_by_the_dpus_own_clock)
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         world_ready(w);
-        w->x.verdict.observed = SEC(rows[i].seen);
+        w->x.readiness.observed = SEC(rows[i].seen);
         restart(w, rows[i].back);
         world_renew_unseen(w, rows[i].stamp);
         look(w, rows[i].back);
@@ -213,13 +213,13 @@ TEST_READY(restart_within_an_outage_keeps_the_retry)
             world_until(w, at, MARK_TAKEN);
             restart(w, at);
             world_serve(w, SEC(at), at < 70 ? outages[i] : MARK_TAKEN);
-            assert_true(w->x.verdict.admit);
+            assert_true(w->x.readiness.admit);
             if (at < 70) {
                 world_until(w, 70, outages[i]);
             }
             world_tick_with(w, 70 > at ? 70 : at, MARK_TAKEN);
             world_silence_until(w, 70 + R - 0.1);
-            assert_true(w->x.verdict.admit);
+            assert_true(w->x.readiness.admit);
             world_silence_until(w, 90 + 2 * R);
             EXPIRED(w);
         }
@@ -236,7 +236,7 @@ TEST_READY(what_was_held_for_too_long_is_not_admitted_by_a_restart)
     restart(w, 110);
     expect(w, READINESS_UNKNOWN, REASON_API_SERVER_UNREACHABLE, false);
     look(w, 111);
-    assert_false(w->x.verdict.admit);
+    assert_false(w->x.readiness.admit);
     world_renew(w, 112);
     READY(w);
 }
@@ -248,15 +248,15 @@ TEST_READY(a_record_that_proves_nothing_awaits_the_first_renewal)
     for (int i = 0; i < 4; i++) {
         world_ready(w);
         if (i == 0) {
-            w->x.verdict.lease.uid[0] = '\0'; /* names no lease */
+            w->x.readiness.lease.uid[0] = '\0'; /* names no lease */
         } else if (i == 1) {
-            w->x.verdict.observed = SEC(400); /* of the future */
+            w->x.readiness.observed = SEC(400); /* of the future */
         } else if (i == 2) {
-            w->x.verdict.observed = (struct mono){0}; /* saw no renewal */
+            w->x.readiness.observed = (struct mono){0}; /* saw no renewal */
         }
         world_restart(w, 342, i < 3 ? 1000 : 341); /* the last: readers refuse it by now */
         AWAITING(w);
-        assert_true(w->x.verdict.has_marked); /* true all the same */
+        assert_true(w->x.readiness.has_marked); /* true all the same */
         look(w, 342);
         AWAITING(w);
         world_silence_until(w, 382);
@@ -276,8 +276,8 @@ TEST_READY(a_trial_is_no_evidence)
         world_list(w, SEC(12));
         assert_true(w->out.mark && w->out.is_trial);
         world_mark(w, outcomes[i], SEC(12), SEC(12.1));
-        assert_int_equal(w->x.verdict.checked.ns, SEC(1).ns);
-        assert_int_equal(w->x.verdict.failing.ns, 0);
+        assert_int_equal(w->x.readiness.checked.ns, SEC(1).ns);
+        assert_int_equal(w->x.readiness.failing.ns, 0);
     }
 }
 
@@ -295,12 +295,12 @@ TEST_READY(a_trial_keeps_nothing_that_is_evidence_from_being_asked_for)
 TEST_READY(evidence_is_no_older_than_the_renewal_and_no_newer_than_the_start)
 {
     struct world broken = *w;
-    w->x.verdict.checked = (struct mono){0};
+    w->x.readiness.checked = (struct mono){0};
     restart(w, 20);
-    assert_int_equal(w->x.verdict.checked.ns, SEC(1).ns);
-    broken.x.verdict.checked = SEC(100);
+    assert_int_equal(w->x.readiness.checked.ns, SEC(1).ns);
+    broken.x.readiness.checked = SEC(100);
     restart(&broken, 20);
-    assert_int_equal(broken.x.verdict.checked.ns, SEC(20).ns);
+    assert_int_equal(broken.x.readiness.checked.ns, SEC(20).ns);
 }
 
 TEST_READY(restart_upon_a_restart_loses_nothing)
@@ -310,9 +310,9 @@ TEST_READY(restart_upon_a_restart_loses_nothing)
     for (int at = 15; at < 30; at += 5) { /* each before it has looked */
         restart(w, at);
         READY(w);
-        assert_int_equal(w->x.verdict.lease_until.ns, SEC(35).ns);
-        assert_string_equal(w->x.verdict.lease.renew_stamp, w->lease.renew_stamp);
-        assert_int_equal(w->x.verdict.lease.duration_s, 30);
+        assert_int_equal(w->x.readiness.lease_until.ns, SEC(35).ns);
+        assert_string_equal(w->x.readiness.lease.renew_stamp, w->lease.renew_stamp);
+        assert_int_equal(w->x.readiness.lease.duration_s, 30);
         assert_string_equal(w->x.lease.renew_stamp, w->lease.renew_stamp); /* for a mark */
     }
     look(w, 30);
@@ -339,7 +339,7 @@ TEST_READY(a_report_is_carried_and_ends_as_it_would_have)
     world_report(&dead, LEASE_HEALTH_NONE, "");
     world_renew_unseen(&dead, 50);
     look(&dead, 300);
-    assert_false(dead.x.verdict.admit);
+    assert_false(dead.x.readiness.admit);
     world_silence_until(&dead, 331);
     EXPIRED(&dead);
 }

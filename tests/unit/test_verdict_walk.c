@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random walks: whatever comes from outside, in whatever order, never reaches an assert, and what
- * the FSM says stays within its own words. WALK_SEEDS chooses more (default 3000).
+ * it says stays within its own words. WALK_SEEDS chooses more (default 3000).
  */
 #include "tests/unit/verdict_world.h"
 
@@ -29,21 +29,21 @@ static struct record any_carry(struct sim_random *r, double now)
     struct world w = {.lease = world_lease()};
     world_stamp(&w, (double)draw(r, -200, 200));
     struct record c = {
-        .verdict = {.state = (enum readiness_state)draw(r, 0, 2),
-                    .admit = draw(r, 0, 1) == 1,
-                    .reason = (enum readiness_reason)draw(r, 0, REASON_COUNT - 1),
-                    .message = "as it was",
-                    .observed = SEC(now - (double)draw(r, -5, 700)),
-                    .lease_until = SEC(now + (double)draw(r, -700, 700)),
-                    .checked = SEC(now + (double)draw(r, -700, 5)),
-                    .blind_ns = draw(r, 0, 1) * draw(r, 0, 700) * NS_PER_SEC,
-                    .granted = {draw(r, 0, 1) * SEC(now + (double)draw(r, -700, 700)).ns},
-                    .lease = {.duration_s = (uint32_t)draw(r, 0, 700)},
-                    .host_probes = {.count = 1, .each = {{.says = HOST_PROBE_FAILED}}}},
+        .readiness = {.state = (enum readiness_state)draw(r, 0, 2),
+                      .admit = draw(r, 0, 1) == 1,
+                      .reason = (enum readiness_reason)draw(r, 0, REASON_COUNT - 1),
+                      .message = "as it was",
+                      .observed = SEC(now - (double)draw(r, -5, 700)),
+                      .lease_until = SEC(now + (double)draw(r, -700, 700)),
+                      .checked = SEC(now + (double)draw(r, -700, 5)),
+                      .blind_ns = draw(r, 0, 1) * draw(r, 0, 700) * NS_PER_SEC,
+                      .granted = {draw(r, 0, 1) * SEC(now + (double)draw(r, -700, 700)).ns},
+                      .lease = {.duration_s = (uint32_t)draw(r, 0, 700)},
+                      .host_probes = {.count = 1, .each = {{.says = HOST_PROBE_FAILED}}}},
         .hold_until = SEC(now + (double)draw(r, -700, 700)),
     };
-    (void)text_copy(c.verdict.lease.uid, sizeof(c.verdict.lease.uid), "uid-1");
-    (void)text_copy(c.verdict.lease.renew_stamp, sizeof(c.verdict.lease.renew_stamp),
+    (void)text_copy(c.readiness.lease.uid, sizeof(c.readiness.lease.uid), "uid-1");
+    (void)text_copy(c.readiness.lease.renew_stamp, sizeof(c.readiness.lease.renew_stamp),
                     draw(r, 0, 9) ? w.lease.renew_stamp : "no time");
     return c;
 }
@@ -98,9 +98,9 @@ static void walk(uint64_t seed)
             .lease = &w.lease, /* of a mark, too: our own write */
         };
         const enum verdict_phase before = w.x.phase;
-        const bool admitted = w.x.verdict.admit;
+        const bool admitted = w.x.readiness.admit;
         verdict_step(&w.x, &event, &w.out);
-        const struct readiness *v = &w.x.verdict;
+        const struct readiness *v = &w.x.readiness;
         accused = event.kind == VERDICT_HOST_PROBES ? host_probes.each[0].says == HOST_PROBE_FAILED
                                                     : accused; /* a carried word is its asker's */
         assert_true(mono_before(event.now, w.out.wake_at));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small world around one readiness FSM: events in one line each, time passed in. */
+/* A small world around one verdict: events in one line each, time passed in. */
 #ifndef TESTS_UNIT_VERDICT_WORLD_H
 #define TESTS_UNIT_VERDICT_WORLD_H
 
@@ -253,9 +253,9 @@ static inline void world_silence_until(struct world *w, double until)
 static inline void world_condemns_at(struct world *w, double at)
 {
     world_silence_until(w, at);
-    assert_true(w->x.verdict.state != READINESS_NOT_READY);
+    assert_true(w->x.readiness.state != READINESS_NOT_READY);
     world_tick_with(w, at, MARK_TAKEN);
-    assert_int_equal(w->x.verdict.state, READINESS_NOT_READY);
+    assert_int_equal(w->x.readiness.state, READINESS_NOT_READY);
 }
 
 static inline void world_absent(struct world *w, struct mono now)
@@ -323,7 +323,7 @@ static inline void world_disabled(struct world *w)
 /* The next process starts with the record of this one. */
 static inline void world_restart(struct world *w, double at, double hold_until)
 {
-    const struct record carry = {.verdict = w->x.verdict, .hold_until = SEC(hold_until)};
+    const struct record carry = {.readiness = w->x.readiness, .hold_until = SEC(hold_until)};
     verdict_init(&w->x, &w->config, &carry, SEC(at));
 }
 
@@ -336,18 +336,18 @@ static inline void world_report(struct world *w, enum lease_health health, const
 
 static inline const char *message(const struct world *w)
 {
-    return w->x.verdict.message;
+    return w->x.readiness.message;
 }
 
 static inline void expect_observed(const struct world *w, double at)
 {
-    assert_int_equal(w->x.verdict.observed.ns, SEC(at).ns);
+    assert_int_equal(w->x.readiness.observed.ns, SEC(at).ns);
 }
 
 static inline void expect(const struct world *w, enum readiness_state state,
                           enum readiness_reason reason, bool admit)
 {
-    const struct readiness *v = &w->x.verdict;
+    const struct readiness *v = &w->x.readiness;
     if (v->state != state || v->reason != reason || v->admit != admit) {
         fail_msg("verdict is %s/%s admit=%d (%s), expected %s/%s admit=%d",
                  readiness_state_name(v->state), readiness_reason_name(v->reason), v->admit,
