@@ -617,19 +617,32 @@ static struct mono next_mark(const struct verdict *x)
                     mono_add(x->readiness.checked, pause_ns));
 }
 
+/* Where the DPU is admitted, marks have two bounds: none is made within the time that was granted
+ * (N), and one is made exactly when the DPU may be condemned. One that would be due up to q before
+ * that is put off until then: it would still be under way. */
+static struct mono within_bounds(const struct verdict *x, struct mono due)
+{
+    struct mono end = condemned_at(x);
+    due = mono_max(due, x->readiness.granted); /* the DPU's retry would meet a conflict */
+    bool is_in_the_way =
+        mono_before(x->last_mark, end) && mono_before(mono_add(end, -deadline_ns(x)), due);
+    return is_in_the_way ? end : due;
+}
+
+/* When the next mark is due by their pace, within its bounds. */
+static struct mono paced_mark_due(const struct verdict *x)
+{
+    bool has_asked = x->last_mark.ns != 0 || x->looked_at.ns != 0;
+    return within_bounds(x, has_asked ? next_mark(x) : condemned_at(x));
+}
+
 /* When the next mark or trial is due; NEVER: there is no reason for one.
  *
  * A trial is wanted after each look until one has told whether we may write, and a mark after each
  * look while two states of the lease are shown, to tell which of them stands in etcd. Both follow a
- * look, since no renewal is likely to have overtaken what it has just shown.
- *
- * Where the DPU is admitted, marks have a pace besides, with two bounds: none is made within the
- * time that was granted (N), and one is made exactly when the DPU may be condemned. One that would
- * be due up to q before that is put off until then: it would still be under way. */
+ * look, since no renewal is likely to have overtaken what it has just shown. */
 static struct mono mark_due(const struct verdict *x)
 {
-    struct mono end = condemned_at(x);
-    bool is_first = x->last_mark.ns == 0;
     bool has_looked = x->looked_at.ns != 0;
     bool is_wanted = (x->is_mark_wanted || (x->is_trial_wanted && !x->is_trying)) && has_looked &&
                      x->sight == VERDICT_SEES_LEASE;
@@ -640,19 +653,16 @@ static struct mono mark_due(const struct verdict *x)
     if (x->phase != VERDICT_FRESH) {
         return wanted;
     }
-    struct mono due = mono_min(wanted, is_first && !has_looked ? end : next_mark(x));
-    due = mono_max(due, x->readiness.granted); /* the DPU's retry would meet a conflict */
-    bool is_in_the_way =
-        mono_before(x->last_mark, end) && mono_before(mono_add(end, -deadline_ns(x)), due);
-    return is_in_the_way ? end : due;
+    return mono_min(within_bounds(x, wanted), paced_mark_due(x));
 }
 
 /* Whether what is due is a mark only to tell whether we may write. Then it is sent as a trial,
- * which changes nothing: after a real one the DPU's next PUT would meet a conflict. */
+ * which changes nothing: after a real one the DPU's next PUT would meet a conflict. Once a mark was
+ * asked for at the DPU's deadline, the next one proves as much, and is no trial. */
 static bool is_trial(const struct verdict *x, struct mono now)
 {
-    bool is_due =
-        x->phase == VERDICT_FRESH && mono_reached(now, mono_min(next_mark(x), condemned_at(x)));
+    bool is_due = x->phase == VERDICT_FRESH && (mono_reached(now, paced_mark_due(x)) ||
+                                                mono_reached(x->last_mark, condemned_at(x)));
     return x->is_trial_wanted && !x->is_mark_wanted && !is_due;
 }
 

@@ -125,6 +125,23 @@ TEST_READY(a_write_of_the_keepers_leaves_the_first_mark_due)
     world_condemns_at(w, 41);
 }
 
+/* A mark that would be due within q before the deadline is put off until then, and so is one that
+ * would be sent in a trial's place. */
+TEST_READY(a_trial_just_before_the_deadline_stays_a_trial)
+{
+    world_init(w, NULL, SEC(0));
+    world_tick(w, SEC(0));
+    world_list(w, SEC(0.01));
+    world_serve(w, SEC(0.01), MARK_CONFLICT); /* nobody knows yet whether we may write */
+    world_renew(w, 1);
+    world_until(w, 32, MARK_CONFLICT);
+    world_list(w, SEC(32));
+    assert_true(w->out.mark && w->out.is_trial);
+    world_list(w, SEC(32.5));
+    world_mark(w, MARK_CONFLICT, SEC(32), SEC(37.2)); /* a mark is due since 37, and put off */
+    assert_true(w->out.mark && w->out.is_trial);
+}
+
 TEST_READY(a_living_dpu_costs_nothing)
 {
     for (int i = 1; i <= 50; i++) {
