@@ -302,12 +302,12 @@ def test_a_southbound_database_that_takes_no_writes_accuses_no_ovn_controller(wo
     start(world, target, ovn, f"{QUICK},silent=30s;ovn-controller")
 
     def forbid_writes():
-        ovn.ask("ovn-controller", "debug/delay-nb-cfg-report", "2")  # it sleeps before it tells
+        ovn.freeze("ovn-controller")  # before it can follow
         ovn.ask_for_change()
         until(lambda: ovn.sb_global("nb_cfg") == 1, SOON_S, "the change", 0)
         ovn.ask("ovn-sb", "ovsdb-server/set-active-ovsdb-server", "tcp:127.0.0.1:9")
         ovn.ask("ovn-sb", "ovsdb-server/connect-active-ovsdb-server")
-        ovn.ask("ovn-controller", "debug/delay-nb-cfg-report", "0")
+        ovn.thaw("ovn-controller")
         time.sleep(8)
         assert ovn.nb_cfg_of("dpu-1") == 0, "it followed: this proves nothing"
         ovn.ask("ovn-sb", "ovsdb-server/disconnect-active-ovsdb-server")
