@@ -281,14 +281,19 @@ static bool read_bool(struct reader *r, const json_t *mapping, const char *key)
     return false;
 }
 
-/* The value is not shown: a proxy's may hold a password. */
-static void check_name(struct reader *r, const char *key, const char *url)
+/* Checks the address that we connect to: the proxy's, if there is one. The remedy comes first,
+ * since the end of a long message is cut. */
+static void check_name(struct reader *r)
 {
+    const struct kube_conf *c = &r->conf;
+    const char *url = c->proxy_url ? c->proxy_url : c->server;
     if (url && !curl_version_reaches(url)) {
         refuse(r, ERR_PARSE,
-               "'%s' is a host's name, for which libcurl before 7.87 (this is %s) waits without a "
-               "limit: give its address, and the server's name as 'tls-server-name'",
-               key, curl_version_info(CURLVERSION_NOW)->version);
+               "%s has a host's name: give its address%s, since libcurl before 7.87 (this is %s) "
+               "waits without a limit for a name server",
+               c->proxy_url ? c->proxy_name : "'server'",
+               c->proxy_url ? "" : " and the name as 'tls-server-name'",
+               curl_version_info(CURLVERSION_NOW)->version);
     }
 }
 
@@ -311,7 +316,7 @@ static void read_cluster(struct reader *r, const json_t *cluster)
     if (r->e->code == 0 && choose_proxy(c, &server, proxy, &why) != 0) {
         refuse(r, ERR_PARSE, "%s", why.msg);
     }
-    check_name(r, c->proxy_url ? c->proxy_name : "server", c->proxy_url ? c->proxy_url : c->server);
+    check_name(r);
     bool is_socks = c->proxy_url && strncmp(c->proxy_url, "socks5h:", 8) == 0;
     if (is_socks && c->tls_server_name && strchr(c->tls_server_name, ':')) {
         refuse(r, ERR_PARSE, "'tls-server-name' cannot be an IPv6 address through a SOCKS proxy");
