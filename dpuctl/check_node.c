@@ -568,6 +568,22 @@ void check_judge_runtime(struct doctor *d, const char *version, const char *grac
     }
 }
 
+static const struct check_row of_libcurl[] = {
+    {"API", CHECK_WARN, "",
+     "libcurl {version} waits without a limit for a name server, so at their start agents reject "
+     "a kubeconfig whose server or proxy has a name",
+     "use addresses, and tls-server-name for the server's name, or run the image, whose libcurl is "
+     "newer"},
+};
+
+void check_judge_libcurl(struct doctor *d, const char *version)
+{
+    if (!version_reaches(version, "7.87.0")) {
+        CLEANUP(json) json_t *doc = json_pack("{s:s}", "version", version);
+        check_rows(d, doc, of_libcurl, ARRAY_LEN(of_libcurl));
+    }
+}
+
 /* ---- the runtime's own settings -------------------------------------------------------------- */
 
 bool check_find_setting(const char *text, const char *key, char *out, size_t out_bytes)

@@ -12,6 +12,8 @@
 #include "dpuctl/print.h"
 #include "kube/kube_answer.h"
 
+#include <curl/curl.h>
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -529,6 +531,7 @@ static void examine(struct doctor *d)
     struct api *api = api_open(&d->config);
     check_api(d, api);
     api_close(api);
+    check_judge_libcurl(d, curl_version_info(CURLVERSION_NOW)->version);
     d->cni = cni_scan_json(admin_path(&d->config, d->config.cni_conf_dir, path, sizeof(path)));
     for (size_t i = 0; i < ARRAY_LEN(checks); i++) {
         checks[i](d);

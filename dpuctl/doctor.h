@@ -94,6 +94,10 @@ void check_judge_upstream(struct doctor *d, const json_t *daemon_sets, const jso
  * found, "" if not set, NULL if it cannot be seen. */
 void check_judge_runtime(struct doctor *d, const char *version, const char *grace);
 
+/* The version of libcurl that dpuctl runs with, as the agents do that came with it: "7.81.0". Adds
+ * a check only where that takes no names. */
+void check_judge_libcurl(struct doctor *d, const char *version);
+
 /* The last value of `key` in TOML-like text ("key = value", comments and quotes removed). Returns
  * false if it is not set. */
 bool check_find_setting(const char *text, const char *key, char *out, size_t out_bytes);

@@ -9,6 +9,7 @@ import random
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.names import NameServer, asking, asking_nobody
+from dpu_testing.process import run
 from dpu_testing.wait import never, until
 from front import Front
 from world import SOON_S, World
@@ -149,9 +150,14 @@ def test_a_name_is_refused_where_libcurl_would_wait_for_it(world, tmp_path, key)
     path.write_text(json.dumps(tree))
     words = world.flags("dpu", kubeconfig=path)
     dpu = world.start("dpu-agent", words, wrapper=asking_nobody(tmp_path))
+    doctor = run([*asking_nobody(tmp_path), world.binaries.path("dpuctl"), "doctor", f"--kubeconfig={path}",
+                  "--node-name=worker-1", "--api-timeout=300ms"])  # fmt: skip
     if libcurl_version() >= (7, 87):
         dpu.wait_log(SOON_S, msg="dpu-agent")
         never(lambda: not dpu.is_running(), 0.5)
+        assert "libcurl" not in doctor.stdout
         return
     assert dpu.wait(SOON_S) != 0
-    assert key in dpu.text() and "has a host's name: give its address" in dpu.text()
+    for said in (dpu.text(), doctor.stdout):
+        assert key in said and "has a host's name: give its address" in said
+    assert "reject a kubeconfig whose server" in doctor.stdout

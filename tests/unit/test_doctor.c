@@ -129,6 +129,27 @@ TEST(a_runtime_is_judged_by_how_it_asks_status)
     }
 }
 
+TEST(an_old_libcurl_is_named_because_agents_reject_names_with_it)
+{
+    static const char *const old[] = {"7.81.0", "7.86.0"};
+    static const char *const current[] = {"7.87.0", "7.88.1", "8.5.0", "8.22.0", "8.24.0-DEV"};
+    for (size_t i = 0; i < ARRAY_LEN(old); i++) {
+        struct doctor *d = new_doctor();
+        check_judge_libcurl(d, old[i]);
+        assert_int_equal(json_array_size(d->checks), 1);
+        expect(d, 0, "warn", old[i]);
+        expect(d, 0, "warn", "agents reject a kubeconfig whose server or proxy has a name");
+        assert_true(print_holds(json_array_get(d->checks, 0), "mend"));
+        end(d);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(current); i++) {
+        struct doctor *d = new_doctor();
+        check_judge_libcurl(d, current[i]);
+        assert_int_equal(json_array_size(d->checks), 0);
+        end(d);
+    }
+}
+
 TEST(a_setting_is_found_as_toml_has_it)
 {
     static const struct {
