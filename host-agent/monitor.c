@@ -47,6 +47,7 @@ static bool adopt_verdict(struct monitor *m)
     m->record.readiness = *v;
     m->record.readiness.transition = changed ? clock_wall_now() : was.transition;
     m->record.readiness.dpu_rebooted = was.dpu_rebooted;
+    m->record.evidence = m->verdict.evidence;
     m->stats.changes[v->reason] += changed;
     return changed;
 }

@@ -43,10 +43,9 @@ uint32_t verdict_deadline_ms(const struct verdict_config *config)
     return (uint32_t)mono_ns_max(MIN_DEADLINE_MS, mono_ns_min(MAX_DEADLINE_MS, ms));
 }
 
-/* q */
 static int64_t deadline_ns(const struct verdict *x)
 {
-    return (int64_t)verdict_deadline_ms(x->config) * NS_PER_MS;
+    return x->spans.deadline_ns;
 }
 
 /* A renewal is overdue, and a read looks for it: half a deadline before the first mark, and
@@ -55,19 +54,7 @@ static struct mono overdue_at(const struct verdict *x)
 {
     int64_t r = x->config->renew_interval_ns;
     return mono_add(x->observed, mono_ns_min(mono_ns_mul(r, 2) + deadline_ns(x) / 2,
-                                             r + (x->duration_ns - r) / 2));
-}
-
-/* G */
-static int64_t longest_gap_ns(const struct verdict *x)
-{
-    return mono_ns_add(mono_ns_mul(x->config->renew_interval_ns, 2), deadline_ns(x) + SLACK_NS);
-}
-
-/* R */
-static int64_t retry_ns(const struct verdict *x)
-{
-    return lease_pace_grace_ns(x->config->renew_interval_ns);
+                                             r + (x->spans.duration_ns - r) / 2));
 }
 
 /* Between two reads, or two marks that fail. */
@@ -79,17 +66,17 @@ static int64_t pace_ns(const struct verdict *x)
 /* Where the next one has a reason to be sooner. */
 static int64_t hurry_ns(const struct verdict *x)
 {
-    return mono_ns_max(mono_ns_min(NS_PER_SEC, x->duration_ns / 4), MIN_RETRY_NS);
+    return mono_ns_max(mono_ns_min(NS_PER_SEC, x->spans.duration_ns / 4), MIN_RETRY_NS);
 }
 
 static struct mono run_out(const struct verdict *x)
 {
-    return mono_add(x->observed, x->duration_ns);
+    return mono_add(x->observed, x->spans.duration_ns);
 }
 
 static struct mono condemned_at(const struct verdict *x)
 {
-    return mono_max(run_out(x), x->readiness.granted);
+    return evidence_condemns_at(&x->evidence, run_out(x));
 }
 
 int64_t verdict_writer_ahead_ns(const struct verdict_config *config)
@@ -102,55 +89,16 @@ int64_t verdict_writer_ahead_ns(const struct verdict_config *config)
 
 static bool is_failing(const struct verdict *x)
 {
-    return x->readiness.failing.ns != 0;
-}
-
-/* Since when the host has asked for no evidence: in the time that it granted, it does not. */
-static struct mono asked_until(const struct verdict *x)
-{
-    return mono_max(x->readiness.checked, x->readiness.granted);
-}
-
-/* Two pieces of evidence so far apart leave a blind span: the host was stopped, or met conflicts
- * only, and nobody knows what the API server would have taken meanwhile (rule 3). */
-static bool is_gap(const struct verdict *x, struct mono t)
-{
-    return mono_since(t, asked_until(x)) > longest_gap_ns(x);
-}
-
-/* When a gap began. */
-static struct mono asking_due(const struct verdict *x)
-{
-    return mono_add(asked_until(x), x->config->renew_interval_ns);
-}
-
-static struct mono evidence_due(const struct verdict *x)
-{
-    return mono_add(x->readiness.checked, x->config->renew_interval_ns);
-}
-
-/* No condemnation before the DPU had the time of one retry, within what B allows. The host asked at
- * `t`, and knows the answer `now`; the DPU may have been able to write only from then on. */
-static void give_retry(struct verdict *x, struct mono t, struct mono now)
-{
-    int64_t most_ns = mono_ns_add(x->readiness.blind_ns, retry_ns(x));
-    struct mono until = mono_min(mono_add(t, retry_ns(x)), mono_add(run_out(x), most_ns));
-    x->readiness.granted = mono_max(x->readiness.granted, mono_add(until, mono_since(now, t)));
+    return evidence_is_failing(&x->evidence);
 }
 
 /* In all that was asked of the API server up to `t`, nobody had renewed; it is known `now`. */
 static void take_evidence(struct verdict *x, struct mono t, struct mono now)
 {
-    if (is_failing(x) || is_gap(x, t)) {
-        struct mono began = is_failing(x) ? x->readiness.failing : asking_due(x);
-        int64_t span_ns = mono_ns_max(0, mono_since(t, began));
-        x->cause = is_failing(x) ? x->cause : MARK_CONFLICT;
-        x->readiness.blind_ns = mono_ns_add(x->readiness.blind_ns, span_ns);
-        give_retry(x, t, now);
+    if (evidence_take(&x->evidence, &x->spans, run_out(x), t, now) == EVIDENCE_AFTER_GAP) {
+        x->failure.cause = MARK_CONFLICT;
     }
-    x->readiness.checked = mono_max(x->readiness.checked, t);
     x->looked_at = mono_max(x->looked_at, t);
-    x->readiness.failing = (struct mono){0};
     if (x->phase <= VERDICT_FRESH && mono_reached(t, condemned_at(x))) {
         move(x, VERDICT_EXPIRED);
     }
@@ -160,14 +108,12 @@ static void take_evidence(struct verdict *x, struct mono t, struct mono now)
 static void miss_evidence(struct verdict *x, enum mark_outcome cause, struct mono t,
                           const char *failure)
 {
-    if (!is_failing(x) || x->cause != cause) {
-        x->cause = cause;
-        x->cause_since = t;
+    if (!is_failing(x) || x->failure.cause != cause) {
+        x->failure.cause = cause;
+        x->failure.since = t;
     }
-    if (!is_failing(x)) {
-        x->readiness.failing = is_gap(x, t) ? asking_due(x) : mono_max(t, evidence_due(x));
-    }
-    text_format(x->failure, sizeof(x->failure), "%s", failure ? failure : "");
+    evidence_miss(&x->evidence, &x->spans, t);
+    text_format(x->failure.text, sizeof(x->failure.text), "%s", failure ? failure : "");
 }
 
 static void hear_answer(struct verdict *x)
@@ -185,19 +131,18 @@ static void hear_nothing(struct verdict *x, struct mono now)
 /* Nobody answers, and what is sent looks for the way back. */
 static bool is_lost(const struct verdict *x)
 {
-    return x->cause == MARK_LOST && !x->has_contact;
+    return x->failure.cause == MARK_LOST && !x->has_contact;
 }
 
 /* Attempts have failed, and a read that began since was answered. */
 static bool is_back(const struct verdict *x)
 {
-    return is_failing(x) &&
-           mono_reached(x->looked_at, mono_max(x->readiness.failing, x->last_mark));
+    return is_failing(x) && mono_reached(x->looked_at, mono_max(x->evidence.failing, x->last_mark));
 }
 
 static bool is_refusing_writes(const struct verdict *x)
 {
-    return x->cause == MARK_REFUSED || x->cause == MARK_DENIED;
+    return x->failure.cause == MARK_REFUSED || x->failure.cause == MARK_DENIED;
 }
 
 /* ---- what the lease says: renewals ----------------------------------------------------------- */
@@ -262,38 +207,27 @@ static struct mono date(const struct verdict *x, const struct lease_view *lease,
     return x->is_first_look ? earliest : now;
 }
 
-/* A renewal resets all that counted against the DPU (B and N become 0). If it was found late, by
- * its stamp, attempts may have failed after the evidence that it gives was due again: these go on
- * to count, as a blind span that began then. */
 static void note_renewal(struct verdict *x, struct mono observed, const char *stamp,
                          struct mono now)
 {
     x->last_gap_ns = has_renewed(x) ? mono_since(observed, x->observed) : 0;
     text_format(x->stamp, sizeof(x->stamp), "%s", stamp);
     x->observed = observed;
-    x->readiness.checked = observed;
-    bool still_fails = is_failing(x) && mono_before(evidence_due(x), now);
-    struct mono since = mono_max(x->readiness.failing, evidence_due(x));
-    x->readiness.failing = still_fails ? since : (struct mono){0};
-    x->readiness.blind_ns = 0;
-    x->readiness.granted = (struct mono){0};
+    evidence_renew(&x->evidence, &x->spans, observed, now);
 }
 
-/* The lease's own duration wins over the configured one, within bounds. One that becomes shorter
- * accuses nobody at once: the DPU reads it with its next answer, and gets the time of a retry, but
- * never more than it had under the longer one. */
+/* The lease's own duration wins over the configured one, within bounds. */
 static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono now)
 {
     int64_t ns = (int64_t)duration_s * NS_PER_SEC;
     struct mono before = condemned_at(x);
-    x->duration_ns = x->config->duration_ns;
+    x->spans.duration_ns = x->config->duration_ns;
     if (duration_s != 0 && ns != x->config->duration_ns) {
         int64_t least = mono_ns_max(mono_ns_mul(x->config->renew_interval_ns, 2), NS_PER_SEC);
-        x->duration_ns = mono_ns_min(VERDICT_MAX_DURATION_NS, mono_ns_max(least, ns));
+        x->spans.duration_ns = mono_ns_min(VERDICT_MAX_DURATION_NS, mono_ns_max(least, ns));
     }
-    if (mono_before(now, before) && mono_before(condemned_at(x), before)) {
-        x->readiness.granted = mono_min(mono_add(now, retry_ns(x)), before);
-        x->cause = MARK_CONFLICT;
+    if (evidence_shorten(&x->evidence, &x->spans, run_out(x), before, now)) {
+        x->failure.cause = MARK_CONFLICT;
     }
 }
 
@@ -307,7 +241,7 @@ static bool has_report(const struct verdict *x, const struct lease_view *lease)
 
 static bool stood_still(const struct verdict *x, struct mono at)
 {
-    return mono_reached(at, mono_add(x->reported, x->duration_ns));
+    return mono_reached(at, mono_add(x->reported, x->spans.duration_ns));
 }
 
 /* By the DPU's own stamps it is older than the last renewal: of an etcd that was restored. */
@@ -459,8 +393,9 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
  * proof. A server that starts again may forbid all, for a while. */
 static bool has_denial_lasted(const struct verdict *x, struct mono t)
 {
-    struct mono since = mono_max(condemned_at(x), x->cause_since);
-    return x->cause == MARK_DENIED && mono_reached(t, mono_add(since, x->duration_ns));
+    struct mono since = mono_max(condemned_at(x), x->failure.since);
+    return x->failure.cause == MARK_DENIED &&
+           mono_reached(t, mono_add(since, x->spans.duration_ns));
 }
 
 static void on_mark(struct verdict *x, const struct verdict_event *event,
@@ -471,11 +406,11 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
     if (event->lease) {
         on_observed(x, event, out);
     }
-    bool is_ours_alone = outcome == MARK_DENIED && !x->readiness.has_marked;
+    bool is_ours_alone = outcome == MARK_DENIED && !x->evidence.has_marked;
     if (event->source == VERDICT_BY_MARK) {
         x->is_marking = false;
         x->is_trying = false;
-        x->readiness.has_marked |= outcome == MARK_TAKEN;
+        x->evidence.has_marked |= outcome == MARK_TAKEN;
         bool is_open = outcome != MARK_TAKEN && outcome != MARK_DENIED;
         x->is_mark_wanted = x->is_mark_wanted && (is_open || event->is_trial);
         x->is_trial_wanted = x->is_trial_wanted && is_open;
@@ -506,8 +441,8 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
 {
     if (x->looked_at.ns == 0 && x->phase == VERDICT_AWAITING) {
         x->observed = event->now; /* waiting counts from when a renewal could have been seen, */
-        x->readiness.checked = event->now;
-        x->readiness.failing = (struct mono){0}; /* so that no blind span lies before */
+        x->evidence.checked = event->now;
+        x->evidence.failing = (struct mono){0}; /* so that no blind span lies before */
     }
     hear_answer(x);
     if (event->kind == VERDICT_LEASE_OBSERVED) {
@@ -577,7 +512,8 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
 static bool is_held(const struct verdict *x, struct mono now)
 {
     return mono_reached(now, run_out(x)) &&
-           (mono_before(run_out(x), x->readiness.granted) || is_failing(x) || is_gap(x, now));
+           (mono_before(run_out(x), x->evidence.granted) || is_failing(x) ||
+            evidence_is_gap(&x->evidence, &x->spans, now));
 }
 
 /* --api-outage-hold, which bounds what fails. */
@@ -603,18 +539,18 @@ static struct mono awaited_until(const struct verdict *x, struct mono asked)
  *     way; but r / 2 after the last mark, which has met a conflict if it gave no evidence. */
 static struct mono next_mark(const struct verdict *x)
 {
-    bool is_renewal = x->readiness.checked.ns == x->observed.ns;
-    bool has_failed = is_failing(x) && mono_before(x->readiness.checked, x->last_mark);
+    bool is_renewal = x->evidence.checked.ns == x->observed.ns;
+    bool has_failed = is_failing(x) && mono_before(x->evidence.checked, x->last_mark);
     int64_t pause_ns = mono_ns_mul(pace_ns(x), 2) + (is_renewal ? deadline_ns(x) : 0);
     if (is_back(x) && !is_refusing_writes(x) && x->sight == VERDICT_SEES_LEASE) {
-        struct mono back = mono_max(x->back_at, x->readiness.failing); /* the DPU goes first */
+        struct mono back = mono_max(x->back_at, x->evidence.failing); /* the DPU goes first */
         return mono_max(mono_add(x->last_mark, hurry_ns(x)), mono_add(back, pace_ns(x) / 2));
     }
     if (has_failed) {
         return mono_add(x->last_mark, pace_ns(x));
     }
     return mono_max(mono_add(x->last_mark, pace_ns(x) / 2),
-                    mono_add(x->readiness.checked, pause_ns));
+                    mono_add(x->evidence.checked, pause_ns));
 }
 
 /* Where the DPU is admitted, marks have two bounds: none is made within the time that was granted
@@ -623,7 +559,7 @@ static struct mono next_mark(const struct verdict *x)
 static struct mono within_bounds(const struct verdict *x, struct mono due)
 {
     struct mono end = condemned_at(x);
-    due = mono_max(due, x->readiness.granted); /* the DPU's retry would meet a conflict */
+    due = mono_max(due, x->evidence.granted); /* the DPU's retry would meet a conflict */
     bool is_in_the_way =
         mono_before(x->last_mark, end) && mono_before(mono_add(end, -deadline_ns(x)), due);
     return is_in_the_way ? end : due;
@@ -726,8 +662,8 @@ static struct mono wake_at(const struct verdict *x, struct mono now)
         awaited_until(x, x->last_read),
         awaited_until(x, x->last_mark),
         run_out(x),
-        x->readiness.granted,
-        mono_add(asked_until(x), longest_gap_ns(x) + 1),
+        x->evidence.granted,
+        evidence_gap_at(&x->evidence, &x->spans),
         hold_end(x),
     };
     struct mono wake = x->next_rewrite;
@@ -759,12 +695,12 @@ static void say(struct readiness *out, enum readiness_reason reason, const char 
 
 static void say_awaiting(const struct verdict *x, struct readiness *out)
 {
-    bool is_lost = !x->has_contact && x->failure[0] != '\0';
+    bool is_lost = !x->has_contact && x->failure.text[0] != '\0';
     say(out, REASON_AWAITING_FIRST_RENEWAL,
         "the host has not seen a renewal of lease %s/%s yet: %s%s", x->config->lease_ns,
         x->config->lease_name,
         is_lost ? "the API server cannot be read: " : "dpu-agent may not run on the DPU",
-        is_lost ? x->failure : "");
+        is_lost ? x->failure.text : "");
 }
 
 static void say_held(const struct verdict *x, struct readiness *out)
@@ -779,8 +715,8 @@ static void say_held(const struct verdict *x, struct readiness *out)
         [MARK_ABSENT] = "the lease is gone and is being made anew",
     };
     bool has_cause =
-        is_failing(x) || x->readiness.granted.ns != 0; /* else it is that of an older hold */
-    enum mark_outcome why = has_cause ? x->cause : MARK_CONFLICT;
+        is_failing(x) || x->evidence.granted.ns != 0; /* else it is that of an older hold */
+    enum mark_outcome why = has_cause ? x->failure.cause : MARK_CONFLICT;
     bool is_unwritten = why == MARK_REFUSED || why == MARK_DENIED || why == MARK_ABSENT;
     enum readiness_reason reason =
         is_unwritten ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE;
@@ -791,11 +727,11 @@ static void say_held(const struct verdict *x, struct readiness *out)
             "alive: %s",
             text_span(x->config->api_outage_hold_ns).text, cause);
     } else if (is_failing(x)) {
-        bool has_detail = x->failure[0] != '\0';
+        bool has_detail = x->failure.text[0] != '\0';
         say(out, reason,
             "the lease expired while the host could not tell whether the DPU is alive: %s%s%s%s; "
             "the host keeps the last state, Ready",
-            cause, has_detail ? " (" : "", x->failure, has_detail ? ")" : "");
+            cause, has_detail ? " (" : "", x->failure.text, has_detail ? ")" : "");
     } else {
         say(out, reason, "the DPU has time for one retry, after a time without evidence: %s",
             cause);
@@ -807,7 +743,7 @@ static void say_silent(const struct verdict *x, struct readiness *out)
 {
     const struct lease_view *lease = &x->lease;
     char name[NAMES_K8S_NAME_BYTES * 2];
-    const struct text_span duration = text_span(x->duration_ns);
+    const struct text_span duration = text_span(x->spans.duration_ns);
     text_format(name, sizeof(name), "%s/%s", x->config->lease_ns, x->config->lease_name);
     if (x->sight <= VERDICT_SEES_GONE) {
         say(out, REASON_LEASE_NOT_FOUND,
@@ -816,7 +752,7 @@ static void say_silent(const struct verdict *x, struct readiness *out)
             duration.text, name);
     } else if (x->sight == VERDICT_SEES_GARBLED) {
         say(out, REASON_LEASE_INVALID, "no renewal for %s, and lease %s cannot be read: %s",
-            duration.text, name, x->failure);
+            duration.text, name, x->failure.text);
     } else if (lease->holder[0] == '\0') {
         say(out, REASON_LEASE_INVALID, "lease %s has no holder", name);
     } else if (!is_ours(x, lease)) {
@@ -830,7 +766,7 @@ static void say_silent(const struct verdict *x, struct readiness *out)
     } else if (lease->duration_s == 0) {
         say(out, REASON_LEASE_INVALID,
             "lease %s has no leaseDurationSeconds, and the DPU has not renewed it", name);
-    } else if (x->last_gap_ns > x->duration_ns) {
+    } else if (x->last_gap_ns > x->spans.duration_ns) {
         say(out, REASON_LEASE_EXPIRED,
             "the DPU has not renewed lease %s for %s; its last two renewals were %s apart, which "
             "looks like a configuration mismatch of the renew interval",
@@ -957,8 +893,6 @@ static void restore_lease(struct verdict *x, const struct readiness *was, struct
     x->sight = VERDICT_SEES_LEASE;
     lease->duration_s = was->lease.duration_s;
     adopt_duration(x, was->lease.duration_s, now);
-    x->readiness.granted =
-        (struct mono){0}; /* that it is shorter than the configured one is no news */
 }
 
 /* A record carried over a restart. What it says was known at `checked`; whatever has happened since
@@ -970,7 +904,7 @@ static void restore(struct verdict *x, const struct record *carry, struct mono n
         text_format(x->pods, sizeof(x->pods), "%s", was->message); /* until they are looked at */
     }
     if (!is_usable(carry, now)) { /* but for what is true of a lease never seen renewed, too */
-        x->readiness.has_marked = was->has_marked;
+        x->evidence.has_marked = carry->evidence.has_marked;
         memcpy(x->readiness.dpu_boot_id, was->dpu_boot_id, sizeof(was->dpu_boot_id));
         memcpy(x->readiness.dpu_boot_before, was->dpu_boot_before, sizeof(was->dpu_boot_before));
         return;
@@ -980,13 +914,8 @@ static void restore(struct verdict *x, const struct record *carry, struct mono n
     x->readiness = *was;
     x->readiness.host_probes.count = 0; /* who asks them tells which there are now */
     restore_lease(x, was, now);
-    x->readiness.checked = mono_max(was->observed, mono_min(was->checked, now));
-    /* A restart grants nothing anew; no grant was for longer than this. */
-    int64_t most_ns = mono_ns_max(x->duration_ns, retry_ns(x));
-    x->readiness.granted = mono_min(was->granted, mono_add(now, most_ns));
-    if (x->readiness.blind_ns > 0 && was->granted.ns == 0) {
-        give_retry(x, now, now); /* a record of before it was carried */
-    }
+    x->evidence = carry->evidence;
+    evidence_restore(&x->evidence, &x->spans, x->observed, now);
     x->hold_is_over = was->state == READINESS_UNKNOWN && !was->admit;
     x->phase = was_refused(was) ? VERDICT_EXPIRED : VERDICT_FRESH;
     if (was->reason == REASON_DPU_SHUTDOWN || was->reason == REASON_DPU_REPORTED_UNHEALTHY) {
@@ -1004,9 +933,11 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
     assert(config->duration_ns > config->renew_interval_ns);
     *x = (struct verdict){.config = config,
                           .observed = now,
-                          .readiness = {.checked = now},
-                          .duration_ns = config->duration_ns,
-                          .cause = MARK_CONFLICT,
+                          .evidence = {.checked = now},
+                          .spans = {.interval_ns = config->renew_interval_ns,
+                                    .deadline_ns = verdict_deadline_ms(config) * NS_PER_MS,
+                                    .duration_ns = config->duration_ns},
+                          .failure = {.cause = MARK_CONFLICT},
                           .is_trial_wanted = true,
                           .blind_since = now, /* the first list tells */
                           .last_read = now,
@@ -1026,6 +957,7 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
     struct mono now = event->now;
     bool is_on = x->phase != VERDICT_DISABLED;
     struct readiness before = x->readiness;
+    struct mono failing = x->evidence.failing;
     *out = (struct verdict_update){.wake_at = MONO_NEVER};
     if (is_on && mono_reached(now, mono_add(x->wake_due, LATE_NS))) {
         x->blind_since = mono_min(x->blind_since, now); /* a stall: what comes now may be old */
@@ -1038,7 +970,7 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
     }
     update_verdict(x, now);
     out->verdict_changed = !readiness_same_verdict(&before, &x->readiness);
-    bool is_failing_now = before.failing.ns != x->readiness.failing.ns;
+    bool is_failing_now = failing.ns != x->evidence.failing.ns;
     out->rewrite = out->rewrite || out->verdict_changed || out->renewed || is_failing_now;
     if (is_on) {
         plan(x, now, out);

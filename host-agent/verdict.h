@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "contract/lease.h"
 #include "contract/record.h"
+#include "host-agent/evidence.h"
 #include "host-agent/mark.h"
 
 #include <stdbool.h>
@@ -121,15 +122,23 @@ enum verdict_sight {
     VERDICT_SEES_LEASE,
 };
 
+/* Why there is no evidence. */
+struct failure {
+    enum mark_outcome cause; /* of the last blind span; CONFLICT: a pause of our own, and others */
+    struct mono since;       /* attempts fail for this cause */
+    char text[VERDICT_FAILURE_BYTES];
+};
+
 struct verdict {
     const struct verdict_config *config; /* borrowed */
     enum verdict_phase phase;
+    struct spans spans;         /* the duration is the lease's, within bounds */
     struct readiness readiness; /* as of the last step; `transition` is left to the shell */
+    struct evidence evidence;   /* E, B and N: what the record carries to the next process */
 
     /* The last renewal. Without one, `observed` is when waiting began. */
     struct mono observed;          /* o */
     char stamp[NAMES_STAMP_BYTES]; /* its renewTime; "": there was none */
-    int64_t duration_ns;           /* D: the lease's, within bounds */
     int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
 
     bool is_first_look;   /* since we started: another stamp than the record's was made meanwhile */
@@ -142,11 +151,8 @@ struct verdict {
     int boot_repeats;        /* renewals in a row under the boot before the last */
     struct mono reported;    /* its report, for the first time with this stamp; 0: a past one */
 
-    /* Evidence; E, B and N are in `readiness`, since when attempts fail, too. */
-    enum mark_outcome cause; /* of the last blind span; CONFLICT: a pause of our own, and others */
-    bool hold_is_over;       /* what is held no longer admits */
-    struct mono cause_since;
-    char failure[VERDICT_FAILURE_BYTES];
+    struct failure failure;
+    bool hold_is_over; /* what is held no longer admits */
 
     /* Sight: how fresh what the watch shows is. A watch that is broken, that nobody answers beside,
      * or that we were too late to read may show a state that is as old as `looked_at`. It is

@@ -89,11 +89,6 @@ struct readiness {
     char message[NAMES_MESSAGE_BYTES];     /* one sentence without the "DPU Not Ready: " prefix */
     struct mono observed;                  /* when the last renewal was observed; 0 if none was */
     struct mono lease_until;               /* when the lease runs out; 0 if none was renewed */
-    struct mono checked;                   /* the last evidence that the API server took a write */
-    struct mono failing;    /* start of the first attempt since that failed; 0: none */
-    int64_t blind_ns;       /* without evidence since `observed` */
-    struct mono granted;    /* the DPU has time for a retry until then; 0: it needs none */
-    bool has_marked;        /* the API server has taken a mark in this boot */
     struct wall transition; /* when state, admit or reason last changed, by the host's clock */
     struct readiness_lease lease;
     char dpu_boot_id[NAMES_BOOT_ID_BYTES];     /* of the DPU that renews; "" if it does not say */

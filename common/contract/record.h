@@ -21,9 +21,21 @@
 
 enum { RECORD_PAGE_BYTES = 4096, RECORD_VERSION = 1 };
 
+/* What the host can prove, for the next process of this boot (docs/architecture.md, "The verdict"):
+ * o is the readiness's `observed`. */
+struct evidence {
+    struct mono
+        checked;      /* E, the last evidence: a renewal, or the begin of a mark that was taken */
+    int64_t blind_ns; /* B, the sum of the blind spans since o */
+    struct mono granted; /* N, no NotReady before: the DPU has time for a retry; 0: it needs none */
+    struct mono failing; /* the begin of the first attempt since E that failed; 0: none did */
+    bool has_marked;     /* may the host write? The API server has taken a mark in this boot */
+};
+
 struct record {
     char node[NAMES_K8S_NAME_BYTES];
     struct readiness readiness;
+    struct evidence evidence;
     char boot_id[CLOCK_BOOT_ID_BYTES];
     struct mono writer_until;
     struct mono hold_until;

@@ -15,7 +15,7 @@ files() {
 lines() { files "$@" | xargs -r cat | wc -l; }
 
 # At most, per row: one place to look for a reader, one idea per file.
-declare -A limits=(["products, files of C"]=150 ["docs, pages"]=12)
+declare -A limits=(["products, files of C"]=156 ["docs, pages"]=12)
 # What the products had when somebody last looked. Growth past it is no failure: the commit that raises
 # this figure says what the lines are for.
 declare -A ratchet=(["products, lines of C"]=35391)

@@ -91,6 +91,7 @@ static void write_record(struct world *w)
     const struct readiness *verdict = &w->x.readiness;
     struct mono until = mono_add(at(w->now_ns), verdict_writer_ahead_ns(&w->config));
     w->record.readiness = *verdict;
+    w->record.evidence = w->x.evidence;
     w->record.writer_until = until;
     w->record.hold_until = mono_add(mono_max(verdict->lease_until, until), STALE_HOLD_NS);
     w->has_record = true;
@@ -260,7 +261,7 @@ static bool is_undecided(const struct world *w, const struct step *next, bool ha
         return strcmp(phase_of(&w->x), w->step->phase) != 0;
     }
     return !had_observation && w->x.stamp[0] != '\0' &&
-           is_near(mono_add(w->x.observed, w->x.duration_ns), at(w->now_ns));
+           is_near(mono_add(w->x.observed, w->x.spans.duration_ns), at(w->now_ns));
 }
 
 /* The model asks in each step, the core at its pace: what fails in a step in which the core asks

@@ -15,11 +15,6 @@ static struct record sample(void)
              .message = "the DPU renews its lease",
              .observed = {512340000000},
              .lease_until = {552340000000},
-             .checked = {530000000000},
-             .failing = {531000000000},
-             .blind_ns = 7,
-             .granted = {535000000000},
-             .has_marked = true,
              .transition = {INT64_C(1795166084) * NS_PER_SEC},
              .lease = {.ns = "ovn-kubernetes",
                        .name = "ovn-dpu-worker-1",
@@ -33,6 +28,11 @@ static struct record sample(void)
              .host_probes = {.count = 2,
                              .each = {{.probe = "pci:0000:03:00.0", .says = HOST_PROBE_FAILED},
                                       {.probe = "exec:\"a\"", .says = HOST_PROBE_NEVER_WELL}}}},
+        .evidence = {.checked = {530000000000},
+                     .failing = {531000000000},
+                     .blind_ns = 7,
+                     .granted = {535000000000},
+                     .has_marked = true},
         .boot_id = "8a7c1f00-1111-2222-3333-444455556666",
         .writer_until = {537340000000},
         .hold_until = {852340000000},
@@ -101,10 +101,10 @@ TEST(record_of_an_older_writer_is_read)
     static const char renamed[] = ",\"validUntilBoottimeNs\"";
     assert_int_equal(decode_changed(",\"leaseUntilBoottimeNs\"", renamed, "", &back, NULL), 0);
     assert_int_equal(back.readiness.lease_until.ns, 0);
-    assert_int_equal(back.readiness.checked.ns, 0);
-    assert_int_equal(back.readiness.blind_ns, 0);
-    assert_int_equal(back.readiness.failing.ns, 0);
-    assert_false(back.readiness.has_marked);
+    assert_int_equal(back.evidence.checked.ns, 0);
+    assert_int_equal(back.evidence.blind_ns, 0);
+    assert_int_equal(back.evidence.failing.ns, 0);
+    assert_false(back.evidence.has_marked);
     assert_int_equal(decode_changed(",\"message\"", ",\"dpuBootId\"", "", &back, NULL), 0);
     assert_string_equal(back.readiness.lease.uid, "");
     assert_int_equal(decode_changed(",\"node\"", ",\"state\"", "", &back, NULL), 0);

@@ -41,7 +41,7 @@ TEST_READY(start_without_record_awaits_the_first_renewal)
     assert_true(w->out.mark && w->out.is_trial); /* it tells whether we may write */
     world_mark(w, MARK_TAKEN, SEC(0.01), SEC(0.02));
     AWAITING(w);
-    assert_true(w->x.readiness.has_marked);
+    assert_true(w->x.evidence.has_marked);
     world_renew(w, 9);
     assert_true(w->out.verdict_changed && w->out.renewed && w->out.rewrite);
     READY(w);
@@ -265,7 +265,7 @@ TEST(without_a_watch_the_first_mark_is_taken_in_time)
             world_tick(&w, now);
             world_serve(&w, now, w.out.mark && is_overtaken ? MARK_CONFLICT : MARK_TAKEN);
         }
-        assert_true(w.x.readiness.has_marked);
+        assert_true(w.x.evidence.has_marked);
     }
 }
 
@@ -336,9 +336,9 @@ TEST_READY(a_blind_span_does_not_count_against_the_dpu)
             }
             world_mark(w, MARK_TAKEN, SEC(to), SEC(to));
         }
-        world_serve(w, w->x.readiness.checked, MARK_TAKEN);
+        world_serve(w, w->x.evidence.checked, MARK_TAKEN);
         print_message("%s\n", rows[i].why);
-        blind = seconds(w->x.readiness.blind_ns);
+        blind = seconds(w->x.evidence.blind_ns);
         assert_true(w->x.readiness.admit);
         world_condemns_at(w, rows[i].condemned);
         assert_true(blind <= rows[i].condemned);
@@ -350,8 +350,8 @@ TEST_READY(a_blind_span_does_not_count_against_the_dpu)
 TEST_READY(the_time_of_a_retry_counts_from_the_answer_to_the_mark)
 {
     world_mark(w, MARK_LOST, SEC(26), SEC(26));
-    world_mark(w, MARK_TAKEN, SEC(60), SEC(64));                /* as slow as that may be */
-    assert_int_equal(w->x.readiness.blind_ns, 34 * NS_PER_SEC); /* what the mark proves is of 60 */
+    world_mark(w, MARK_TAKEN, SEC(60), SEC(64));               /* as slow as that may be */
+    assert_int_equal(w->x.evidence.blind_ns, 34 * NS_PER_SEC); /* what the mark proves is of 60 */
     world_condemns_at(w, 64 + R);
 }
 
@@ -363,7 +363,7 @@ TEST_READY(no_mark_is_made_within_the_time_that_was_granted)
     w->marks = 0;
     world_silence_until(w, 60 + R);
     assert_int_equal(w->marks, 0);
-    assert_int_equal(w->x.readiness.blind_ns, 34 * NS_PER_SEC); /* nobody asked: no new span */
+    assert_int_equal(w->x.evidence.blind_ns, 34 * NS_PER_SEC); /* nobody asked: no new span */
     world_tick_with(w, 60 + R, MARK_TAKEN);
     assert_int_equal(w->marks, 1);
     EXPIRED(w);
@@ -383,8 +383,8 @@ TEST_READY(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
     HELD(w);
     world_mark(w, MARK_TAKEN, SEC(32.5), SEC(32.501));
     HELD(w);
-    assert_int_equal(w->x.readiness.blind_ns, 11500 * NS_PER_MS); /* from 21 on */
-    world_condemns_at(w, 32.501 + R);                             /* from the answer on */
+    assert_int_equal(w->x.evidence.blind_ns, 11500 * NS_PER_MS); /* from 21 on */
+    world_condemns_at(w, 32.501 + R);                            /* from the answer on */
 }
 
 TEST_READY(the_retry_is_that_of_the_dpu)
@@ -405,7 +405,7 @@ TEST_READY(the_retry_is_that_of_the_dpu)
         world_silence_until(&living, back + retry);
         world_renew(&living, back + retry - 0.001);
         READY(&living);
-        assert_int_equal(living.x.readiness.blind_ns, 0);
+        assert_int_equal(living.x.evidence.blind_ns, 0);
         world_condemns_at(&living, back + retry - 0.001 + seconds(config.duration_ns));
     }
 }
@@ -429,7 +429,7 @@ TEST_READY(an_attempt_that_fails_counts_from_its_start)
     world_tick(w, SEC(23.5));
     assert_true(w->out.confirm);
     world_read_from(w, MARK_LOST, SEC(23.5), SEC(25));
-    assert_int_equal(w->x.readiness.failing.ns, SEC(23.5).ns);
+    assert_int_equal(w->x.evidence.failing.ns, SEC(23.5).ns);
     assert_false(w->x.is_reading);
 }
 

@@ -59,7 +59,7 @@ TEST_READY(a_restart_within_an_outage_leaves_a_dpu_its_retry)
         world_ready(w);
         world_silence_until(w, 41); /* marked at 26 */
         world_tick_with(w, 41, outages[i]);
-        assert_int_equal(w->x.readiness.failing.ns, SEC(41).ns);
+        assert_int_equal(w->x.evidence.failing.ns, SEC(41).ns);
         assert_true(w->out.rewrite);
         restart(w, 43);
         look(w, 43); /* 2 s were blind */
@@ -126,7 +126,7 @@ TEST_READY(a_restart_grants_nothing_that_was_granted)
     for (double at = 62; at < 60 + R; at += 2) {
         restart(w, at);
         world_list(w, SEC(at + 1.5));
-        assert_int_equal(w->x.readiness.granted.ns, SEC(60 + R).ns);
+        assert_int_equal(w->x.evidence.granted.ns, SEC(60 + R).ns);
         HELD(w);
     }
     world_condemns_at(w, 60 + R);
@@ -256,7 +256,7 @@ TEST_READY(a_record_that_proves_nothing_awaits_the_first_renewal)
         }
         world_restart(w, 342, i < 3 ? 1000 : 341); /* the last: readers refuse it by now */
         AWAITING(w);
-        assert_true(w->x.readiness.has_marked); /* true all the same */
+        assert_true(w->x.evidence.has_marked); /* true all the same */
         look(w, 342);
         AWAITING(w);
         world_silence_until(w, 382);
@@ -276,8 +276,8 @@ TEST_READY(a_trial_is_no_evidence)
         world_list(w, SEC(12));
         assert_true(w->out.mark && w->out.is_trial);
         world_mark(w, outcomes[i], SEC(12), SEC(12.1));
-        assert_int_equal(w->x.readiness.checked.ns, SEC(1).ns);
-        assert_int_equal(w->x.readiness.failing.ns, 0);
+        assert_int_equal(w->x.evidence.checked.ns, SEC(1).ns);
+        assert_int_equal(w->x.evidence.failing.ns, 0);
     }
 }
 
@@ -295,12 +295,12 @@ TEST_READY(a_trial_keeps_nothing_that_is_evidence_from_being_asked_for)
 TEST_READY(evidence_is_no_older_than_the_renewal_and_no_newer_than_the_start)
 {
     struct world broken = *w;
-    w->x.readiness.checked = (struct mono){0};
+    w->x.evidence.checked = (struct mono){0};
     restart(w, 20);
-    assert_int_equal(w->x.readiness.checked.ns, SEC(1).ns);
-    broken.x.readiness.checked = SEC(100);
+    assert_int_equal(w->x.evidence.checked.ns, SEC(1).ns);
+    broken.x.evidence.checked = SEC(100);
     restart(&broken, 20);
-    assert_int_equal(broken.x.readiness.checked.ns, SEC(20).ns);
+    assert_int_equal(broken.x.evidence.checked.ns, SEC(20).ns);
 }
 
 TEST_READY(restart_upon_a_restart_loses_nothing)

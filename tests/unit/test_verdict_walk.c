@@ -35,11 +35,11 @@ static struct record any_carry(struct sim_random *r, double now)
                       .message = "as it was",
                       .observed = SEC(now - (double)draw(r, -5, 700)),
                       .lease_until = SEC(now + (double)draw(r, -700, 700)),
-                      .checked = SEC(now + (double)draw(r, -700, 5)),
-                      .blind_ns = draw(r, 0, 1) * draw(r, 0, 700) * NS_PER_SEC,
-                      .granted = {draw(r, 0, 1) * SEC(now + (double)draw(r, -700, 700)).ns},
                       .lease = {.duration_s = (uint32_t)draw(r, 0, 700)},
                       .host_probes = {.count = 1, .each = {{.says = HOST_PROBE_FAILED}}}},
+        .evidence = {.checked = SEC(now + (double)draw(r, -700, 5)),
+                     .blind_ns = draw(r, 0, 1) * draw(r, 0, 700) * NS_PER_SEC,
+                     .granted = {draw(r, 0, 1) * SEC(now + (double)draw(r, -700, 700)).ns}},
         .hold_until = SEC(now + (double)draw(r, -700, 700)),
     };
     (void)text_copy(c.readiness.lease.uid, sizeof(c.readiness.lease.uid), "uid-1");
@@ -118,7 +118,7 @@ static void walk(uint64_t seed)
         assert_true(admitted || !v->admit || w.out.renewed || event.kind == VERDICT_PODS ||
                     event.kind == VERDICT_HOST_PROBES);
         assert_true(v->observed.ns == 0 || mono_reached(event.now, v->observed));
-        assert_true(v->blind_ns >= 0);
+        assert_true(w.x.evidence.blind_ns >= 0);
     }
 }
 

@@ -323,7 +323,8 @@ static inline void world_disabled(struct world *w)
 /* The next process starts with the record of this one. */
 static inline void world_restart(struct world *w, double at, double hold_until)
 {
-    const struct record carry = {.readiness = w->x.readiness, .hold_until = SEC(hold_until)};
+    const struct record carry = {
+        .readiness = w->x.readiness, .evidence = w->x.evidence, .hold_until = SEC(hold_until)};
     verdict_init(&w->x, &w->config, &carry, SEC(at));
 }
 
