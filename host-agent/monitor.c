@@ -181,7 +181,7 @@ static void take_event(struct monitor *m, struct verdict_event event, const json
     }
     verdict_step(&m->verdict, &event, &update);
     m->stats = monitor_stats(m, event.now);
-    m->lost_at = m->verdict.has_contact ? MONO_NEVER : event.now;
+    m->lost_at = m->verdict.sight.has_contact ? MONO_NEVER : event.now;
     if (update.renewed) {
         record_carry_settled();
         count_renewal(m);
@@ -318,7 +318,7 @@ void monitor_start(struct monitor *m)
 struct monitor_stats monitor_stats(const struct monitor *m, struct mono now)
 {
     struct monitor_stats stats = m->stats;
-    stats.api_reachable = m->verdict.has_contact;
+    stats.api_reachable = m->verdict.sight.has_contact;
     if (!mono_is_never(m->lost_at)) {
         stats.outage_ns = mono_ns_add(stats.outage_ns, mono_since(now, m->lost_at));
     }

@@ -9,12 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIN_RETRY_NS        (200 * NS_PER_MS)
 #define MAX_DEADLINE_MS     5000
 #define MIN_DEADLINE_MS     250
-#define SLACK_NS            (1 * NS_PER_SEC)
 #define LATE_NS             (1 * NS_PER_SEC) /* a wake-up this late is a stall of our own */
-#define MARK_REQUESTS       4                /* of one mark, at most */
 #define DISABLED_REWRITE_NS (10 * NS_PER_SEC)
 #define BOOT_REPEATS        4 /* renewals in a row under the boot before: it lasts, and is news */
 
@@ -48,25 +45,12 @@ static int64_t deadline_ns(const struct verdict *x)
     return x->spans.deadline_ns;
 }
 
-/* A renewal is overdue, and a read looks for it: half a deadline before the first mark, and
- * half-way to what the duration leaves at most. */
-static struct mono overdue_at(const struct verdict *x)
+/* Half a deadline before the first mark, and half-way to what the duration leaves at most. */
+struct mono verdict_overdue_at(const struct verdict *x)
 {
-    int64_t r = x->config->renew_interval_ns;
+    int64_t r = x->spans.interval_ns;
     return mono_add(x->observed, mono_ns_min(mono_ns_mul(r, 2) + deadline_ns(x) / 2,
                                              r + (x->spans.duration_ns - r) / 2));
-}
-
-/* Between two reads, or two marks that fail. */
-static int64_t pace_ns(const struct verdict *x)
-{
-    return mono_ns_max(x->config->renew_interval_ns, MIN_RETRY_NS);
-}
-
-/* Where the next one has a reason to be sooner. */
-static int64_t hurry_ns(const struct verdict *x)
-{
-    return mono_ns_max(mono_ns_min(NS_PER_SEC, x->spans.duration_ns / 4), MIN_RETRY_NS);
 }
 
 static struct mono run_out(const struct verdict *x)
@@ -74,7 +58,7 @@ static struct mono run_out(const struct verdict *x)
     return mono_add(x->observed, x->spans.duration_ns);
 }
 
-static struct mono condemned_at(const struct verdict *x)
+struct mono verdict_condemns_at(const struct verdict *x)
 {
     return evidence_condemns_at(&x->evidence, run_out(x));
 }
@@ -98,8 +82,8 @@ static void take_evidence(struct verdict *x, struct mono t, struct mono now)
     if (evidence_take(&x->evidence, &x->spans, run_out(x), t, now) == EVIDENCE_AFTER_GAP) {
         x->failure.cause = MARK_CONFLICT;
     }
-    x->looked_at = mono_max(x->looked_at, t);
-    if (x->phase <= VERDICT_FRESH && mono_reached(t, condemned_at(x))) {
+    x->sight.looked_at = mono_max(x->sight.looked_at, t);
+    if (x->phase <= VERDICT_FRESH && mono_reached(t, verdict_condemns_at(x))) {
         move(x, VERDICT_EXPIRED);
     }
 }
@@ -118,31 +102,20 @@ static void miss_evidence(struct verdict *x, enum mark_outcome cause, struct mon
 
 static void hear_answer(struct verdict *x)
 {
-    x->has_contact = true;
+    x->sight.has_contact = true;
 }
 
 /* While nobody answers, what the watch brings may be held up, too, until a read is answered. */
 static void hear_nothing(struct verdict *x, struct mono now)
 {
-    x->has_contact = false;
-    x->blind_since = mono_min(x->blind_since, now);
+    x->sight.has_contact = false;
+    x->sight.blind_since = mono_min(x->sight.blind_since, now);
 }
 
-/* Nobody answers, and what is sent looks for the way back. */
-static bool is_lost(const struct verdict *x)
+bool verdict_is_back(const struct verdict *x)
 {
-    return x->failure.cause == MARK_LOST && !x->has_contact;
-}
-
-/* Attempts have failed, and a read that began since was answered. */
-static bool is_back(const struct verdict *x)
-{
-    return is_failing(x) && mono_reached(x->looked_at, mono_max(x->evidence.failing, x->last_mark));
-}
-
-static bool is_refusing_writes(const struct verdict *x)
-{
-    return x->failure.cause == MARK_REFUSED || x->failure.cause == MARK_DENIED;
+    return is_failing(x) &&
+           mono_reached(x->sight.looked_at, mono_max(x->evidence.failing, x->mark.asked_at));
 }
 
 /* ---- what the lease says: renewals ----------------------------------------------------------- */
@@ -198,7 +171,7 @@ static bool is_renewal(const struct verdict *x, const struct lease_view *lease, 
 static struct mono date(const struct verdict *x, const struct lease_view *lease, struct mono now)
 {
     struct wall last;
-    struct mono earliest = mono_max(x->observed, x->looked_at);
+    struct mono earliest = mono_max(x->observed, x->sight.looked_at);
     bool is_known = read_stamp(x->stamp, &last) && lease->renew_time_valid;
     int64_t distance_ns = is_known ? wall_since(lease->renew_time, last) : 0;
     if (distance_ns > x->config->renew_interval_ns / 2) {
@@ -220,7 +193,7 @@ static void note_renewal(struct verdict *x, struct mono observed, const char *st
 static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono now)
 {
     int64_t ns = (int64_t)duration_s * NS_PER_SEC;
-    struct mono before = condemned_at(x);
+    struct mono before = verdict_condemns_at(x);
     x->spans.duration_ns = x->config->duration_ns;
     if (duration_s != 0 && ns != x->config->duration_ns) {
         int64_t least = mono_ns_max(mono_ns_mul(x->config->renew_interval_ns, 2), NS_PER_SEC);
@@ -278,7 +251,7 @@ static void end_report(struct verdict *x, struct mono t)
     bool is_renewable =
         x->lease.health == LEASE_HEALTH_UNHEALTHY && x->lease.health_stamp[0] != '\0';
     bool is_over = !has_report(x, &x->lease) || (is_renewable && stood_still(x, t));
-    if (x->phase == VERDICT_REPORTED && is_over && mono_reached(t, condemned_at(x))) {
+    if (x->phase == VERDICT_REPORTED && is_over && mono_reached(t, verdict_condemns_at(x))) {
         move(x, VERDICT_EXPIRED);
     }
 }
@@ -320,7 +293,8 @@ static bool is_outdated(const struct verdict *x, const struct verdict_event *eve
     bool by_watch = event->source == VERDICT_BY_WATCH;
     bool is_past =
         is_older(x, event->lease) && !renewed && (by_watch || is_same_lease(x, event->lease));
-    return event->kind != VERDICT_MARK && (is_past || (by_watch && x->sight == VERDICT_SEES_GONE));
+    return event->kind != VERDICT_MARK &&
+           (is_past || (by_watch && x->sight.shows == VERDICT_SEES_GONE));
 }
 
 static void on_observed(struct verdict *x, const struct verdict_event *event,
@@ -331,28 +305,29 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     bool by_write = event->kind == VERDICT_MARK;
     bool by_watch = event->source == VERDICT_BY_WATCH && !by_write;
     bool is_old = is_older(x, lease);
-    bool is_prompt = by_watch && mono_is_never(x->blind_since) && !is_old;
+    bool is_prompt = by_watch && mono_is_never(x->sight.blind_since) && !is_old;
     bool changed =
         !is_same_lease(x, lease) || !text_equal(x->lease.renew_stamp, lease->renew_stamp);
     out->renewed = is_renewal(x, lease, is_old || by_write);
     if (is_outdated(x, event, out->renewed)) {
-        x->is_read_wanted = x->sight == VERDICT_SEES_GONE; /* made since, or gone before? */
+        bool was_gone = x->sight.shows == VERDICT_SEES_GONE; /* made since, or gone before? */
+        x->read.wanted = was_gone ? ASK_READ : ASK_NOTHING;
         if (!by_watch) { /* it is there, and a mark tells whether it stands */
-            x->sight = VERDICT_SEES_LEASE;
-            x->is_mark_wanted = true;
+            x->sight.shows = VERDICT_SEES_LEASE;
+            x->mark.wanted = ASK_MARK;
             text_format(x->past_stamp, sizeof(x->past_stamp), "%s", event->lease->renew_stamp);
         }
         out->renewed = false;
         out->is_past = true;
         return;
     }
-    x->sight = VERDICT_SEES_LEASE;
+    x->sight.shows = VERDICT_SEES_LEASE;
     out->rewrite = out->rewrite || !is_same_lease(x, lease); /* for a restart */
     struct mono made = is_prompt ? now : date(x, lease, now);
     /* A read that shows what was just made may have overtaken the watch. */
     out->restart_watch = !by_watch && !by_write && changed && has_renewed(x) &&
                          mono_reached(mono_add(now, -deadline_ns(x) / 4), made) &&
-                         mono_reached(now, overdue_at(x));
+                         mono_reached(now, verdict_overdue_at(x));
     if (out->renewed) {
         note_renewal(x, made, lease->renew_stamp, now);
     }
@@ -378,10 +353,10 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
     x->is_first_look = false;
     out->repair = true;
     if (event->source == VERDICT_BY_WATCH) { /* it may be of the past: a read comes before a mark */
-        x->sight = x->sight == VERDICT_SEES_GONE ? x->sight : VERDICT_SEES_NONE;
+        x->sight.shows = x->sight.shows == VERDICT_SEES_GONE ? x->sight.shows : VERDICT_SEES_NONE;
         return;
     }
-    x->sight = VERDICT_SEES_GONE;
+    x->sight.shows = VERDICT_SEES_GONE;
     if (event->is_lasting) {
         take_evidence(x, event->started_at, event->now);
     } else {
@@ -393,7 +368,7 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
  * proof. A server that starts again may forbid all, for a while. */
 static bool has_denial_lasted(const struct verdict *x, struct mono t)
 {
-    struct mono since = mono_max(condemned_at(x), x->failure.since);
+    struct mono since = mono_max(verdict_condemns_at(x), x->failure.since);
     return x->failure.cause == MARK_DENIED &&
            mono_reached(t, mono_add(since, x->spans.duration_ns));
 }
@@ -408,12 +383,9 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
     }
     bool is_ours_alone = outcome == MARK_DENIED && !x->evidence.has_marked;
     if (event->source == VERDICT_BY_MARK) {
-        x->is_marking = false;
-        x->is_trying = false;
         x->evidence.has_marked |= outcome == MARK_TAKEN;
         bool is_open = outcome != MARK_TAKEN && outcome != MARK_DENIED;
-        x->is_mark_wanted = x->is_mark_wanted && (is_open || event->is_trial);
-        x->is_trial_wanted = x->is_trial_wanted && is_open;
+        asking_end_mark(&x->mark, event->is_trial, is_open);
     }
     if (outcome == MARK_LOST) {
         hear_nothing(x, event->now);
@@ -439,7 +411,7 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
 static void on_answer(struct verdict *x, const struct verdict_event *event,
                       struct verdict_update *out)
 {
-    if (x->looked_at.ns == 0 && x->phase == VERDICT_AWAITING) {
+    if (x->sight.looked_at.ns == 0 && x->phase == VERDICT_AWAITING) {
         x->observed = event->now; /* waiting counts from when a renewal could have been seen, */
         x->evidence.checked = event->now;
         x->evidence.failing = (struct mono){0}; /* so that no blind span lies before */
@@ -450,15 +422,15 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
     } else if (event->kind == VERDICT_LEASE_ABSENT) {
         on_absent(x, event, out);
     } else {
-        x->sight = VERDICT_SEES_GARBLED;
+        x->sight.shows = VERDICT_SEES_GARBLED;
         miss_evidence(x, MARK_NONSENSE, event->now, event->failure);
     }
     if (event->source != VERDICT_BY_READ && event->source != VERDICT_BY_CONFIRM) {
         return;
     }
-    x->back_at = is_back(x) ? x->back_at : event->now;
-    x->looked_at = mono_max(x->looked_at, event->started_at);
-    x->blind_since = x->is_watch_broken ? x->blind_since : MONO_NEVER;
+    x->sight.back_at = verdict_is_back(x) ? x->sight.back_at : event->now;
+    x->sight.looked_at = mono_max(x->sight.looked_at, event->started_at);
+    x->sight.blind_since = x->sight.is_watch_broken ? x->sight.blind_since : MONO_NEVER;
     if (x->phase == VERDICT_AWAITING) { /* nobody is admitted who could be refused */
         take_evidence(x, event->started_at, event->now);
     }
@@ -467,8 +439,9 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
 
 static void handle(struct verdict *x, const struct verdict_event *event, struct verdict_update *out)
 {
-    bool is_lookup = event->kind <= VERDICT_READ_FAILED;
-    x->is_reading = x->is_reading && !(is_lookup && event->source == VERDICT_BY_CONFIRM);
+    if (event->kind <= VERDICT_READ_FAILED && event->source == VERDICT_BY_CONFIRM) {
+        x->read.under_way = ASK_NOTHING;
+    }
     switch (event->kind) {
     case VERDICT_LEASE_OBSERVED:
     case VERDICT_LEASE_ABSENT:
@@ -480,13 +453,13 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         miss_evidence(x, MARK_LOST, event->started_at, event->failure);
         break;
     case VERDICT_WATCH_BROKEN:
-        x->is_watch_broken = true;
-        x->blind_since = mono_min(x->blind_since, event->now);
+        x->sight.is_watch_broken = true;
+        x->sight.blind_since = mono_min(x->sight.blind_since, event->now);
         break;
     case VERDICT_WATCH_WORKS:
-        x->is_watch_broken = false; /* what it shows first may be as old as the last look */
-        if (mono_since(event->now, x->looked_at) < LATE_NS) {
-            x->blind_since = MONO_NEVER;
+        x->sight.is_watch_broken = false; /* what it shows first may be as old as the last look */
+        if (mono_since(event->now, x->sight.looked_at) < LATE_NS) {
+            x->sight.blind_since = MONO_NEVER;
         }
         break;
     case VERDICT_MARK:
@@ -522,157 +495,17 @@ static struct mono hold_end(const struct verdict *x)
     return mono_add(run_out(x), x->config->api_outage_hold_ns);
 }
 
-/* ---- what to ask for ------------------------------------------------------------------------- */
-
-/* The shell tells each outcome; one that it did not tell by then is not waited for. */
-static struct mono awaited_until(const struct verdict *x, struct mono asked)
-{
-    return mono_add(asked, MARK_REQUESTS * deadline_ns(x) + SLACK_NS);
-}
-
-/* When the next mark is due by the pace of marks. The first of these that holds decides:
- *
- *   attempts failed, and a read was answered since: r / 2 after that answer. Most DPUs renew
- * before, and the mark makes no renewal of theirs meet a conflict. Where writes were refused, a
- * read shows nothing new, and the next line decides; the last mark failed: an interval after it;
- *   else 2 r after the last evidence, and q more after a renewal, since the next one may be on its
- *     way; but r / 2 after the last mark, which has met a conflict if it gave no evidence. */
-static struct mono next_mark(const struct verdict *x)
-{
-    bool is_renewal = x->evidence.checked.ns == x->observed.ns;
-    bool has_failed = is_failing(x) && mono_before(x->evidence.checked, x->last_mark);
-    int64_t pause_ns = mono_ns_mul(pace_ns(x), 2) + (is_renewal ? deadline_ns(x) : 0);
-    if (is_back(x) && !is_refusing_writes(x) && x->sight == VERDICT_SEES_LEASE) {
-        struct mono back = mono_max(x->back_at, x->evidence.failing); /* the DPU goes first */
-        return mono_max(mono_add(x->last_mark, hurry_ns(x)), mono_add(back, pace_ns(x) / 2));
-    }
-    if (has_failed) {
-        return mono_add(x->last_mark, pace_ns(x));
-    }
-    return mono_max(mono_add(x->last_mark, pace_ns(x) / 2),
-                    mono_add(x->evidence.checked, pause_ns));
-}
-
-/* Where the DPU is admitted, marks have two bounds: none is made within the time that was granted
- * (N), and one is made exactly when the DPU may be condemned. One that would be due up to q before
- * that is put off until then: it would still be under way. */
-static struct mono within_bounds(const struct verdict *x, struct mono due)
-{
-    struct mono end = condemned_at(x);
-    due = mono_max(due, x->evidence.granted); /* the DPU's retry would meet a conflict */
-    bool is_in_the_way =
-        mono_before(x->last_mark, end) && mono_before(mono_add(end, -deadline_ns(x)), due);
-    return is_in_the_way ? end : due;
-}
-
-/* When the next mark is due by their pace, within its bounds. */
-static struct mono paced_mark_due(const struct verdict *x)
-{
-    bool has_asked = x->last_mark.ns != 0 || x->looked_at.ns != 0;
-    return within_bounds(x, has_asked ? next_mark(x) : condemned_at(x));
-}
-
-/* When the next mark or trial is due; NEVER: there is no reason for one.
- *
- * A trial is wanted after each look until one has told whether we may write, and a mark after each
- * look while two states of the lease are shown, to tell which of them stands in etcd. Both follow a
- * look, since no renewal is likely to have overtaken what it has just shown. */
-static struct mono mark_due(const struct verdict *x)
-{
-    bool has_looked = x->looked_at.ns != 0;
-    bool is_wanted = (x->is_mark_wanted || (x->is_trial_wanted && !x->is_trying)) && has_looked &&
-                     x->sight == VERDICT_SEES_LEASE;
-    struct mono wanted = !is_wanted ? MONO_NEVER
-                         : mono_before(x->last_mark, x->looked_at)
-                             ? x->looked_at
-                             : mono_add(x->last_mark, pace_ns(x));
-    if (x->phase != VERDICT_FRESH) {
-        return wanted;
-    }
-    return mono_min(within_bounds(x, wanted), paced_mark_due(x));
-}
-
-/* Whether what is due is a mark only to tell whether we may write. Then it is sent as a trial,
- * which changes nothing: after a real one the DPU's next PUT would meet a conflict. Once a mark was
- * asked for at the DPU's deadline, the next one proves as much, and is no trial. */
-static bool is_trial(const struct verdict *x, struct mono now)
-{
-    bool is_due = x->phase == VERDICT_FRESH && (mono_reached(now, paced_mark_due(x)) ||
-                                                mono_reached(x->last_mark, condemned_at(x)));
-    return x->is_trial_wanted && !x->is_mark_wanted && !is_due;
-}
-
-/* When the next read is due; NEVER: the watch shows all that a read would. There are three reasons:
- *
- *   the DPU is not admitted: a read in each interval, since a half-open watch must not hide its
- *     return;
- *   the watch is not trusted: likewise, from half an interval after that began, for most watches
- *     are back sooner;
- *   a renewal is overdue: one read looks for it, before the first mark is made. */
-static struct mono read_due(const struct verdict *x)
-{
-    struct mono last = mono_max(x->last_read, x->looked_at);
-    if (x->phase == VERDICT_FRESH) { /* a mark looks, too */
-        last = mono_max(last, x->last_mark);
-    }
-    struct mono next = mono_add(last, mono_ns_max(pace_ns(x), hurry_ns(x)));
-    if (!mono_is_never(x->blind_since)) {
-        next = mono_max(next, mono_add(x->blind_since, pace_ns(x) / 2));
-    } else if (x->phase == VERDICT_FRESH) {
-        next = MONO_NEVER;
-    }
-    bool is_sought = x->phase == VERDICT_FRESH && mono_before(last, overdue_at(x));
-    return is_sought ? mono_min(next, overdue_at(x)) : next;
-}
-
-/* A trial names the version that the last look showed. While another look is due or under way, a
- * renewal may have overtaken that one: the trial follows the answer. */
-static bool is_trial_early(const struct verdict *x, struct mono now)
-{
-    bool is_look_due = x->is_reading || x->is_read_wanted || mono_reached(now, read_due(x));
-    return is_look_due && is_trial(x, now);
-}
-
-static void plan(struct verdict *x, struct mono now, struct verdict_update *out)
-{
-    x->is_reading = x->is_reading && mono_before(now, awaited_until(x, x->last_read));
-    bool is_mark_awaited = mono_before(now, awaited_until(x, x->last_mark));
-    x->is_marking = x->is_marking && is_mark_awaited;
-    x->is_trying = x->is_trying && is_mark_awaited;
-    bool is_mark_due = !x->is_marking && mono_reached(now, mark_due(x)) && !is_trial_early(x, now);
-    bool may_mark = x->sight == VERDICT_SEES_LEASE && !is_lost(x); /* else a read takes its place */
-    out->mark = is_mark_due && may_mark;
-    out->is_trial = out->mark && is_trial(x, now);
-    x->is_marking = x->is_marking || (out->mark && !out->is_trial);
-    x->is_trying = out->mark ? out->is_trial : x->is_trying;
-    out->confirm =
-        !x->is_reading && !x->is_marking &&
-        ((is_mark_due && !may_mark) || x->is_read_wanted || mono_reached(now, read_due(x)));
-    x->is_read_wanted = x->is_read_wanted && !out->confirm;
-    x->is_reading = x->is_reading || out->confirm;
-    x->last_mark = is_mark_due ? now : x->last_mark;
-    x->last_read = out->confirm ? now : x->last_read;
-}
-
 static struct mono wake_at(const struct verdict *x, struct mono now)
 {
     const struct mono turning_points[] = {
-        read_due(x),
-        mark_due(x),
-        awaited_until(x, x->last_read),
-        awaited_until(x, x->last_mark),
+        x->next_rewrite,
+        asking_next(x, now),
         run_out(x),
         x->evidence.granted,
         evidence_gap_at(&x->evidence, &x->spans),
         hold_end(x),
     };
-    struct mono wake = x->next_rewrite;
-    for (size_t i = 0; i < ARRAY_LEN(turning_points); i++) {
-        if (mono_before(now, turning_points[i])) {
-            wake = mono_min(wake, turning_points[i]);
-        }
-    }
-    return wake;
+    return mono_first_after(now, turning_points, ARRAY_LEN(turning_points));
 }
 
 /* ---- the verdict ----------------------------------------------------------------------------- */
@@ -695,7 +528,7 @@ static void say(struct readiness *out, enum readiness_reason reason, const char 
 
 static void say_awaiting(const struct verdict *x, struct readiness *out)
 {
-    bool is_lost = !x->has_contact && x->failure.text[0] != '\0';
+    bool is_lost = !x->sight.has_contact && x->failure.text[0] != '\0';
     say(out, REASON_AWAITING_FIRST_RENEWAL,
         "the host has not seen a renewal of lease %s/%s yet: %s%s", x->config->lease_ns,
         x->config->lease_name,
@@ -745,12 +578,12 @@ static void say_silent(const struct verdict *x, struct readiness *out)
     char name[NAMES_K8S_NAME_BYTES * 2];
     const struct text_span duration = text_span(x->spans.duration_ns);
     text_format(name, sizeof(name), "%s/%s", x->config->lease_ns, x->config->lease_name);
-    if (x->sight <= VERDICT_SEES_GONE) {
+    if (x->sight.shows <= VERDICT_SEES_GONE) {
         say(out, REASON_LEASE_NOT_FOUND,
             "no renewal for %s, and lease %s does not exist: dpu-host-agent's log says why it "
             "cannot create it",
             duration.text, name);
-    } else if (x->sight == VERDICT_SEES_GARBLED) {
+    } else if (x->sight.shows == VERDICT_SEES_GARBLED) {
         say(out, REASON_LEASE_INVALID, "no renewal for %s, and lease %s cannot be read: %s",
             duration.text, name, x->failure.text);
     } else if (lease->holder[0] == '\0') {
@@ -890,7 +723,7 @@ static void restore_lease(struct verdict *x, const struct readiness *was, struct
     text_format(lease->holder, sizeof(lease->holder), "%s", x->config->holder);
     text_format(x->stamp, sizeof(x->stamp), "%s", was->lease.renew_stamp);
     (void)read_stamp(x->stamp, &x->newest); /* none stays 0 */
-    x->sight = VERDICT_SEES_LEASE;
+    x->sight.shows = VERDICT_SEES_LEASE;
     lease->duration_s = was->lease.duration_s;
     adopt_duration(x, was->lease.duration_s, now);
 }
@@ -938,9 +771,9 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
                                     .deadline_ns = verdict_deadline_ms(config) * NS_PER_MS,
                                     .duration_ns = config->duration_ns},
                           .failure = {.cause = MARK_CONFLICT},
-                          .is_trial_wanted = true,
-                          .blind_since = now, /* the first list tells */
-                          .last_read = now,
+                          .sight = {.blind_since = now}, /* the first list tells */
+                          .read = {.asked_at = now},
+                          .mark = {.wanted = ASK_TRIAL},
                           .wake_due = MONO_NEVER};
     if (config->renew_interval_ns == 0) {
         x->phase = VERDICT_DISABLED;
@@ -960,7 +793,8 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
     struct mono failing = x->evidence.failing;
     *out = (struct verdict_update){.wake_at = MONO_NEVER};
     if (is_on && mono_reached(now, mono_add(x->wake_due, LATE_NS))) {
-        x->blind_since = mono_min(x->blind_since, now); /* a stall: what comes now may be old */
+        x->sight.blind_since =
+            mono_min(x->sight.blind_since, now); /* a stall: what comes now may be old */
     }
     if (is_on || event->kind == VERDICT_PODS || event->kind == VERDICT_HOST_PROBES) {
         handle(x, event, out);
@@ -973,7 +807,7 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
     bool is_failing_now = failing.ns != x->evidence.failing.ns;
     out->rewrite = out->rewrite || out->verdict_changed || out->renewed || is_failing_now;
     if (is_on) {
-        plan(x, now, out);
+        asking_plan(x, now, out);
     }
     if (out->rewrite || mono_reached(now, x->next_rewrite)) {
         out->rewrite = true;

@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "contract/lease.h"
 #include "contract/record.h"
+#include "host-agent/asking.h"
 #include "host-agent/evidence.h"
 #include "host-agent/mark.h"
 
@@ -114,12 +115,23 @@ enum verdict_phase {
     VERDICT_PHASE_COUNT
 };
 
-/* The lease as last seen. */
 enum verdict_sight {
     VERDICT_SEES_NONE, /* not yet, or the watch told that it is gone */
     VERDICT_SEES_GONE, /* a read told so: what the watch still tells of is past */
     VERDICT_SEES_GARBLED,
     VERDICT_SEES_LEASE,
+};
+
+/* The lease as last seen, and how fresh what the watch shows is. A watch that is broken, that
+ * nobody answers beside, or that we were too late to read may show a state that is as old as
+ * `looked_at`. It is trusted again once a read was answered. */
+struct sight {
+    enum verdict_sight shows;
+    bool has_contact; /* the last request for the lease was answered */
+    bool is_watch_broken;
+    struct mono blind_since; /* the watch is not trusted since; NEVER: it is */
+    struct mono looked_at;   /* start of the newest read or mark that was answered */
+    struct mono back_at;     /* answer to the read that found the way back, last time */
 };
 
 /* Why there is no evidence. */
@@ -141,11 +153,9 @@ struct verdict {
     char stamp[NAMES_STAMP_BYTES]; /* its renewTime; "": there was none */
     int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
 
-    bool is_first_look;   /* since we started: another stamp than the record's was made meanwhile */
-    bool is_trial_wanted; /* to tell whether we may write */
-    bool is_mark_wanted;  /* to tell which of two states stands in etcd */
+    bool is_first_look; /* since we started: another stamp than the record's was made meanwhile */
     char past_stamp[NAMES_STAMP_BYTES]; /* of the last such one */
-    enum verdict_sight sight;
+    struct sight sight;
     struct lease_view lease; /* the last one that was seen, to be marked; uid "": none was */
     struct wall newest;      /* the latest stamp ever known; 0: none */
     int boot_repeats;        /* renewals in a row under the boot before the last */
@@ -154,18 +164,7 @@ struct verdict {
     struct failure failure;
     bool hold_is_over; /* what is held no longer admits */
 
-    /* Sight: how fresh what the watch shows is. A watch that is broken, that nobody answers beside,
-     * or that we were too late to read may show a state that is as old as `looked_at`. It is
-     * trusted again once a read was answered. */
-    bool has_contact; /* the last request for the lease was answered */
-    bool is_watch_broken;
-    struct mono blind_since; /* the watch is not trusted since; NEVER: it is */
-    struct mono looked_at;   /* start of the newest read or mark that was answered */
-    struct mono back_at;     /* answer to the read that found the way back, last time */
-
-    /* The requests under way: one read at a time, and one mark or trial. A mark ends a trial. */
-    bool is_reading, is_marking, is_trying, is_read_wanted;
-    struct mono last_read, last_mark; /* when it was asked for; no mark: 0 */
+    struct ask read, mark; /* what is asked for */
     struct mono next_rewrite;
     struct mono wake_due; /* as the last step asked for; waking later is a stall */
 
@@ -180,6 +179,13 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
 
 /* One step. Fills every member of `out`. */
 void verdict_step(struct verdict *x, const struct verdict_event *event, struct verdict_update *out);
+
+/* No condemnation before: max(o + D, N). */
+struct mono verdict_condemns_at(const struct verdict *x);
+/* A renewal is overdue then. */
+struct mono verdict_overdue_at(const struct verdict *x);
+/* Attempts have failed, and a read that began since was answered. */
+bool verdict_is_back(const struct verdict *x);
 
 /* How far ahead the writer promises its next rewrite, which comes after three quarters of that: not
  * before the next renewal, which rewrites anyway, is due. */

@@ -34,6 +34,17 @@ int64_t mono_ns_mul(int64_t a_ns, int64_t factor)
     return product;
 }
 
+struct mono mono_first_after(struct mono now, const struct mono *moments, size_t count)
+{
+    struct mono first = MONO_NEVER;
+    for (size_t i = 0; i < count; i++) {
+        if (mono_before(now, moments[i])) {
+            first = mono_min(first, moments[i]);
+        }
+    }
+    return first;
+}
+
 int64_t mono_ns_doubled(int64_t first_ns, uint32_t count, int64_t cap_ns)
 {
     int64_t span_ns = first_ns;

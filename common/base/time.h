@@ -86,6 +86,9 @@ static inline struct mono mono_max(struct mono a, struct mono b)
     return a.ns > b.ns ? a : b;
 }
 
+/* The earliest of `count` moments that is after `now`; NEVER: none is. */
+struct mono mono_first_after(struct mono now, const struct mono *moments, size_t count);
+
 static inline int64_t wall_since(struct wall later, struct wall earlier)
 {
     return mono_ns_sub(later.ns, earlier.ns);

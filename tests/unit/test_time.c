@@ -236,3 +236,11 @@ TEST(every_day_of_five_centuries_survives_the_round_trip)
         assert_true(ns == want);
     }
 }
+
+TEST(the_first_moment_after_now_is_none_of_those_before)
+{
+    const struct mono moments[] = {{7}, MONO_NEVER, {5}, {9}};
+    assert_int_equal(mono_first_after((struct mono){4}, moments, 4).ns, 5);
+    assert_int_equal(mono_first_after((struct mono){5}, moments, 4).ns, 7);
+    assert_true(mono_is_never(mono_first_after((struct mono){9}, moments, 4)));
+}

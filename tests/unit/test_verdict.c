@@ -95,7 +95,7 @@ TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
         }
         EXPIRED(w);
         assert_int_equal(w->reads, 1);
-        assert_int_equal(w->x.last_mark.ns, SEC(1 + d).ns);
+        assert_int_equal(w->x.mark.asked_at.ns, SEC(1 + d).ns);
     }
 }
 
@@ -184,10 +184,10 @@ TEST_READY(one_mark_is_under_way_at_a_time_and_none_is_waited_for_for_ever)
 {
     int marks = 0;
     while (mono_before(w->out.wake_at, SEC(100))) { /* the shell tells nothing */
-        struct mono last = w->x.last_mark;
+        struct mono last = w->x.mark.asked_at;
         world_tick(w, w->out.wake_at);
         assert_true(!w->out.mark || marks == 0 ||
-                    mono_since(w->x.last_mark, last) >= 4 * 5 * NS_PER_SEC);
+                    mono_since(w->x.mark.asked_at, last) >= 4 * 5 * NS_PER_SEC);
         marks += w->out.mark;
     }
     assert_between(marks, 3, 5);
@@ -277,8 +277,8 @@ TEST_READY(with_a_broken_watch_a_read_comes_before_each_mark)
     while (!w->out.confirm) {
         world_tick(w, w->out.wake_at);
     }
-    assert_true(mono_reached(w->x.last_read, SEC(13))); /* most are back by then */
-    world_serve(w, w->x.last_read, MARK_TAKEN);
+    assert_true(mono_reached(w->x.read.asked_at, SEC(13))); /* most are back by then */
+    world_serve(w, w->x.read.asked_at, MARK_TAKEN);
     for (int at = 21; at < 500; at += 10) { /* a living DPU: no mark */
         world_renew_unseen(w, at);
         world_silence_until(w, at + 10);
@@ -430,7 +430,7 @@ TEST_READY(an_attempt_that_fails_counts_from_its_start)
     assert_true(w->out.confirm);
     world_read_from(w, MARK_LOST, SEC(23.5), SEC(25));
     assert_int_equal(w->x.evidence.failing.ns, SEC(23.5).ns);
-    assert_false(w->x.is_reading);
+    assert_false(w->x.read.under_way == ASK_READ);
 }
 
 /* Renewed at 1 by a lease of 12 s: evidence is over at 23.5. */
@@ -582,22 +582,22 @@ TEST_READY(whatever_the_api_server_shows_is_contact)
     static const enum verdict_event_kind kinds[] = {VERDICT_LEASE_OBSERVED, VERDICT_LEASE_ABSENT,
                                                     VERDICT_LEASE_UNREADABLE};
     world_init(w, NULL, SEC(0));
-    assert_false(w->x.has_contact);
+    assert_false(w->x.sight.has_contact);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         world_ready(w);
         world_fail(w, SEC(16));
-        assert_false(w->x.has_contact);
+        assert_false(w->x.sight.has_contact);
         world_step(w, (struct verdict_event){.kind = kinds[i],
                                              .now = SEC(20),
                                              .lease = &w->lease,
                                              .failure = "no lease",
                                              .source = VERDICT_BY_WATCH});
-        assert_true(w->x.has_contact);
+        assert_true(w->x.sight.has_contact);
     }
     world_mark(w, MARK_LOST, SEC(30), SEC(30));
-    assert_false(w->x.has_contact);
+    assert_false(w->x.sight.has_contact);
     world_mark(w, MARK_REFUSED, SEC(40), SEC(40));
-    assert_true(w->x.has_contact);
+    assert_true(w->x.sight.has_contact);
 }
 
 /* While nobody answers, a watch may be held up, too: what it brings then was made before. */

@@ -252,10 +252,10 @@ TEST_READY(an_older_lease_is_one_that_is_there)
     world_version(w, 900);
     world_renew(w, 11);
     step_absent(w, 20, VERDICT_BY_CONFIRM, false);
-    assert_int_equal(w->x.sight, VERDICT_SEES_GONE);
+    assert_int_equal(w->x.sight.shows, VERDICT_SEES_GONE);
     world_version(w, 500);
     world_read(w, SEC(21), SEC(21));
-    assert_int_equal(w->x.sight, VERDICT_SEES_LEASE);
+    assert_int_equal(w->x.sight.shows, VERDICT_SEES_LEASE);
     assert_true(w->out.mark);
 }
 
@@ -314,8 +314,8 @@ TEST_READY(what_a_resumed_watch_tells_of_a_lease_that_is_gone_is_no_renewal)
         assert_false(w->out.renewed || w->x.readiness.admit);
         step_absent(w, 47.2 + life, VERDICT_BY_WATCH, false);
     }
-    world_read(w, SEC(50), SEC(50));   /* there it is, */
-    assert_false(w->x.is_read_wanted); /* and nobody asks again */
+    world_read(w, SEC(50), SEC(50));            /* there it is, */
+    assert_false(w->x.read.wanted == ASK_READ); /* and nobody asks again */
     world_renew(w, 51);
     READY(w);
 }
