@@ -55,6 +55,24 @@ def spread(values, unit):
     )
 
 
+def create_all(url, ca_file, wanted):
+    """(path, object) each, over one connection. Returns what the server made of them."""
+    url = urllib.parse.urlsplit(url)
+    kept = http.client.HTTPSConnection(
+        url.hostname, url.port, context=ssl.create_default_context(cafile=ca_file)
+    )
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer admin-token"}
+    made = []
+    for path, body in wanted:
+        kept.request("POST", path, json.dumps(body), headers)
+        answer = kept.getresponse()
+        made.append(json.load(answer))
+        if answer.status != 201:
+            raise SystemExit(f"{path}: {answer.status}")
+    kept.close()
+    return made
+
+
 class Bench:
     """The stand-in and both agents, in a directory of their own."""
 
@@ -126,21 +144,7 @@ class Bench:
         return root
 
     def create_all(self, wanted):
-        """(path, object) each, over one connection. Returns what the server made of them."""
-        url = urllib.parse.urlsplit(self.standin.url)
-        kept = http.client.HTTPSConnection(
-            url.hostname, url.port, context=ssl.create_default_context(cafile=self.authority.file)
-        )
-        headers = {"Content-Type": "application/json", "Authorization": "Bearer admin-token"}
-        made = []
-        for path, body in wanted:
-            kept.request("POST", path, json.dumps(body), headers)
-            answer = kept.getresponse()
-            made.append(json.load(answer))
-            if answer.status != 201:
-                raise SystemExit(f"{path}: {answer.status}")
-        kept.close()
-        return made
+        return create_all(self.standin.url, self.authority.file, wanted)
 
     def cleanup(self):
         for process in (self.dpu, self.host):
