@@ -300,8 +300,10 @@ struct record_writer {
     struct ev_loop *loop;
     struct record_writer_config config;
     char dir[PATH_MAX];
-    int fd; /* the page, or -1 */
+    int fd;              /* the page, or -1 */
+    struct stat adopted; /* that page, as it was opened */
     struct dir_watch watch;
+    bool is_undisturbed; /* the watch works, and after the last write the page was as written */
     ev_timer retry;
     struct log_repeat complaint;
     struct log_repeat lost;
@@ -310,17 +312,20 @@ struct record_writer {
 };
 
 /* A file as we make it: nobody else may write it, and all may read it. */
-static bool is_of_our_shape(int fd)
+static bool is_of_our_shape(const struct stat *found)
 {
-    struct stat found;
-    return fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() &&
-           found.st_size == RECORD_PAGE_BYTES && (found.st_mode & 07777) == RECORD_FILE_MODE &&
-           found.st_nlink == 1;
+    return S_ISREG(found->st_mode) && found->st_uid == geteuid() &&
+           found->st_size == RECORD_PAGE_BYTES && (found->st_mode & 07777) == RECORD_FILE_MODE &&
+           found->st_nlink == 1;
 }
 
+/* Whether the page that we write is the file that `path` names, and of our shape: one look at the
+ * path tells both, since a file that we hold keeps its number. */
 static bool is_in_place(const struct record_writer *w)
 {
-    return file_is_at(w->fd, w->config.path) && is_of_our_shape(w->fd);
+    struct stat found;
+    return w->fd >= 0 && lstat(w->config.path, &found) == 0 && found.st_dev == w->adopted.st_dev &&
+           found.st_ino == w->adopted.st_ino && is_of_our_shape(&found);
 }
 
 /* Its readers can take it, whoever wrote it last. */
@@ -336,9 +341,11 @@ static bool is_intact(const struct record_writer *w)
 static bool adopt_page(struct record_writer *w)
 {
     CLEANUP(fd) int fd = open(w->config.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || !is_of_our_shape(fd)) {
+    struct stat found;
+    if (fd < 0 || fstat(fd, &found) != 0 || !is_of_our_shape(&found)) {
         return false;
     }
+    w->adopted = found;
     cleanup_fd(&w->fd); /* nobody finds the former page any more */
     w->fd = fd;
     fd = -1; /* moved */
@@ -368,10 +375,37 @@ static int create_page(struct record_writer *w, const char *page, struct err *e)
 }
 
 /* From the first write on: before it there is nothing to be lost. */
-static void watch_directory(struct record_writer *w)
+static bool watch_directory(struct record_writer *w)
 {
-    if (!dir_watch_add(&w->watch, w->dir, DIR_WATCH_NAMES | IN_ATTRIB | IN_MODIFY)) {
+    bool is_watched = dir_watch_add(&w->watch, w->dir, DIR_WATCH_NAMES | IN_ATTRIB | IN_MODIFY);
+    if (!is_watched) {
         log_debug("record", "watching '%s': %s", w->dir, strerrordesc_np(errno));
+    }
+    return is_watched;
+}
+
+/*
+ * What the page is spared while nobody but us touches its directory, or the lock in it: the watch
+ * would have told. A beat then costs one look before the write and one after it.
+ */
+static bool is_quiet(struct record_writer *w)
+{
+    w->is_undisturbed = w->is_undisturbed && dir_watch_take(&w->watch, NULL);
+    return w->is_undisturbed && (!w->config.turn || file_lock_is_held(&w->config.turn->lock));
+}
+
+/* Our write needs no wake-up of its own: its event is taken here. One of somebody else's write
+ * between ours and this look may be the same event, so the page is read once, after that: a later
+ * change has an event of its own. */
+static void look_back(struct record_writer *w, const char *page)
+{
+    char found[RECORD_PAGE_BYTES];
+    const char *name = strrchr(w->config.path, '/') + 1;
+    w->is_undisturbed = dir_watch_take(&w->watch, name) && is_in_place(w) &&
+                        pread(w->fd, found, sizeof(found), 0) == (ssize_t)sizeof(found) &&
+                        memcmp(found, page, sizeof(found)) == 0;
+    if (!w->is_undisturbed) {
+        dir_watch_suspect(&w->watch);
     }
 }
 
@@ -392,7 +426,8 @@ static void write_now(struct record_writer *w)
     char page[RECORD_PAGE_BYTES];
     struct err e = ERR_INIT;
     struct mono now = clock_mono_now();
-    if (w->config.turn && !turn_lasts(w->config.turn)) {
+    bool quiet = is_quiet(w);
+    if (!quiet && w->config.turn && !turn_lasts(w->config.turn)) {
         return;
     }
     struct record *r = w->config.record;
@@ -402,13 +437,15 @@ static void write_now(struct record_writer *w)
         rc = record_encode(r, page, &e);
     }
     if (rc == 0) {
-        bool in_place = !is_lost(w, now) && (is_in_place(w) || (w->fd < 0 && adopt_page(w)));
+        bool in_place =
+            quiet || (!is_lost(w, now) && (is_in_place(w) || (w->fd < 0 && adopt_page(w))));
         rc = in_place ? write_page(w->fd, page, w->config.path, &e) : create_page(w, page, &e);
     }
     w->stats.is_current = rc == 0;
     w->stats.writes += rc == 0;
     w->stats.failures += rc != 0;
     if (rc != 0) {
+        w->is_undisturbed = false;
         log_limited(&w->complaint, LOG_AGAIN_NS, LOG_ERROR, "record",
                     "%s: CNI uses the old verdict; will retry every second", e.msg);
         ev_timer_again(w->loop, &w->retry);
@@ -419,7 +456,9 @@ static void write_now(struct record_writer *w)
         log_repeat_reset(&w->complaint);
     }
     ev_timer_stop(w->loop, &w->retry);
-    watch_directory(w);
+    if (quiet || watch_directory(w)) {
+        look_back(w, page);
+    }
 }
 
 static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
@@ -430,6 +469,7 @@ static void on_retry(struct ev_loop *loop, ev_timer *timer, int events)
 static void on_dir_changed(void *user)
 {
     struct record_writer *w = user;
+    w->is_undisturbed = false; /* what has come is taken, and the next write looks again */
     if ((w->config.turn && !turn_lasts(w->config.turn)) || ev_is_active(&w->retry) ||
         is_intact(w)) {
         return;

@@ -163,6 +163,11 @@ int file_lock_init(struct file_lock *l, const char *where, const char *name, str
     return 0;
 }
 
+bool file_lock_is_held(const struct file_lock *l)
+{
+    return l->fd >= 0;
+}
+
 bool file_lock_is_ours(const struct file_lock *l)
 {
     return file_is_at(l->fd, l->path);

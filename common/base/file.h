@@ -55,7 +55,9 @@ struct file_lock {
 /* The path is `where` and `name` behind it; nothing is locked yet. Errors: ERR_LIMIT. */
 NODISCARD int file_lock_init(struct file_lock *l, const char *where, const char *name,
                              struct err *e);
-/* Not for one that somebody removed under us: that keeps nobody out. */
+/* We took it, and have not given it back. */
+bool file_lock_is_held(const struct file_lock *l);
+/* And it is in its place: one that somebody removed under us keeps nobody out. */
 bool file_lock_is_ours(const struct file_lock *l);
 /* 0: it is ours, now or still. Makes the file if there is none. Never blocks.
  * Errors: ERR_CONFLICT (somebody else holds it), ERR_IO (nobody can tell: the file system). */

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { STATUS_BYTES = 512, EXIT_BY_SIGNAL = 128 };
+enum {
+    STATUS_BYTES = 512,
+    EXIT_BY_SIGNAL = 128,
+    DIR_EVENTS_BYTES = 4096,
+    DIR_EVENT_MAX_BYTES = sizeof(struct inotify_event) + NAME_MAX + 1,
+};
 
 struct daemon {
     struct ev_loop *loop; /* owned */
@@ -376,13 +382,41 @@ void boot_timer_free(struct boot_timer *t)
 
 /* ---- directories ----------------------------------------------------------------------------- */
 
+/* Each of them is a write to `own`. */
+static bool are_own(const char *events, size_t len, const char *own)
+{
+    struct inotify_event event;
+    for (size_t at = 0; at < len; at += sizeof(event) + event.len) {
+        memcpy(&event, events + at, sizeof(event));
+        if (event.mask != IN_MODIFY || event.len == 0 || !own ||
+            !text_equal(events + at + sizeof(event), own)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool dir_watch_take(struct dir_watch *w, const char *own)
+{
+    char events[DIR_EVENTS_BYTES] __attribute__((aligned(__alignof__(struct inotify_event))));
+    ssize_t len;
+    bool are_all_own = true;
+    do {
+        len = read(w->fd, events, sizeof(events));
+        are_all_own = are_all_own && (len <= 0 || are_own(events, (size_t)len, own));
+    } while (len > (ssize_t)(sizeof(events) - DIR_EVENT_MAX_BYTES)); /* else that was all */
+    return are_all_own;
+}
+
+void dir_watch_suspect(struct dir_watch *w)
+{
+    ev_feed_event(w->loop, &w->io, EV_READ);
+}
+
 static void on_dir_event(struct ev_loop *loop, ev_io *io, int events)
 {
     struct dir_watch *w = io->data;
-    char ignored[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    while (read(w->fd, ignored, sizeof(ignored)) > 0) {
-        /* one call for all that has come */
-    }
+    (void)dir_watch_take(w, NULL); /* one call for all that has come */
     w->changed(w->user);
 }
 

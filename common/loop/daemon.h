@@ -86,4 +86,10 @@ void dir_watch_stop(struct dir_watch *w); /* accepts a zeroed one */
  */
 bool dir_watch_add(struct dir_watch *w, const char *dir, uint32_t mask);
 
+/* Takes what has come and is not told yet. True if that is nothing, or nothing but writes to the
+ * file `own` in the directory (NULL: to none). */
+bool dir_watch_take(struct dir_watch *w, const char *own);
+/* Has the loop tell that something changed. */
+void dir_watch_suspect(struct dir_watch *w);
+
 #endif

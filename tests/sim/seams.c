@@ -369,6 +369,23 @@ bool dir_watch_add(struct dir_watch *w, const char *dir, uint32_t mask)
     return true;
 }
 
+bool dir_watch_take(struct dir_watch *w, const char *own)
+{
+    bool is_quiet = true;
+    for (size_t i = 0; i < w->loop->io_count; i++) {
+        if (w->loop->ios[i] == &w->io) {
+            is_quiet = !w->loop->ios_ready[i];
+            w->loop->ios_ready[i] = false;
+        }
+    }
+    return is_quiet;
+}
+
+void dir_watch_suspect(struct dir_watch *w)
+{
+    loop_feed(w->loop, w->fd);
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 int64_t loop_due(const struct ev_loop *loop)

@@ -38,6 +38,17 @@ struct world {
 /* In place of the C library's: a file system with so much room left, or READ_ONLY. */
 static size_t page_room = SIZE_MAX;
 
+/* What somebody else does right after a write of ours; NULL: nothing. */
+static const char *done_after_write;
+static const char *page_path;
+static int pages_read;
+
+ssize_t pread(int fd, void *bytes, size_t len, off_t offset)
+{
+    pages_read += len == RECORD_PAGE_BYTES;
+    return syscall(SYS_pread64, fd, bytes, len, offset);
+}
+
 ssize_t pwrite(int fd, const void *bytes, size_t len, off_t offset)
 {
     if (page_room == READ_ONLY) {
@@ -45,7 +56,10 @@ ssize_t pwrite(int fd, const void *bytes, size_t len, off_t offset)
         return -1;
     }
     assert_int_equal(lseek(fd, offset, SEEK_SET), offset);
-    return len <= page_room ? write(fd, bytes, len) : (ssize_t)page_room;
+    ssize_t written = len <= page_room ? write(fd, bytes, len) : (ssize_t)page_room;
+    const char *command = TAKE(done_after_write);
+    assert_true(!command || scratch_run("f=%s; %s", page_path, command));
+    return written;
 }
 
 static bool has_inotify = true;
@@ -326,6 +340,43 @@ TEST_IN(a_page_that_was_swapped_is_taken_back_at_the_next_write)
     write_again(w);
     assert_int_not_equal(inode(w->path), swapped);
     assert_in_shape(w);
+}
+
+/* Each write reads the page once, and its own event is no reason to look again. */
+TEST_IN(a_write_of_our_own_wakes_nobody)
+{
+    write_again(w);
+    write_again(w);
+    pages_read = 0;
+    write_again(w);
+    ev_run(w->loop, EVRUN_NOWAIT);
+    assert_int_equal(pages_read, 1);
+    assert_int_equal(stats(w).writes, 3);
+}
+
+/* The kernel tells of two writes in a row as if they were one. */
+TEST_IN(a_change_right_after_our_write_is_mended_at_once)
+{
+    static const char *const changes[] = {"printf spoilt | dd conv=notrunc status=none of=$f",
+                                          "printf x >>$f",
+                                          "chmod 0666 $f",
+                                          "cp $f $f.new; mv $f.new $f",
+                                          "rm $f",
+                                          "ln $f ${f%/*}/other"};
+    for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
+        print_message("%s\n", changes[i]);
+        write_again(w);
+        write_again(w);
+        page_path = w->path;
+        done_after_write = changes[i];
+        write_again(w);
+        assert_null(done_after_write);
+        ev_run(w->loop, EVRUN_NOWAIT);
+        assert_in_shape(w);
+        assert_int_equal(stats(w).writes, 4);
+        assert_int_equal(logged(w, "somebody removed, replaced or changed"), 1);
+        world_renew(w);
+    }
 }
 
 TEST_IN(a_page_that_vanished_is_made_again_without_a_verdict)
