@@ -158,7 +158,7 @@ static struct mono after_a_failure(const struct verdict *x)
  * it gave no evidence and did not fail, it has met a conflict. */
 static struct mono evidence_is_old(const struct verdict *x)
 {
-    bool is_renewal = x->evidence.checked.ns == x->observed.ns;
+    bool is_renewal = x->evidence.checked.ns == x->history.observed.ns;
     int64_t pause_ns = mono_ns_mul(pace_ns(x), 2) + (is_renewal ? x->spans.deadline_ns : 0);
     if (!has_pace(x) || is_back_after_outage(x) || has_failed(x)) {
         return MONO_NEVER;

@@ -129,7 +129,7 @@ static void look_at_lease(struct monitor *m, const struct verdict_update *update
     }
     if (update->mark) {
         m->unanswered_since = mono_min(m->unanswered_since, now);
-        lease_watch_mark(m->parts.watch, &m->verdict.lease, update->is_trial);
+        lease_watch_mark(m->parts.watch, &m->verdict.history.lease, update->is_trial);
     }
     if (update->restart_watch) {
         lease_watch_restart(m->parts.watch);

@@ -13,7 +13,6 @@
 #define MIN_DEADLINE_MS     250
 #define LATE_NS             (1 * NS_PER_SEC) /* a wake-up this late is a stall of our own */
 #define DISABLED_REWRITE_NS (10 * NS_PER_SEC)
-#define BOOT_REPEATS        4 /* renewals in a row under the boot before: it lasts, and is news */
 
 static const struct fsm_state phases[VERDICT_PHASE_COUNT] = {
     [VERDICT_AWAITING] = {"awaiting", FSM_TO(VERDICT_FRESH) | FSM_TO(VERDICT_EXPIRED) |
@@ -49,13 +48,13 @@ static int64_t deadline_ns(const struct verdict *x)
 struct mono verdict_overdue_at(const struct verdict *x)
 {
     int64_t r = x->spans.interval_ns;
-    return mono_add(x->observed, mono_ns_min(mono_ns_mul(r, 2) + deadline_ns(x) / 2,
-                                             r + (x->spans.duration_ns - r) / 2));
+    return mono_add(x->history.observed, mono_ns_min(mono_ns_mul(r, 2) + deadline_ns(x) / 2,
+                                                     r + (x->spans.duration_ns - r) / 2));
 }
 
 static struct mono run_out(const struct verdict *x)
 {
-    return mono_add(x->observed, x->spans.duration_ns);
+    return mono_add(x->history.observed, x->spans.duration_ns);
 }
 
 struct mono verdict_condemns_at(const struct verdict *x)
@@ -118,76 +117,7 @@ bool verdict_is_back(const struct verdict *x)
            mono_reached(x->sight.looked_at, mono_max(x->evidence.failing, x->mark.asked_at));
 }
 
-/* ---- what the lease says: renewals ----------------------------------------------------------- */
-
-/* Without a renewal `observed` is when waiting began. */
-static bool has_renewed(const struct verdict *x)
-{
-    return x->stamp[0] != '\0';
-}
-
-static bool read_stamp(const char *stamp, struct wall *out)
-{
-    return rfc3339_parse(stamp, strlen(stamp), out, NULL) == 0;
-}
-
-/* By its version an older state than the one that we know: of a server that lags, a late answer, or
- * an etcd that was restored. resourceVersions are opaque, so that this is a hint only. */
-static bool is_older(const struct verdict *x, const struct lease_view *lease)
-{
-    uint64_t version = mark_version(lease->resource_version);
-    return version != 0 && version < mark_version(x->lease.resource_version);
-}
-
-static bool is_same_lease(const struct verdict *x, const struct lease_view *lease)
-{
-    return x->lease.uid[0] != '\0' && text_equal(x->lease.uid, lease->uid);
-}
-
-static bool is_ours(const struct verdict *x, const struct lease_view *lease)
-{
-    return text_equal(lease->holder, x->config->holder);
-}
-
-/* A text that differs from the last state's, the last renewal's and the last older state's, by our
- * holder, on the same lease. An older state may hold one, too, and so may what we wrote on it:
- * there the stamp has to be the latest ever. */
-static bool is_renewal(const struct verdict *x, const struct lease_view *lease, bool is_old)
-{
-    const char *stamp = lease->renew_stamp;
-    bool is_latest = lease->renew_time_valid && lease->renew_time.ns > x->newest.ns;
-    return is_same_lease(x, lease) && is_ours(x, lease) && stamp[0] != '\0' &&
-           !text_equal(stamp, x->lease.renew_stamp) && !text_equal(stamp, x->stamp) &&
-           !text_equal(stamp, x->past_stamp) && (is_latest || !is_old);
-}
-
-/* When a renewal was made that no trusted watch showed as it came (rule 1: no clocks of two
- * machines are compared; two stamps of one DPU are). It lies as far after the last one as its stamp
- * does, but not before the last look, which would have shown it, and not after now.
- *
- * Where the DPU's clock was set back, the stamps tell nothing. Then the renewal counts from now,
- * which is in the DPU's favour; but from the last look if it was made while we did not run, so that
- * a dead DPU gains nothing by our restart. */
-static struct mono date(const struct verdict *x, const struct lease_view *lease, struct mono now)
-{
-    struct wall last;
-    struct mono earliest = mono_max(x->observed, x->sight.looked_at);
-    bool is_known = read_stamp(x->stamp, &last) && lease->renew_time_valid;
-    int64_t distance_ns = is_known ? wall_since(lease->renew_time, last) : 0;
-    if (distance_ns > x->config->renew_interval_ns / 2) {
-        return mono_min(now, mono_max(mono_add(x->observed, distance_ns), earliest));
-    }
-    return x->is_first_look ? earliest : now;
-}
-
-static void note_renewal(struct verdict *x, struct mono observed, const char *stamp,
-                         struct mono now)
-{
-    x->last_gap_ns = has_renewed(x) ? mono_since(observed, x->observed) : 0;
-    text_format(x->stamp, sizeof(x->stamp), "%s", stamp);
-    x->observed = observed;
-    evidence_renew(&x->evidence, &x->spans, observed, now);
-}
+/* ---- what the lease says --------------------------------------------------------------------- */
 
 /* The lease's own duration wins over the configured one, within bounds. */
 static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono now)
@@ -204,153 +134,96 @@ static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono n
     }
 }
 
-/* ---- what the lease says: the DPU's report --------------------------------------------------- */
-
-/* A report is a lease of its own: dpu-agent renews its stamp once an interval while it stands. */
-static bool has_report(const struct verdict *x, const struct lease_view *lease)
-{
-    return is_ours(x, lease) && lease->health != LEASE_HEALTH_NONE;
-}
-
-static bool stood_still(const struct verdict *x, struct mono at)
-{
-    return mono_reached(at, mono_add(x->reported, x->spans.duration_ns));
-}
-
-/* By the DPU's own stamps it is older than the last renewal: of an etcd that was restored. */
-static bool is_past_report(const struct verdict *x, const struct lease_view *lease)
-{
-    struct wall at;
-    struct wall renewed;
-    return read_stamp(lease->health_stamp, &at) && read_stamp(x->stamp, &renewed) &&
-           at.ns <= renewed.ns;
-}
-
-/* Another state than the last: does the DPU say that it is not well? renewTime may be renewed by
- * somebody else meanwhile (ovn-kubernetes' own health check): a report that stands still for a
- * duration beside such renewals is a leftover. */
-static bool is_reported(struct verdict *x, const struct lease_view *lease, bool is_old,
-                        bool renewed, struct mono now)
-{
-    bool is_new = !is_same_lease(x, lease) || !has_report(x, &x->lease) ||
-                  x->lease.health != lease->health ||
-                  !text_equal(x->lease.health_stamp, lease->health_stamp);
-    if (!has_report(x, lease)) {
-        return false;
-    }
-    if (is_new) {
-        x->reported = is_old && is_past_report(x, lease) ? (struct mono){0} : now;
-    }
-    return (is_new || renewed) && !stood_still(x, now);
-}
-
-/* One that stands still for a duration is over: as silent as a DPU that never reported. An
- * announced shutdown is the last that is heard, and an older dpu-agent reports only once. */
-static void end_report(struct verdict *x, struct mono t)
-{
-    bool is_renewable =
-        x->lease.health == LEASE_HEALTH_UNHEALTHY && x->lease.health_stamp[0] != '\0';
-    bool is_over = !has_report(x, &x->lease) || (is_renewable && stood_still(x, t));
-    if (x->phase == VERDICT_REPORTED && is_over && mono_reached(t, verdict_condemns_at(x))) {
-        move(x, VERDICT_EXPIRED);
-    }
-}
-
-/* ---- what the lease says: the DPU's boot ----------------------------------------------------- */
-
-/* Only another boot than the last two, on a lease that has just been renewed, is a reboot: a second
- * DPU that writes the same lease is no news. An older state tells of one before, which lasts until
- * it is mended where ovnkube renews it. True if it is a reboot. */
-static bool take_boot(struct verdict *x, const struct lease_view *lease, bool is_old, bool renewed)
-{
-    struct readiness *out = &x->readiness;
-    const char *id = lease->boot_id;
-    bool is_first = out->dpu_boot_id[0] == '\0';
-    if (!is_ours(x, lease) || id[0] == '\0' || text_equal(id, out->dpu_boot_id)) {
-        x->boot_repeats = 0;
-        return false; /* an older dpu-agent, or upstream's, claims nothing */
-    }
-    if (is_old && !renewed && !is_first) {
-        text_format(out->dpu_boot_before, sizeof(out->dpu_boot_before), "%s", id);
-    }
-    x->boot_repeats += renewed && text_equal(id, out->dpu_boot_before);
-    bool is_past = text_equal(id, out->dpu_boot_before) && x->boot_repeats < BOOT_REPEATS;
-    if (is_past || !(renewed || is_first)) {
-        return false;
-    }
-    x->boot_repeats = 0;
-    memcpy(out->dpu_boot_before, out->dpu_boot_id, sizeof(out->dpu_boot_before));
-    text_format(out->dpu_boot_id, sizeof(out->dpu_boot_id), "%s", id);
-    return !is_first;
-}
-
 /* ---- events ---------------------------------------------------------------------------------- */
 
 /* A state that a later one has replaced already: of the same lease, or told by a watch that resumes
- * with the past. `renewed`: it is a renewal all the same. */
-static bool is_outdated(const struct verdict *x, const struct verdict_event *event, bool renewed)
+ * with the past. It may be a renewal all the same. */
+static bool is_outdated(const struct verdict *x, const struct verdict_event *event,
+                        const struct news *news)
 {
     bool by_watch = event->source == VERDICT_BY_WATCH;
-    bool is_past =
-        is_older(x, event->lease) && !renewed && (by_watch || is_same_lease(x, event->lease));
+    bool is_past = news->is_old && !news->is_renewal && (by_watch || news->is_same_lease);
     return event->kind != VERDICT_MARK &&
            (is_past || (by_watch && x->sight.shows == VERDICT_SEES_GONE));
+}
+
+static void on_outdated(struct verdict *x, const struct verdict_event *event,
+                        struct verdict_update *out)
+{
+    bool was_gone = x->sight.shows == VERDICT_SEES_GONE; /* made since, or gone before? */
+    x->read.wanted = was_gone ? ASK_READ : ASK_NOTHING;
+    out->is_past = true;
+    if (event->source != VERDICT_BY_WATCH) { /* it is there, and a mark tells whether it stands */
+        x->sight.shows = VERDICT_SEES_LEASE;
+        x->mark.wanted = ASK_MARK;
+        history_keep_past(&x->history, event->lease);
+    }
+}
+
+/* What a working watch shows was made just now. What a read shows may be as old as the stamps say;
+ * if it is that old, the watch should have shown it. */
+static struct mono date(const struct verdict *x, const struct verdict_event *event,
+                        const struct news *news, struct verdict_update *out)
+{
+    struct mono now = event->now;
+    bool by_write = event->kind == VERDICT_MARK;
+    bool by_watch = event->source == VERDICT_BY_WATCH && !by_write;
+    if (by_watch && mono_is_never(x->sight.blind_since) && !news->is_old) {
+        return now;
+    }
+    struct mono made =
+        history_date(&x->history, event->lease, x->spans.interval_ns, x->sight.looked_at, now);
+    /* A read that shows what was just made may have overtaken the watch. */
+    out->restart_watch = !by_watch && !by_write && news->is_new_stamp &&
+                         history_has_renewed(&x->history) &&
+                         mono_reached(mono_add(now, -deadline_ns(x) / 4), made) &&
+                         mono_reached(now, verdict_overdue_at(x));
+    return made;
 }
 
 static void on_observed(struct verdict *x, const struct verdict_event *event,
                         struct verdict_update *out)
 {
     const struct lease_view *lease = event->lease;
+    struct history *h = &x->history;
     struct mono now = event->now;
-    bool by_write = event->kind == VERDICT_MARK;
-    bool by_watch = event->source == VERDICT_BY_WATCH && !by_write;
-    bool is_old = is_older(x, lease);
-    bool is_prompt = by_watch && mono_is_never(x->sight.blind_since) && !is_old;
-    bool changed =
-        !is_same_lease(x, lease) || !text_equal(x->lease.renew_stamp, lease->renew_stamp);
-    out->renewed = is_renewal(x, lease, is_old || by_write);
-    if (is_outdated(x, event, out->renewed)) {
-        bool was_gone = x->sight.shows == VERDICT_SEES_GONE; /* made since, or gone before? */
-        x->read.wanted = was_gone ? ASK_READ : ASK_NOTHING;
-        if (!by_watch) { /* it is there, and a mark tells whether it stands */
-            x->sight.shows = VERDICT_SEES_LEASE;
-            x->mark.wanted = ASK_MARK;
-            text_format(x->past_stamp, sizeof(x->past_stamp), "%s", event->lease->renew_stamp);
-        }
-        out->renewed = false;
-        out->is_past = true;
+    const struct news news = history_compare(h, lease, event->kind == VERDICT_MARK);
+    if (is_outdated(x, event, &news)) {
+        on_outdated(x, event, out);
         return;
     }
     x->sight.shows = VERDICT_SEES_LEASE;
-    out->rewrite = out->rewrite || !is_same_lease(x, lease); /* for a restart */
-    struct mono made = is_prompt ? now : date(x, lease, now);
-    /* A read that shows what was just made may have overtaken the watch. */
-    out->restart_watch = !by_watch && !by_write && changed && has_renewed(x) &&
-                         mono_reached(mono_add(now, -deadline_ns(x) / 4), made) &&
-                         mono_reached(now, verdict_overdue_at(x));
-    if (out->renewed) {
-        note_renewal(x, made, lease->renew_stamp, now);
+    out->renewed = news.is_renewal;
+    out->rewrite = out->rewrite || !news.is_same_lease; /* for a restart */
+    struct mono made = date(x, event, &news, out);
+    if (news.is_renewal) {
+        history_renew(h, made, lease->renew_stamp);
+        evidence_renew(&x->evidence, &x->spans, made, now);
     }
-    x->is_first_look = false;
-    out->rebooted = take_boot(x, lease, is_old, out->renewed);
+    out->rebooted = history_take_boot(h, lease, &news, &x->readiness);
     adopt_duration(x, lease->duration_s, now);
-    if (lease->renew_time_valid && lease->renew_time.ns > x->newest.ns) {
-        x->newest = lease->renew_time;
-    }
-    bool reported = is_reported(x, lease, is_old, out->renewed, now);
-    x->lease = *lease;
+    bool reported = history_take_report(h, lease, &news, x->spans.duration_ns, now);
+    history_keep(h, lease);
     if (reported) {
         move(x, VERDICT_REPORTED);
-    } else if (out->renewed && mono_before(now, run_out(x))) {
+    } else if (news.is_renewal && mono_before(now, run_out(x))) {
         move(x, VERDICT_FRESH);
         x->hold_is_over = false;
+    }
+}
+
+static void end_report(struct verdict *x, struct mono t)
+{
+    if (x->phase == VERDICT_REPORTED && mono_reached(t, verdict_condemns_at(x)) &&
+        history_is_report_over(&x->history, x->spans.duration_ns, t)) {
+        move(x, VERDICT_EXPIRED);
     }
 }
 
 static void on_absent(struct verdict *x, const struct verdict_event *event,
                       struct verdict_update *out)
 {
-    x->is_first_look = false;
+    x->history.is_first_look = false;
     out->repair = true;
     if (event->source == VERDICT_BY_WATCH) { /* it may be of the past: a read comes before a mark */
         x->sight.shows = x->sight.shows == VERDICT_SEES_GONE ? x->sight.shows : VERDICT_SEES_NONE;
@@ -412,7 +285,8 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
                       struct verdict_update *out)
 {
     if (x->sight.looked_at.ns == 0 && x->phase == VERDICT_AWAITING) {
-        x->observed = event->now; /* waiting counts from when a renewal could have been seen, */
+        x->history.observed =
+            event->now; /* waiting counts from when a renewal could have been seen, */
         x->evidence.checked = event->now;
         x->evidence.failing = (struct mono){0}; /* so that no blind span lies before */
     }
@@ -574,7 +448,7 @@ static void say_held(const struct verdict *x, struct readiness *out)
 /* Why the silence: the lease itself is damaged, or the DPU does not renew it. */
 static void say_silent(const struct verdict *x, struct readiness *out)
 {
-    const struct lease_view *lease = &x->lease;
+    const struct lease_view *lease = &x->history.lease;
     char name[NAMES_K8S_NAME_BYTES * 2];
     const struct text_span duration = text_span(x->spans.duration_ns);
     text_format(name, sizeof(name), "%s/%s", x->config->lease_ns, x->config->lease_name);
@@ -588,7 +462,7 @@ static void say_silent(const struct verdict *x, struct readiness *out)
             duration.text, name, x->failure.text);
     } else if (lease->holder[0] == '\0') {
         say(out, REASON_LEASE_INVALID, "lease %s has no holder", name);
-    } else if (!is_ours(x, lease)) {
+    } else if (!history_is_ours(&x->history, lease)) {
         say(out, REASON_LEASE_INVALID, "lease %s is held by '%s' instead of '%s'", name,
             lease->holder, x->config->holder);
     } else if (lease->renew_stamp[0] == '\0') {
@@ -599,11 +473,11 @@ static void say_silent(const struct verdict *x, struct readiness *out)
     } else if (lease->duration_s == 0) {
         say(out, REASON_LEASE_INVALID,
             "lease %s has no leaseDurationSeconds, and the DPU has not renewed it", name);
-    } else if (x->last_gap_ns > x->spans.duration_ns) {
+    } else if (x->history.last_gap_ns > x->spans.duration_ns) {
         say(out, REASON_LEASE_EXPIRED,
             "the DPU has not renewed lease %s for %s; its last two renewals were %s apart, which "
             "looks like a configuration mismatch of the renew interval",
-            name, duration.text, text_span(x->last_gap_ns / NS_PER_SEC * NS_PER_SEC).text);
+            name, duration.text, text_span(x->history.last_gap_ns / NS_PER_SEC * NS_PER_SEC).text);
     } else {
         say(out, REASON_LEASE_EXPIRED,
             "the DPU has not renewed lease %s for %s; its last renewal is stamped %s", name,
@@ -613,11 +487,11 @@ static void say_silent(const struct verdict *x, struct readiness *out)
 
 static void say_reported(const struct verdict *x, struct readiness *out)
 {
-    const char *why = x->lease.health_message;
-    if (x->lease.health == LEASE_HEALTH_SHUTDOWN) {
+    const char *why = x->history.lease.health_message;
+    if (x->history.lease.health == LEASE_HEALTH_SHUTDOWN) {
         say(out, REASON_DPU_SHUTDOWN, "the DPU announced its shutdown%s%s", why[0] ? ": " : "",
             why);
-    } else if (x->lease.health == LEASE_HEALTH_UNHEALTHY) {
+    } else if (x->history.lease.health == LEASE_HEALTH_UNHEALTHY) {
         say(out, REASON_DPU_REPORTED_UNHEALTHY, "the DPU reports that it is unhealthy: %s",
             why[0] ? why : "no reason was given");
     } else {
@@ -671,12 +545,12 @@ static void judge(const struct verdict *x, struct readiness *out, struct mono no
 
 static void describe_lease(const struct verdict *x, struct readiness_lease *out)
 {
-    const struct lease_view *lease = &x->lease;
+    const struct lease_view *lease = &x->history.lease;
     text_format(out->ns, sizeof(out->ns), "%s", x->config->lease_ns);
     text_format(out->name, sizeof(out->name), "%s", x->config->lease_name);
     text_format(out->uid, sizeof(out->uid), "%s", lease->uid);
     text_format(out->renew_stamp, sizeof(out->renew_stamp), "%s",
-                has_renewed(x) ? x->stamp : lease->renew_stamp);
+                history_has_renewed(&x->history) ? x->history.stamp : lease->renew_stamp);
     memcpy(out->resource_version, lease->resource_version, sizeof(out->resource_version));
     out->duration_s = lease->duration_s;
 }
@@ -684,11 +558,12 @@ static void describe_lease(const struct verdict *x, struct readiness_lease *out)
 static void update_verdict(struct verdict *x, struct mono now)
 {
     struct readiness *out = &x->readiness;
-    out->observed = has_renewed(x) ? x->observed : (struct mono){0};
-    out->lease_until = has_renewed(x) ? run_out(x) : (struct mono){0};
+    out->observed = history_has_renewed(&x->history) ? x->history.observed : (struct mono){0};
+    out->lease_until = history_has_renewed(&x->history) ? run_out(x) : (struct mono){0};
     describe_lease(x, &out->lease);
     bool is_refused = x->phase == VERDICT_EXPIRED || x->phase == VERDICT_REPORTED;
-    if (is_refused && x->is_first_look) { /* a former process said why; nothing new is known */
+    if (is_refused &&
+        x->history.is_first_look) { /* a former process said why; nothing new is known */
         out->state = READINESS_NOT_READY;
         out->admit = false;
     } else {
@@ -714,20 +589,6 @@ static bool is_usable(const struct record *carry, struct mono now)
            (was_refused(was) || mono_before(now, carry->hold_until));
 }
 
-static void restore_lease(struct verdict *x, const struct readiness *was, struct mono now)
-{
-    struct lease_view *lease = &x->lease;
-    text_format(lease->uid, sizeof(lease->uid), "%s", was->lease.uid);
-    text_format(lease->renew_stamp, sizeof(lease->renew_stamp), "%s", was->lease.renew_stamp);
-    memcpy(lease->resource_version, was->lease.resource_version, sizeof(lease->resource_version));
-    text_format(lease->holder, sizeof(lease->holder), "%s", x->config->holder);
-    text_format(x->stamp, sizeof(x->stamp), "%s", was->lease.renew_stamp);
-    (void)read_stamp(x->stamp, &x->newest); /* none stays 0 */
-    x->sight.shows = VERDICT_SEES_LEASE;
-    lease->duration_s = was->lease.duration_s;
-    adopt_duration(x, was->lease.duration_s, now);
-}
-
 /* A record carried over a restart. What it says was known at `checked`; whatever has happened since
  * was seen by nobody, and the first mark ends that blind span like any other. */
 static void restore(struct verdict *x, const struct record *carry, struct mono now)
@@ -742,19 +603,16 @@ static void restore(struct verdict *x, const struct record *carry, struct mono n
         memcpy(x->readiness.dpu_boot_before, was->dpu_boot_before, sizeof(was->dpu_boot_before));
         return;
     }
-    x->observed = was->observed;
-    x->is_first_look = true;
+    history_restore(&x->history, was, now);
+    x->sight.shows = VERDICT_SEES_LEASE;
     x->readiness = *was;
     x->readiness.host_probes.count = 0; /* who asks them tells which there are now */
-    restore_lease(x, was, now);
-    x->evidence = carry->evidence;
-    evidence_restore(&x->evidence, &x->spans, x->observed, now);
+    adopt_duration(x, was->lease.duration_s, now);
+    x->evidence = carry->evidence; /* a duration that was adopted before grants nothing */
+    evidence_restore(&x->evidence, &x->spans, was->observed, now);
     x->hold_is_over = was->state == READINESS_UNKNOWN && !was->admit;
     x->phase = was_refused(was) ? VERDICT_EXPIRED : VERDICT_FRESH;
-    if (was->reason == REASON_DPU_SHUTDOWN || was->reason == REASON_DPU_REPORTED_UNHEALTHY) {
-        bool is_shutdown = was->reason == REASON_DPU_SHUTDOWN;
-        x->lease.health = is_shutdown ? LEASE_HEALTH_SHUTDOWN : LEASE_HEALTH_UNHEALTHY;
-        x->reported = now;
+    if (x->history.lease.health != LEASE_HEALTH_NONE) {
         x->phase = VERDICT_REPORTED;
     }
 }
@@ -765,7 +623,7 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
     assert(config->renew_interval_ns >= 0);
     assert(config->duration_ns > config->renew_interval_ns);
     *x = (struct verdict){.config = config,
-                          .observed = now,
+                          .history = {.holder = config->holder, .observed = now},
                           .evidence = {.checked = now},
                           .spans = {.interval_ns = config->renew_interval_ns,
                                     .deadline_ns = verdict_deadline_ms(config) * NS_PER_MS,

@@ -26,6 +26,7 @@
 #include "contract/record.h"
 #include "host-agent/asking.h"
 #include "host-agent/evidence.h"
+#include "host-agent/history.h"
 #include "host-agent/mark.h"
 
 #include <stdbool.h>
@@ -148,23 +149,13 @@ struct verdict {
     struct readiness readiness; /* as of the last step; `transition` is left to the shell */
     struct evidence evidence;   /* E, B and N: what the record carries to the next process */
 
-    /* The last renewal. Without one, `observed` is when waiting began. */
-    struct mono observed;          /* o */
-    char stamp[NAMES_STAMP_BYTES]; /* its renewTime; "": there was none */
-    int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
-
-    bool is_first_look; /* since we started: another stamp than the record's was made meanwhile */
-    char past_stamp[NAMES_STAMP_BYTES]; /* of the last such one */
+    struct history history; /* of the lease: the last renewal, and what was seen */
     struct sight sight;
-    struct lease_view lease; /* the last one that was seen, to be marked; uid "": none was */
-    struct wall newest;      /* the latest stamp ever known; 0: none */
-    int boot_repeats;        /* renewals in a row under the boot before the last */
-    struct mono reported;    /* its report, for the first time with this stamp; 0: a past one */
+    struct ask read, mark; /* what is asked for */
 
     struct failure failure;
     bool hold_is_over; /* what is held no longer admits */
 
-    struct ask read, mark; /* what is asked for */
     struct mono next_rewrite;
     struct mono wake_due; /* as the last step asked for; waking later is a stall */
 

@@ -138,7 +138,7 @@ static void answer_confirm(struct world *w)
 static void answer_mark(struct world *w)
 {
     struct mono started = at(w->now_ns);
-    struct lease_view judged = w->x.lease;
+    struct lease_view judged = w->x.history.lease;
     struct lease_view lease = lease_now(w);
     bool is_silent = text_equal(judged.renew_stamp, lease.renew_stamp);
     enum mark_outcome outcome = !w->step->reads    ? MARK_LOST
@@ -260,8 +260,8 @@ static bool is_undecided(const struct world *w, const struct step *next, bool ha
     if (next && !next->host && w->is_up) {
         return strcmp(phase_of(&w->x), w->step->phase) != 0;
     }
-    return !had_observation && w->x.stamp[0] != '\0' &&
-           is_near(mono_add(w->x.observed, w->x.spans.duration_ns), at(w->now_ns));
+    return !had_observation && w->x.history.stamp[0] != '\0' &&
+           is_near(mono_add(w->x.history.observed, w->x.spans.duration_ns), at(w->now_ns));
 }
 
 /* The model asks in each step, the core at its pace: what fails in a step in which the core asks
@@ -269,7 +269,7 @@ static bool is_undecided(const struct world *w, const struct step *next, bool ha
 static void note_failure(struct world *w)
 {
     bool is_missed = (!w->step->reads && !w->has_asked) || (!w->step->writes && !w->has_tried);
-    bool is_renewed = mono_reached(w->x.observed, at(w->now_ns - STEP_NS));
+    bool is_renewed = mono_reached(w->x.history.observed, at(w->now_ns - STEP_NS));
     w->missed_failure = !is_renewed && (w->missed_failure || is_missed);
 }
 
@@ -358,7 +358,7 @@ int main(void)
         if (is_undecided(&w, &steps[i], true)) {
             break;
         }
-        had_observation = w.is_up && w.x.stamp[0] != '\0';
+        had_observation = w.is_up && w.x.history.stamp[0] != '\0';
         run_step(&w, i, &steps[i]);
         note_failure(&w);
         if (w.is_up && is_undecided(&w, NULL, had_observation)) {

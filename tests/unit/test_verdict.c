@@ -261,7 +261,7 @@ TEST(without_a_watch_the_first_mark_is_taken_in_time)
             for (; mono_reached(now, SEC(renews_at)); renews_at += 10) {
                 world_renew_unseen(&w, renews_at);
             }
-            bool is_overtaken = !text_equal(w.x.lease.renew_stamp, w.lease.renew_stamp);
+            bool is_overtaken = !text_equal(w.x.history.lease.renew_stamp, w.lease.renew_stamp);
             world_tick(&w, now);
             world_serve(&w, now, w.out.mark && is_overtaken ? MARK_CONFLICT : MARK_TAKEN);
         }

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host-agent/history.h"
+
+#include "host-agent/mark.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+#define BOOT_REPEATS 4 /* renewals in a row under the boot before: it lasts, and is news */
+
+static bool read_stamp(const char *stamp, struct wall *out)
+{
+    return rfc3339_parse(stamp, strlen(stamp), out, NULL) == 0;
+}
+
+/* ---- renewals -------------------------------------------------------------------------------- */
+
+bool history_has_renewed(const struct history *h)
+{
+    return h->stamp[0] != '\0';
+}
+
+bool history_is_ours(const struct history *h, const struct lease_view *lease)
+{
+    return text_equal(lease->holder, h->holder);
+}
+
+static bool is_same_lease(const struct history *h, const struct lease_view *lease)
+{
+    return h->lease.uid[0] != '\0' && text_equal(h->lease.uid, lease->uid);
+}
+
+/* By its version an older state than the one that we know. */
+static bool is_older(const struct history *h, const struct lease_view *lease)
+{
+    uint64_t version = mark_version(lease->resource_version);
+    return version != 0 && version < mark_version(h->lease.resource_version);
+}
+
+/* A text that differs from the last state's, the last renewal's and the last older state's, by our
+ * holder, on the same lease ("Rules for both sides", 1). An older state may hold one, too, and so
+ * may what we wrote on it: there the stamp has to be the latest ever. */
+static bool is_renewal(const struct history *h, const struct lease_view *lease, bool is_old)
+{
+    const char *stamp = lease->renew_stamp;
+    bool is_latest = lease->renew_time_valid && lease->renew_time.ns > h->newest.ns;
+    return is_same_lease(h, lease) && history_is_ours(h, lease) && stamp[0] != '\0' &&
+           !text_equal(stamp, h->lease.renew_stamp) && !text_equal(stamp, h->stamp) &&
+           !text_equal(stamp, h->past_stamp) && (is_latest || !is_old);
+}
+
+struct news history_compare(const struct history *h, const struct lease_view *lease, bool by_write)
+{
+    bool is_same = is_same_lease(h, lease);
+    bool is_old = is_older(h, lease);
+    return (struct news){
+        .is_same_lease = is_same,
+        .is_new_stamp = !is_same || !text_equal(h->lease.renew_stamp, lease->renew_stamp),
+        .is_old = is_old,
+        .is_renewal = is_renewal(h, lease, is_old || by_write),
+    };
+}
+
+/* Rule 1: no clocks of two machines are compared; two stamps of one DPU are. It lies as far after
+ * the last one as its stamp does, but not before the last look, which would have shown it, and not
+ * after now.
+ *
+ * Where the DPU's clock was set back, the stamps tell nothing. Then the renewal counts from now,
+ * which is in the DPU's favour; but from the last look if it was made while we did not run, so that
+ * a dead DPU gains nothing by our restart. */
+struct mono history_date(const struct history *h, const struct lease_view *lease,
+                         int64_t interval_ns, struct mono looked_at, struct mono now)
+{
+    struct wall last;
+    struct mono earliest = mono_max(h->observed, looked_at);
+    bool is_known = read_stamp(h->stamp, &last) && lease->renew_time_valid;
+    int64_t distance_ns = is_known ? wall_since(lease->renew_time, last) : 0;
+    if (distance_ns > interval_ns / 2) {
+        return mono_min(now, mono_max(mono_add(h->observed, distance_ns), earliest));
+    }
+    return h->is_first_look ? earliest : now;
+}
+
+void history_renew(struct history *h, struct mono made, const char *stamp)
+{
+    h->last_gap_ns = history_has_renewed(h) ? mono_since(made, h->observed) : 0;
+    text_format(h->stamp, sizeof(h->stamp), "%s", stamp);
+    h->observed = made;
+}
+
+/* ---- reports --------------------------------------------------------------------------------- */
+
+/* A report is a lease of its own: dpu-agent renews its stamp once an interval while it stands. */
+static bool has_report(const struct history *h, const struct lease_view *lease)
+{
+    return history_is_ours(h, lease) && lease->health != LEASE_HEALTH_NONE;
+}
+
+static bool stood_still(const struct history *h, int64_t duration_ns, struct mono at)
+{
+    return mono_reached(at, mono_add(h->reported, duration_ns));
+}
+
+/* By the DPU's own stamps it is older than the last renewal: of an etcd that was restored. */
+static bool is_past_report(const struct history *h, const struct lease_view *lease)
+{
+    struct wall at;
+    struct wall renewed;
+    return read_stamp(lease->health_stamp, &at) && read_stamp(h->stamp, &renewed) &&
+           at.ns <= renewed.ns;
+}
+
+/* renewTime may be renewed by somebody else meanwhile (ovn-kubernetes' own health check): a report
+ * that stands still for a duration beside such renewals is a leftover ("Rules for both sides",
+ * 5). */
+bool history_take_report(struct history *h, const struct lease_view *lease, const struct news *news,
+                         int64_t duration_ns, struct mono now)
+{
+    bool is_new = !news->is_same_lease || !has_report(h, &h->lease) ||
+                  h->lease.health != lease->health ||
+                  !text_equal(h->lease.health_stamp, lease->health_stamp);
+    if (!has_report(h, lease)) {
+        return false;
+    }
+    if (is_new) {
+        h->reported = news->is_old && is_past_report(h, lease) ? (struct mono){0} : now;
+    }
+    return (is_new || news->is_renewal) && !stood_still(h, duration_ns, now);
+}
+
+/* One that stands still for a duration. An announced shutdown is the last that is heard, and an
+ * older dpu-agent reports only once. */
+bool history_is_report_over(const struct history *h, int64_t duration_ns, struct mono t)
+{
+    bool is_renewable =
+        h->lease.health == LEASE_HEALTH_UNHEALTHY && h->lease.health_stamp[0] != '\0';
+    return !has_report(h, &h->lease) || (is_renewable && stood_still(h, duration_ns, t));
+}
+
+/* ---- boots ----------------------------------------------------------------------------------- */
+
+/* Only another boot than the last two, on a lease that has just been renewed, is a reboot: a second
+ * DPU that writes the same lease is no news. An older state tells of one before, which lasts until
+ * it is mended where ovnkube renews it. */
+bool history_take_boot(struct history *h, const struct lease_view *lease, const struct news *news,
+                       struct readiness *out)
+{
+    const char *id = lease->boot_id;
+    bool renewed = news->is_renewal;
+    bool is_first = out->dpu_boot_id[0] == '\0';
+    if (!history_is_ours(h, lease) || id[0] == '\0' || text_equal(id, out->dpu_boot_id)) {
+        h->boot_repeats = 0;
+        return false; /* an older dpu-agent, or upstream's, claims nothing */
+    }
+    if (news->is_old && !renewed && !is_first) {
+        text_format(out->dpu_boot_before, sizeof(out->dpu_boot_before), "%s", id);
+    }
+    h->boot_repeats += renewed && text_equal(id, out->dpu_boot_before);
+    bool is_past = text_equal(id, out->dpu_boot_before) && h->boot_repeats < BOOT_REPEATS;
+    if (is_past || !(renewed || is_first)) {
+        return false;
+    }
+    h->boot_repeats = 0;
+    memcpy(out->dpu_boot_before, out->dpu_boot_id, sizeof(out->dpu_boot_before));
+    text_format(out->dpu_boot_id, sizeof(out->dpu_boot_id), "%s", id);
+    return !is_first;
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+void history_keep(struct history *h, const struct lease_view *lease)
+{
+    if (lease->renew_time_valid && lease->renew_time.ns > h->newest.ns) {
+        h->newest = lease->renew_time;
+    }
+    h->is_first_look = false;
+    h->lease = *lease;
+}
+
+void history_keep_past(struct history *h, const struct lease_view *lease)
+{
+    text_format(h->past_stamp, sizeof(h->past_stamp), "%s", lease->renew_stamp);
+}
+
+void history_restore(struct history *h, const struct readiness *was, struct mono now)
+{
+    struct lease_view *lease = &h->lease;
+    text_format(lease->uid, sizeof(lease->uid), "%s", was->lease.uid);
+    text_format(lease->renew_stamp, sizeof(lease->renew_stamp), "%s", was->lease.renew_stamp);
+    memcpy(lease->resource_version, was->lease.resource_version, sizeof(lease->resource_version));
+    text_format(lease->holder, sizeof(lease->holder), "%s", h->holder);
+    lease->duration_s = was->lease.duration_s;
+    h->observed = was->observed;
+    text_format(h->stamp, sizeof(h->stamp), "%s", was->lease.renew_stamp);
+    (void)read_stamp(h->stamp, &h->newest); /* none stays 0 */
+    h->is_first_look = true;
+    if (was->reason == REASON_DPU_SHUTDOWN || was->reason == REASON_DPU_REPORTED_UNHEALTHY) {
+        bool is_shutdown = was->reason == REASON_DPU_SHUTDOWN;
+        lease->health = is_shutdown ? LEASE_HEALTH_SHUTDOWN : LEASE_HEALTH_UNHEALTHY;
+        h->reported = now;
+    }
+}
