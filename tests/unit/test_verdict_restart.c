@@ -313,7 +313,7 @@ TEST_READY(restart_upon_a_restart_loses_nothing)
         assert_int_equal(w->x.readiness.lease_until.ns, SEC(35).ns);
         assert_string_equal(w->x.readiness.lease.renew_stamp, w->lease.renew_stamp);
         assert_int_equal(w->x.readiness.lease.duration_s, 30);
-        assert_string_equal(w->x.lease.renew_stamp, w->lease.renew_stamp); /* for a mark */
+        assert_string_equal(w->x.history.lease.renew_stamp, w->lease.renew_stamp); /* for a mark */
     }
     look(w, 30);
     world_condemns_at(w, 5 + R); /* that somebody shortened it accuses nobody */
@@ -358,4 +358,19 @@ TEST_READY(a_report_of_before_a_restart_stands_still_since_then)
     expect(w, READINESS_NOT_READY, REASON_DPU_SHUTDOWN, false);
     world_renew(w, 60);
     READY(w);
+}
+
+/* An older dpu-agent reports once, and without a stamp: what is seen first after the restart is
+ * nothing new. */
+TEST_READY(a_report_without_a_stamp_lasts_over_a_restart)
+{
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    world_seen(w, SEC(5));
+    SICK(w);
+    restart(w, 20);
+    SICK(w);
+    world_list(w, SEC(20.1));
+    world_silence_until(w, 100);
+    SICK(w);
+    assert_non_null(strstr(message(w), "ovs"));
 }
