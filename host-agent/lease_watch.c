@@ -12,7 +12,6 @@
 #include "kube/kube_core.h"
 #include "kube/kube_watch.h"
 
-#include <inttypes.h>
 #include <unistd.h>
 
 #define LOG_DENIED_AGAIN_NS (600 * NS_PER_SEC)
@@ -20,29 +19,9 @@
 
 enum {
     PATH_BYTES = 640,
-    HOST_BYTES = 65, /* a Linux host name */
     MARK_TEXT_BYTES = RFC3339_BYTES + 24,
     READ_LASTS_MS = 30000, /* the answer to a read is welcome so long */
     MARK_LASTS_MS = 12000, /* a request of a mark on a slow server, at most */
-};
-
-/*
- * Which machine wrote a renewTime, the DPU or this host? ovn-kubernetes' own health check writes
- * one on the host, too, each time that it starts. It names the machine in its User-Agent, and the
- * API server keeps that name in managedFields. What this host wrote is no sign of life of the DPU.
- *
- * A DPU may have the host's name. Its renewals are known by their rhythm: two gaps in a row that
- * are alike and shorter than the lease. A host that is restarted with a back-off has no such
- * rhythm.
- */
-struct renewal_origin {
-    char host[HOST_BYTES];          /* "": nobody can say */
-    char uid[NAMES_UID_BYTES];      /* of the lease as last seen; "": none yet */
-    char newest[NAMES_STAMP_BYTES]; /* its renewTime */
-    struct lease_view dpu;          /* the lease with the newest renewTime of the DPU */
-    struct wall host_wrote;         /* the last renewTime in the host's name; 0: none */
-    int64_t gap_ns;                 /* between the last two of them; 0: there are no two */
-    bool is_same_name;              /* the DPU has the host's name */
 };
 
 struct lease_watch {
@@ -83,48 +62,9 @@ static void tell(struct lease_watch *w, struct verdict_event event)
 
 /* ---- who renewed it -------------------------------------------------------------------------- */
 
-/* The gap between the last two renewTimes in the host's name is like the one before (a quarter is
- * the jitter of requests and of a busy DPU), and shorter than the lease. */
-static void note_rhythm(struct renewal_origin *o, const struct lease_view *lease, bool is_host)
-{
-    int64_t lasts_ns = mono_ns_mul(NS_PER_SEC, lease->duration_s);
-    bool has_gap = is_host && o->host_wrote.ns != 0;
-    int64_t gap_ns = has_gap ? wall_since(lease->renew_time, o->host_wrote) : 0;
-    bool is_rhythm = gap_ns > 0 && gap_ns < lasts_ns && o->gap_ns > 0 &&
-                     imaxabs(gap_ns - o->gap_ns) <= gap_ns / 4;
-    o->is_same_name = is_host && (o->is_same_name || is_rhythm);
-    o->gap_ns = gap_ns;
-    o->host_wrote = is_host ? lease->renew_time : (struct wall){0};
-}
-
-/* Replaces a renewTime that this host wrote by the DPU's newest one. `writer` is who wrote it by
- * managedFields, or NULL. The first look at a lease is left as it is: it is no renewal. Returns
- * true if this host wrote the renewTime since the last look. */
-static bool leave_out_host(struct renewal_origin *o, struct lease_view *lease, const char *writer)
-{
-    bool is_first = !text_equal(o->uid, lease->uid);
-    bool is_new = is_first || !text_equal(o->newest, lease->renew_stamp);
-    bool is_host = o->host[0] != '\0' && text_equal(writer, o->host) && lease->renew_time_valid;
-    if (is_new) {
-        text_format(o->uid, sizeof(o->uid), "%s", lease->uid);
-        text_format(o->newest, sizeof(o->newest), "%s", lease->renew_stamp);
-        note_rhythm(o, lease, is_host);
-    }
-    if (is_new && (is_first || !is_host || o->is_same_name)) {
-        o->dpu = *lease;
-    }
-    bool is_bump = !text_equal(o->dpu.renew_stamp, o->newest);
-    if (is_bump) {
-        text_format(lease->renew_stamp, sizeof(lease->renew_stamp), "%s", o->dpu.renew_stamp);
-        lease->renew_time_valid = o->dpu.renew_time_valid;
-        lease->renew_time = o->dpu.renew_time;
-    }
-    return is_new && is_bump;
-}
-
 static void tell_renewer(struct lease_watch *w, const json_t *object, struct lease_view *view)
 {
-    if (leave_out_host(&w->origin, view, lease_renewed_by(object))) {
+    if (origin_leave_out_host(&w->origin, view, lease_renewed_by(object))) {
         log_limited(&w->bumped, LOG_AGAIN_NS, LOG_WARN, "lease",
                     "this host wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health "
                     "check does at each start. It is no renewal by the DPU and does not count. "

@@ -645,38 +645,6 @@ TEST_IN(what_this_host_wrote_is_left_out)
     check_renewers(w, "host", rows, ARRAY_LEN(rows));
 }
 
-/* Even if that is the first that was seen: the DPU was dead before. */
-TEST_IN(a_host_that_is_started_again_and_again_shows_no_life)
-{
-    static const struct row rows[] = {
-        {"u", "host", 0, 0},  {"u", "host", 2, 0},   {"u", "host", 14, 0},  {"u", "host", 36, 0},
-        {"u", "host", 78, 0}, {"u", "host", 160, 0}, {"u", "host", 460, 0}, {"u", "host", 760, 0}};
-    check_renewers(w, "host", rows, ARRAY_LEN(rows));
-}
-
-TEST_IN(a_dpu_of_the_hosts_name_is_known_by_its_rhythm)
-{
-    static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 9, 0},
-                                      {"u", "host", 21, 21}, {"u", "host", 31, 31},
-                                      {"u", "host", 90, 90}, {"u", "host", 91, 91}};
-    check_renewers(w, "host", rows, ARRAY_LEN(rows));
-}
-
-TEST_IN(another_name_ends_the_rhythm)
-{
-    static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 10, 0},
-                                      {"u", "dpu", 15, 15},  {"u", "host", 20, 15},
-                                      {"u", "host", 30, 15}, {"u", "host", 40, 40}};
-    check_renewers(w, "host", rows, ARRAY_LEN(rows));
-}
-
-TEST_IN(a_lease_made_anew_is_looked_at_afresh)
-{
-    static const struct row rows[] = {
-        {"u", "dpu", 0, 0}, {"u", "host", 7, 0}, {"v", "host", 9, 9}, {"v", "dpu", 10, 10}};
-    check_renewers(w, "host", rows, ARRAY_LEN(rows));
-}
-
 TEST_IN(where_nobody_can_say_each_counts)
 {
     static const struct row rows[] = {
