@@ -17,7 +17,6 @@
 #include "loop/daemon.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct monitor {
     struct monitor_config config;
@@ -97,15 +96,6 @@ static void publish(struct monitor *m)
     }
 }
 
-static void count_renewal(struct monitor *m)
-{
-    struct wall stamp;
-    m->stats.renewals++;
-    const char *text = m->verdict.readiness.lease.renew_stamp;
-    m->stats.has_skew = rfc3339_parse(text, strlen(text), &stamp, NULL) == 0;
-    m->stats.skew_ns = m->stats.has_skew ? wall_since(stamp, clock_wall_now()) : 0;
-}
-
 static void note_reboot(struct monitor *m)
 {
     m->stats.reboots++;
@@ -173,6 +163,7 @@ static void take_event(struct monitor *m, struct verdict_event event, const json
 {
     struct verdict_update update;
     event.now = clock_mono_now();
+    event.wall = clock_wall_now();
     if (event.kind <= VERDICT_READ_FAILED || event.kind == VERDICT_MARK) {
         m->hold_most = MONO_NEVER; /* a crash loop before that extends nothing */
     }
@@ -184,7 +175,9 @@ static void take_event(struct monitor *m, struct verdict_event event, const json
     m->lost_at = m->verdict.sight.has_contact ? MONO_NEVER : event.now;
     if (update.renewed) {
         record_carry_settled();
-        count_renewal(m);
+        m->stats.renewals++;
+        m->stats.has_skew = update.has_skew;
+        m->stats.skew_ns = update.skew_ns;
     }
     if (update.rebooted) {
         note_reboot(m);

@@ -74,7 +74,7 @@ void monitor_free(struct monitor *m); /* accepts NULL; leaves the record and the
 /* Publishes the first verdict everywhere and arms the timer. */
 void monitor_start(struct monitor *m);
 
-/* `event->now` is filled in here. */
+/* The event's two times are filled in here. */
 void monitor_event(struct monitor *m, struct verdict_event event);
 
 /* False if the verdict was not woken when it asked to be, or if a confirming read got neither an

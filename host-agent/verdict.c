@@ -199,6 +199,8 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     if (news.is_renewal) {
         history_renew(h, made, lease->renew_stamp);
         evidence_renew(&x->evidence, &x->spans, made, now);
+        out->has_skew = lease->renew_time_valid;
+        out->skew_ns = out->has_skew ? wall_since(lease->renew_time, event->wall) : 0;
     }
     out->rebooted = history_take_boot(h, lease, &news, &x->readiness);
     adopt_duration(x, lease->duration_s, now);

@@ -79,6 +79,8 @@ enum verdict_source {
 struct verdict_event {
     enum verdict_event_kind kind;
     struct mono now;
+    struct wall
+        wall; /* the same moment by the host's other clock: measured with, never judged by */
     enum verdict_source source;
     /* LEASE_OBSERVED; MARK: what our own write was answered with, so that it stands in etcd, or
      * NULL. Borrowed. */
@@ -105,6 +107,8 @@ struct verdict_update {
     bool repair;          /* the lease is absent: let the keeper look */
     bool is_past;         /* what came is older than what is known: it is no lease to keep */
     struct mono wake_at;  /* MONO_NEVER: nothing is due */
+    bool has_skew;        /* renewed: its stamp is a time */
+    int64_t skew_ns; /* that stamp minus the host's wall clock: of interest, it decides nothing */
 };
 
 enum verdict_phase {
