@@ -134,29 +134,6 @@ static struct text_span note_span(int64_t ns)
     return text_span(ns / unit_ns * unit_ns);
 }
 
-/* The value of a word in braces. */
-struct note_word {
-    const char *name;
-    const char *text;
-};
-
-static void note_fill(const char *format, const struct note_word *words, size_t count, char *out,
-                      size_t out_bytes)
-{
-    for (size_t len; *format != '\0'; format += len) {
-        len = *format == '{' ? strcspn(format, "}") + 1 : strcspn(format, "{");
-        text_format(out, out_bytes, "%.*s", (int)len, format);
-        for (size_t i = 0; i < count; i++) {
-            if (text_equal(out, words[i].name)) {
-                text_format(out, out_bytes, "%s", words[i].text);
-                break;
-            }
-        }
-        out_bytes -= strlen(out);
-        out += strlen(out);
-    }
-}
-
 /* Writes the sentence; `event` is the one being handled. */
 static void note_write(const struct renewer *r, enum renewer_note_kind kind,
                        const struct renewer_event *event, char *out, size_t out_bytes)
@@ -171,7 +148,7 @@ static void note_write(const struct renewer *r, enum renewer_note_kind kind,
     const struct text_span late = note_span(mono_since(event->now, r->slot));
     char lease[2 * NAMES_K8S_NAME_BYTES + 4];
     text_format(lease, sizeof(lease), "'%s/%s'", c->lease_ns, c->lease_name);
-    const struct note_word words[] = {
+    const struct text_word words[] = {
         {"{lease}", lease},
         {"{holder}", c->holder},
         {"{other}", r->lease_holder},
@@ -195,7 +172,7 @@ static void note_write(const struct renewer *r, enum renewer_note_kind kind,
         {"{hint}", refusal_hint(r, event->http_status)},
     };
     const char *other = c->is_companion ? note_kinds[kind].as_companion : NULL;
-    note_fill(other ? other : note_kinds[kind].text, words, ARRAY_LEN(words), out, out_bytes);
+    text_fill(out, out_bytes, other ? other : note_kinds[kind].text, words, ARRAY_LEN(words));
 }
 
 /* Adds a note to `out`, unless one of its kind was said less than its period ago. */

@@ -5,8 +5,6 @@
 #include "base/text.h"
 
 #include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MAX_DEADLINE_MS     5000
@@ -384,163 +382,223 @@ static struct mono wake_at(const struct verdict *x, struct mono now)
     return mono_first_after(now, turning_points, ARRAY_LEN(turning_points));
 }
 
-/* ---- the verdict ----------------------------------------------------------------------------- */
+/* ---- the words ------------------------------------------------------------------------------- */
+
+enum sentence {
+    SAYS_AWAITED,
+    SAYS_AWAITED_UNREAD,
+    SAYS_RENEWED,
+    SAYS_HELD,
+    SAYS_HELD_FOR_A_REASON,
+    SAYS_RETRYING,
+    SAYS_HELD_TOO_LONG,
+    SAYS_NO_LEASE,
+    SAYS_GARBLED,
+    SAYS_NO_HOLDER,
+    SAYS_OTHER_HOLDER,
+    SAYS_NEVER_RENEWED,
+    SAYS_NO_DURATION,
+    SAYS_RENEWED_TOO_SELDOM,
+    SAYS_EXPIRED,
+    SAYS_SHUTDOWN,
+    SAYS_SHUTDOWN_FOR_A_REASON,
+    SAYS_UNHEALTHY,
+    SAYS_UNHEALTHY_WITHOUT_A_REASON,
+    SAYS_UNHEALTHY_BEFORE,
+    SAYS_PROBE_FAILED,
+    SAYS_PODS_LOST,
+    SAYS_DISABLED,
+    SENTENCES
+};
+
+/* say() has what stands for the words in braces. */
+/* clang-format off */
+static const struct {
+    enum readiness_reason reason;
+    const char *text;
+} sentences[SENTENCES] = {
+    [SAYS_AWAITED] = {REASON_AWAITING_FIRST_RENEWAL,
+     "the host has not seen a renewal of lease {lease} yet: dpu-agent may not run on the DPU"},
+    [SAYS_AWAITED_UNREAD] = {REASON_AWAITING_FIRST_RENEWAL,
+     "the host has not seen a renewal of lease {lease} yet: the API server cannot be read: {failure}"},
+    [SAYS_RENEWED] = {REASON_LEASE_RENEWED, "the DPU renews its lease"},
+    [SAYS_HELD] = {REASON_OTHER, /* that of the cause, here and below */
+     "the lease expired while the host could not tell whether the DPU is alive: {cause}; the host keeps the last state, Ready"},
+    [SAYS_HELD_FOR_A_REASON] = {REASON_OTHER,
+     "the lease expired while the host could not tell whether the DPU is alive: {cause} ({failure}); the host keeps the last state, Ready"},
+    [SAYS_RETRYING] = {REASON_OTHER,
+     "the DPU has time for one retry, after a time without evidence: {cause}"},
+    [SAYS_HELD_TOO_LONG] = {REASON_OTHER,
+     "for longer than --api-outage-hold ({hold}), the host could not tell whether the DPU is alive: {cause}"},
+    [SAYS_NO_LEASE] = {REASON_LEASE_NOT_FOUND,
+     "no renewal for {duration}, and lease {lease} does not exist: dpu-host-agent's log says why it cannot create it"},
+    [SAYS_GARBLED] = {REASON_LEASE_INVALID,
+     "no renewal for {duration}, and lease {lease} cannot be read: {failure}"},
+    [SAYS_NO_HOLDER] = {REASON_LEASE_INVALID, "lease {lease} has no holder"},
+    [SAYS_OTHER_HOLDER] = {REASON_LEASE_INVALID, "lease {lease} is held by '{other}' instead of '{holder}'"},
+    [SAYS_NEVER_RENEWED] = {REASON_LEASE_INVALID,
+     "lease {lease} has never been renewed: dpu-agent may not run on the DPU. If the health check is off there but on here, this is a configuration mismatch"},
+    [SAYS_NO_DURATION] = {REASON_LEASE_INVALID,
+     "lease {lease} has no leaseDurationSeconds, and the DPU has not renewed it"},
+    [SAYS_RENEWED_TOO_SELDOM] = {REASON_LEASE_EXPIRED,
+     "the DPU has not renewed lease {lease} for {duration}; its last two renewals were {gap} apart, which looks like a configuration mismatch of the renew interval"},
+    [SAYS_EXPIRED] = {REASON_LEASE_EXPIRED,
+     "the DPU has not renewed lease {lease} for {duration}; its last renewal is stamped {stamp}"},
+    [SAYS_SHUTDOWN] = {REASON_DPU_SHUTDOWN, "the DPU announced its shutdown"},
+    [SAYS_SHUTDOWN_FOR_A_REASON] = {REASON_DPU_SHUTDOWN, "the DPU announced its shutdown: {report}"},
+    [SAYS_UNHEALTHY] = {REASON_DPU_REPORTED_UNHEALTHY, "the DPU reports that it is unhealthy: {report}"},
+    [SAYS_UNHEALTHY_WITHOUT_A_REASON] = {REASON_DPU_REPORTED_UNHEALTHY,
+     "the DPU reports that it is unhealthy: no reason was given"},
+    [SAYS_UNHEALTHY_BEFORE] = {REASON_DPU_REPORTED_UNHEALTHY,
+     "the DPU reported that it was unhealthy and has not renewed its lease since"},
+    [SAYS_PROBE_FAILED] = {REASON_HOST_PROBE_FAILED, "a host probe fails: {accusation}"},
+    [SAYS_PODS_LOST] = {REASON_POD_NETWORK_LOST, "{pods}"},
+    [SAYS_DISABLED] = {REASON_HEALTH_CHECK_DISABLED,
+     "the DPU health check is disabled (--dpu-node-lease-renew-interval=0 or --dpu-node-lease-duration=0)"},
+};
+
+/* Why a state is held. */
+static const struct {
+    enum readiness_reason reason;
+    const char *text;
+} causes[MARK_OUTCOMES] = {
+    [MARK_CONFLICT] = {REASON_API_SERVER_UNREACHABLE,
+     "dpu-host-agent was stopped or restarted, met only conflicts, or the lease's duration was shortened"},
+    [MARK_LOST] = {REASON_API_SERVER_UNREACHABLE, "the API server does not answer"},
+    [MARK_NONSENSE] = {REASON_API_SERVER_UNREACHABLE, "the API server's answers cannot be read"},
+    [MARK_REFUSED] = {REASON_API_SERVER_NOT_WRITING, "the API server takes no writes"},
+    [MARK_DENIED] = {REASON_API_SERVER_NOT_WRITING, "the API server denies the host's write to the lease"},
+    [MARK_ABSENT] = {REASON_API_SERVER_NOT_WRITING, "the lease is gone and is being made anew"},
+};
+/* clang-format on */
+
+/* Why the state is held at present; where nothing fails, that of an older hold does not count. */
+static enum mark_outcome present_cause(const struct verdict *x)
+{
+    return is_failing(x) || x->evidence.granted.ns != 0 ? x->failure.cause : MARK_CONFLICT;
+}
+
+static void fill(const struct verdict *x, const char *text, char *out, size_t out_bytes)
+{
+    const struct lease_view *seen = &x->history.lease;
+    const struct text_span duration = text_span(x->spans.duration_ns);
+    const struct text_span gap = text_span(x->history.last_gap_ns / NS_PER_SEC * NS_PER_SEC);
+    const struct text_span hold = text_span(x->config->api_outage_hold_ns);
+    char lease[2 * NAMES_K8S_NAME_BYTES];
+    text_format(lease, sizeof(lease), "%s/%s", x->config->lease_ns, x->config->lease_name);
+    const struct text_word words[] = {
+        {"{lease}", lease},
+        {"{duration}", duration.text},
+        {"{gap}", gap.text},
+        {"{hold}", hold.text},
+        {"{cause}", causes[present_cause(x)].text},
+        {"{failure}", x->failure.text},
+        {"{holder}", x->config->holder},
+        {"{other}", seen->holder},
+        {"{stamp}", x->readiness.lease.renew_stamp},
+        {"{report}", seen->health_message},
+        {"{accusation}", x->accusation},
+        {"{pods}", x->pods},
+    };
+    text_fill(out, out_bytes, text, words, ARRAY_LEN(words));
+}
 
 /* The message contains words of others: it is cut between characters and made printable, for it
  * goes into JSON and onto terminals. */
-PRINTF_LIKE(3, 4)
-static void say(struct readiness *out, enum readiness_reason reason, const char *fmt, ...)
+static void say(const struct verdict *x, enum sentence sentence, struct readiness *out)
 {
     char whole[2 * NAMES_MESSAGE_BYTES];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(whole, sizeof(whole), fmt, ap); /* cut at its bound */
-    va_end(ap);
-    text_sanitize(out->message, sizeof(out->message), whole, strlen(whole));
-    out->reason = reason;
+    enum readiness_reason reason = sentences[sentence].reason;
+    out->reason = reason == REASON_OTHER ? causes[present_cause(x)].reason : reason;
     out->other_reason[0] = '\0';
-    out->state = readiness_reason_traits(reason)->state;
+    out->state = readiness_reason_traits(out->reason)->state;
+    fill(x, sentences[sentence].text, whole, sizeof(whole));
+    text_sanitize(out->message, sizeof(out->message), whole, strlen(whole));
 }
 
-static void say_awaiting(const struct verdict *x, struct readiness *out)
-{
-    bool is_lost = !x->sight.has_contact && x->failure.text[0] != '\0';
-    say(out, REASON_AWAITING_FIRST_RENEWAL,
-        "the host has not seen a renewal of lease %s/%s yet: %s%s", x->config->lease_ns,
-        x->config->lease_name,
-        is_lost ? "the API server cannot be read: " : "dpu-agent may not run on the DPU",
-        is_lost ? x->failure.text : "");
-}
+/* ---- the verdict ----------------------------------------------------------------------------- */
 
-static void say_held(const struct verdict *x, struct readiness *out)
+static enum sentence judge_held(const struct verdict *x)
 {
-    static const char *const causes[MARK_OUTCOMES] = {
-        [MARK_CONFLICT] = ("dpu-host-agent was stopped or restarted, met only conflicts, or the "
-                           "lease's duration was shortened"),
-        [MARK_LOST] = "the API server does not answer",
-        [MARK_NONSENSE] = "the API server's answers cannot be read",
-        [MARK_REFUSED] = "the API server takes no writes",
-        [MARK_DENIED] = "the API server denies the host's write to the lease",
-        [MARK_ABSENT] = "the lease is gone and is being made anew",
-    };
-    bool has_cause =
-        is_failing(x) || x->evidence.granted.ns != 0; /* else it is that of an older hold */
-    enum mark_outcome why = has_cause ? x->failure.cause : MARK_CONFLICT;
-    bool is_unwritten = why == MARK_REFUSED || why == MARK_DENIED || why == MARK_ABSENT;
-    enum readiness_reason reason =
-        is_unwritten ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE;
-    const char *cause = causes[why];
     if (x->hold_is_over) {
-        say(out, reason,
-            "for longer than --api-outage-hold (%s), the host could not tell whether the DPU is "
-            "alive: %s",
-            text_span(x->config->api_outage_hold_ns).text, cause);
-    } else if (is_failing(x)) {
-        bool has_detail = x->failure.text[0] != '\0';
-        say(out, reason,
-            "the lease expired while the host could not tell whether the DPU is alive: %s%s%s%s; "
-            "the host keeps the last state, Ready",
-            cause, has_detail ? " (" : "", x->failure.text, has_detail ? ")" : "");
-    } else {
-        say(out, reason, "the DPU has time for one retry, after a time without evidence: %s",
-            cause);
+        return SAYS_HELD_TOO_LONG;
     }
+    if (!is_failing(x)) {
+        return SAYS_RETRYING;
+    }
+    return x->failure.text[0] != '\0' ? SAYS_HELD_FOR_A_REASON : SAYS_HELD;
 }
 
 /* Why the silence: the lease itself is damaged, or the DPU does not renew it. */
-static void say_silent(const struct verdict *x, struct readiness *out)
+static enum sentence judge_silent(const struct verdict *x)
 {
     const struct lease_view *lease = &x->history.lease;
-    char name[NAMES_K8S_NAME_BYTES * 2];
-    const struct text_span duration = text_span(x->spans.duration_ns);
-    text_format(name, sizeof(name), "%s/%s", x->config->lease_ns, x->config->lease_name);
     if (x->sight.shows <= VERDICT_SEES_GONE) {
-        say(out, REASON_LEASE_NOT_FOUND,
-            "no renewal for %s, and lease %s does not exist: dpu-host-agent's log says why it "
-            "cannot create it",
-            duration.text, name);
-    } else if (x->sight.shows == VERDICT_SEES_GARBLED) {
-        say(out, REASON_LEASE_INVALID, "no renewal for %s, and lease %s cannot be read: %s",
-            duration.text, name, x->failure.text);
-    } else if (lease->holder[0] == '\0') {
-        say(out, REASON_LEASE_INVALID, "lease %s has no holder", name);
-    } else if (!history_is_ours(&x->history, lease)) {
-        say(out, REASON_LEASE_INVALID, "lease %s is held by '%s' instead of '%s'", name,
-            lease->holder, x->config->holder);
-    } else if (lease->renew_stamp[0] == '\0') {
-        say(out, REASON_LEASE_INVALID,
-            "lease %s has never been renewed: dpu-agent may not run on the DPU. If the health "
-            "check is off there but on here, this is a configuration mismatch",
-            name);
-    } else if (lease->duration_s == 0) {
-        say(out, REASON_LEASE_INVALID,
-            "lease %s has no leaseDurationSeconds, and the DPU has not renewed it", name);
-    } else if (x->history.last_gap_ns > x->spans.duration_ns) {
-        say(out, REASON_LEASE_EXPIRED,
-            "the DPU has not renewed lease %s for %s; its last two renewals were %s apart, which "
-            "looks like a configuration mismatch of the renew interval",
-            name, duration.text, text_span(x->history.last_gap_ns / NS_PER_SEC * NS_PER_SEC).text);
-    } else {
-        say(out, REASON_LEASE_EXPIRED,
-            "the DPU has not renewed lease %s for %s; its last renewal is stamped %s", name,
-            duration.text, out->lease.renew_stamp);
+        return SAYS_NO_LEASE;
     }
+    if (x->sight.shows == VERDICT_SEES_GARBLED) {
+        return SAYS_GARBLED;
+    }
+    if (lease->holder[0] == '\0') {
+        return SAYS_NO_HOLDER;
+    }
+    if (!history_is_ours(&x->history, lease)) {
+        return SAYS_OTHER_HOLDER;
+    }
+    if (lease->renew_stamp[0] == '\0') {
+        return SAYS_NEVER_RENEWED;
+    }
+    if (lease->duration_s == 0) {
+        return SAYS_NO_DURATION;
+    }
+    return x->history.last_gap_ns > x->spans.duration_ns ? SAYS_RENEWED_TOO_SELDOM : SAYS_EXPIRED;
 }
 
-static void say_reported(const struct verdict *x, struct readiness *out)
+static enum sentence judge_reported(const struct verdict *x)
 {
-    const char *why = x->history.lease.health_message;
-    if (x->history.lease.health == LEASE_HEALTH_SHUTDOWN) {
-        say(out, REASON_DPU_SHUTDOWN, "the DPU announced its shutdown%s%s", why[0] ? ": " : "",
-            why);
-    } else if (x->history.lease.health == LEASE_HEALTH_UNHEALTHY) {
-        say(out, REASON_DPU_REPORTED_UNHEALTHY, "the DPU reports that it is unhealthy: %s",
-            why[0] ? why : "no reason was given");
-    } else {
-        say(out, REASON_DPU_REPORTED_UNHEALTHY,
-            "the DPU reported that it was unhealthy and has not renewed its lease since");
+    bool has_reason = x->history.lease.health_message[0] != '\0';
+    switch (x->history.lease.health) {
+    case LEASE_HEALTH_SHUTDOWN:
+        return has_reason ? SAYS_SHUTDOWN_FOR_A_REASON : SAYS_SHUTDOWN;
+    case LEASE_HEALTH_UNHEALTHY:
+        return has_reason ? SAYS_UNHEALTHY : SAYS_UNHEALTHY_WITHOUT_A_REASON;
+    case LEASE_HEALTH_NONE:
+        break;
     }
+    return SAYS_UNHEALTHY_BEFORE;
 }
 
-static void say_phase(const struct verdict *x, struct readiness *out, struct mono now)
+static enum sentence judge_phase(const struct verdict *x, struct mono now)
 {
     switch (x->phase) {
+    case VERDICT_FRESH:
+        return x->hold_is_over || is_held(x, now) ? judge_held(x) : SAYS_RENEWED;
+    case VERDICT_EXPIRED:
+        return judge_silent(x);
+    case VERDICT_REPORTED:
+        return judge_reported(x);
+    case VERDICT_DISABLED:
+        return SAYS_DISABLED;
     case VERDICT_AWAITING:
     case VERDICT_PHASE_COUNT:
-        say_awaiting(x, out);
-        break;
-    case VERDICT_FRESH:
-        if (x->hold_is_over || is_held(x, now)) {
-            say_held(x, out);
-        } else {
-            say(out, REASON_LEASE_RENEWED, "the DPU renews its lease");
-        }
-        break;
-    case VERDICT_EXPIRED:
-        say_silent(x, out);
-        break;
-    case VERDICT_REPORTED:
-        say_reported(x, out);
-        break;
-    case VERDICT_DISABLED:
-        say(out, REASON_HEALTH_CHECK_DISABLED,
-            "the DPU health check is disabled (--dpu-node-lease-renew-interval=0 or "
-            "--dpu-node-lease-duration=0)");
         break;
     }
+    bool is_unread = !x->sight.has_contact && x->failure.text[0] != '\0';
+    return is_unread ? SAYS_AWAITED_UNREAD : SAYS_AWAITED;
 }
 
-/* A failed host probe takes away an admission that the lease gives. */
+/* A failed host probe, or Pods that lost their network, take away an admission that the lease
+ * gives. */
 static void judge(const struct verdict *x, struct readiness *out, struct mono now)
 {
     bool is_fresh = x->phase == VERDICT_FRESH && !x->hold_is_over;
     bool admits = is_fresh || x->phase == VERDICT_DISABLED;
     if (is_fresh && readiness_is_accused(out)) {
-        say(out, REASON_HOST_PROBE_FAILED, "a host probe fails: %s", x->accusation);
+        say(x, SAYS_PROBE_FAILED, out);
     } else if (admits && x->pods[0] != '\0') {
-        say(out, REASON_POD_NETWORK_LOST, "%s", x->pods);
+        say(x, SAYS_PODS_LOST, out);
     } else {
-        say_phase(x, out, now);
+        say(x, judge_phase(x, now), out);
     }
     out->admit = admits && out->state != READINESS_NOT_READY;
 }

@@ -227,6 +227,42 @@ static bool is_control(uint32_t point)
            (point >= 0x2066 && point <= 0x2069);
 }
 
+/* The length of what comes next: a word in braces, or what stands before one. */
+static size_t next_piece(const char *format)
+{
+    size_t len = format[0] == '{' ? strcspn(format, "}") : strcspn(format, "{");
+    return format[0] == '{' && format[len] == '}' ? len + 1 : len;
+}
+
+/* The value of the word that a piece is; NULL: it is none. */
+static const char *word_value(const char *piece, size_t len, const struct text_word *words,
+                              size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(words[i].name) == len && memcmp(words[i].name, piece, len) == 0) {
+            return words[i].text;
+        }
+    }
+    return NULL;
+}
+
+void text_fill(char *dst, size_t dst_bytes, const char *format, const struct text_word *words,
+               size_t count)
+{
+    dst[0] = '\0';
+    for (size_t len; *format != '\0'; format += len) {
+        len = next_piece(format);
+        const char *value = word_value(format, len, words, count);
+        if (value) {
+            text_format(dst, dst_bytes, "%s", value);
+        } else {
+            text_format(dst, dst_bytes, "%.*s", (int)len, format);
+        }
+        dst_bytes -= strlen(dst);
+        dst += strlen(dst);
+    }
+}
+
 void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len)
 {
     size_t used = 0;

@@ -37,6 +37,17 @@ uint64_t text_stat_field(const char *stat, size_t field);
 /* Copies src, truncated to fit on a UTF-8 boundary; always terminates. Returns false if cut. */
 bool text_copy(char *dst, size_t dst_bytes, const char *src);
 
+/* The value of a word in braces. */
+struct text_word {
+    const char *name; /* "{lease}" */
+    const char *text;
+};
+
+/* Copies `format` with the values of the words in it, truncated to fit on a UTF-8 boundary; always
+ * terminates. So a table of sentences can be read as they will be. */
+void text_fill(char *dst, size_t dst_bytes, const char *format, const struct text_word *words,
+               size_t count);
+
 /* As snprintf, truncated to fit on a UTF-8 boundary; always terminates. For texts that may be cut:
  * what a bound keeps out is nobody's error. Arguments must not overlap dst. */
 void text_format(char *dst, size_t dst_bytes, const char *format, ...) PRINTF_LIKE(3, 4);

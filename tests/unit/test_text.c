@@ -309,3 +309,15 @@ TEST(the_checksum_is_that_of_iscsi)
     assert_int_equal(crc32c_compute("123456789", 9), 0xe3069283);
     assert_int_equal(crc32c_compute("", 0), 0);
 }
+
+TEST(words_in_braces_are_filled_in_and_others_stay)
+{
+    static const struct text_word words[] = {{"{a}", "one {b}"}, {"{b}", ""}, {"{: }", ": "}};
+    char out[24];
+    text_fill(out, sizeof(out), "{a}{: }{c}, {b}{", words, ARRAY_LEN(words));
+    assert_string_equal(out, "one {b}: {c}, {"); /* a value is not filled in again */
+    text_fill(out, 8, "as it{: }{a}", words, ARRAY_LEN(words));
+    assert_string_equal(out, "as it: ");
+    text_fill(out, sizeof(out), "", words, ARRAY_LEN(words));
+    assert_string_equal(out, "");
+}
