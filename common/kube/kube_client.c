@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_core.h"
+#include "kube/kube_tls.h"
 #include "kube/kube_url.h"
 #include "loop/curl_loop.h"
 #include "loop/curl_version.h"
@@ -18,7 +19,6 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/ssl.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/queue.h>
@@ -48,9 +48,8 @@ enum request_kind { READS, WRITES, WATCHES, REQUEST_KINDS };
 struct kube_client {
     struct ev_loop *loop;
     struct kube_conf conf;
-    struct curl_loop *curl;    /* NULL until open */
-    CURLSH *sessions;          /* of TLS: what each further connection resumes */
-    X509_STORE *ca;            /* parsed; NULL: libcurl reads it, or has its own */
+    struct curl_loop *curl; /* NULL until open */
+    struct kube_tls tls;
     struct kube_bucket bucket; /* every request passes it */
     uint32_t patience_ms[REQUEST_KINDS];
     struct kube_leave leaves[KUBE_PRIORITIES][REQUEST_KINDS];
@@ -133,8 +132,7 @@ static bool refresh_credentials(struct kube_client *client, struct mono now, boo
         client->conf.tls_changed = false;
         client->draining = true;
         locate_server(client);
-        X509_STORE_free(client->ca);
-        client->ca = kube_conf_parse_ca(&client->conf);
+        kube_tls_renew(&client->tls, &client->conf);
     }
     return changed;
 }
@@ -278,83 +276,6 @@ static void set_address(struct try *t)
     }
 }
 
-static void set_blob(CURL *easy, CURLoption option, const struct buf *content)
-{
-    if (content) {
-        struct curl_blob blob = {
-            .data = content->data, .len = content->len, .flags = CURL_BLOB_COPY};
-        (void)curl_easy_setopt(easy, option, &blob);
-    }
-}
-
-/* The first certificate of a text of many: libcurl parses what it is given for each connection. */
-static struct buf first_certificate(const struct buf *ca)
-{
-    static const char end[] = "-----END CERTIFICATE-----";
-    const char *found = strstr(buf_text(ca), end);
-    size_t len = found ? (size_t)(found - ca->data) + strlen(end) : ca->len;
-    return (struct buf){.data = ca->data, .len = len}; /* borrowed */
-}
-
-/* Whatever libcurl has loaded, or kept for the next connection, counts no longer: not either where
- * the CA has become unreadable since the request began. */
-static CURLcode use_ca(CURL *easy, void *ssl_ctx, void *user)
-{
-    const struct kube_client *client = user;
-    bool is_set = client->ca && SSL_CTX_set1_verify_cert_store(ssl_ctx, client->ca) == 1;
-    return is_set ? CURLE_OK : CURLE_SSL_CACERT_BADFILE;
-}
-
-/* The CA stands alone: neither the system's file nor its directory counts beside it. No directory
- * is the built-in one in newer versions, hence one in which nothing is found. */
-static void set_ca(struct kube_client *client, CURL *easy)
-{
-    const struct buf *ca = kube_conf_secret(&client->conf, KUBE_SECRET_CA);
-    if (!ca) {
-        return;
-    }
-    (void)curl_easy_setopt(easy, CURLOPT_CAPATH, CURL_VERSION_NO_DIRECTORY);
-    (void)curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
-    if (!client->ca) {
-        set_blob(easy, CURLOPT_CAINFO_BLOB, ca);
-        return;
-    }
-    (void)curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, use_ca);
-    (void)curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, client);
-    if (curl_version_wants_authorities()) {
-        const struct buf some = first_certificate(ca);
-        set_blob(easy, CURLOPT_CAINFO_BLOB, &some);
-    }
-}
-
-static void set_tls(struct kube_client *client, CURL *easy)
-{
-    long verify = client->conf.insecure_skip_tls_verify ? 0L : 1L;
-    set_ca(client, easy);
-    set_blob(easy, CURLOPT_SSLCERT_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_CERT));
-    set_blob(easy, CURLOPT_SSLKEY_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_KEY));
-    (void)curl_easy_setopt(easy, CURLOPT_SHARE, client->sessions);
-    /* Without one an encrypted key crashes libcurl 7.88; with this it is a TLS failure. */
-    (void)curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "");
-    (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, verify);
-    (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
-    (void)curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-}
-
-/* Ours is the only word on it: curl's own variables and rules do not count. */
-static void set_proxy(const struct kube_client *client, CURL *easy)
-{
-    const char *proxy = client->conf.proxy_url;
-    (void)curl_easy_setopt(easy, CURLOPT_PROXY, proxy ? proxy : "");
-    (void)curl_easy_setopt(easy, CURLOPT_NOPROXY, proxy ? "" : "*");
-    if (proxy) { /* one of https is believed as the server is, as in Go */
-        long verify = client->conf.insecure_skip_tls_verify ? 0L : 1L;
-        set_blob(easy, CURLOPT_PROXY_CAINFO_BLOB, kube_conf_secret(&client->conf, KUBE_SECRET_CA));
-        (void)curl_easy_setopt(easy, CURLOPT_PROXY_SSL_VERIFYPEER, verify);
-        (void)curl_easy_setopt(easy, CURLOPT_PROXY_SSL_VERIFYHOST, verify ? 2L : 0L);
-    }
-}
-
 static void set_connection(struct try *t)
 {
     CURL *easy = t->easy;
@@ -417,8 +338,7 @@ static void open_try(struct try *t, int64_t deadline_ms, struct mono now)
     (void)curl_easy_setopt(t->easy, CURLOPT_PREREQDATA, t);
     (void)curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)deadline_ms);
     set_connection(t);
-    set_tls(t->call->client, t->easy);
-    set_proxy(t->call->client, t->easy);
+    kube_tls_apply(&t->call->client->tls, &t->call->client->conf, t->easy);
     set_request(t);
     set_address(t);
     curl_loop_add(t->call->client->curl, t->easy);
@@ -1039,8 +959,7 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
         return rc;
     }
     client->curl = curl_loop_new(loop, &config);
-    client->sessions = curl_share_init();
-    (void)curl_share_setopt(client->sessions, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+    kube_tls_init(&client->tls, &client->conf);
     kube_bucket_init(&client->bucket, now);
     for (int i = 0; i < REQUEST_KINDS; i++) {
         client->patience_ms[i] = KUBE_PATIENCE_MS;
@@ -1048,7 +967,6 @@ int kube_client_new(struct ev_loop *loop, struct kube_conf *conf, struct kube_cl
     client->metrics.has_expiry = kube_conf_expiry(&client->conf, &client->metrics.expiry);
     client->metrics.is_credential_unusable = kube_conf_problem(&client->conf) != NULL;
     locate_server(client);
-    client->ca = kube_conf_parse_ca(&client->conf);
     *out = client;
     return 0;
 }
@@ -1070,9 +988,8 @@ void kube_client_free(struct kube_client *client)
         kube_call_cancel(TAILQ_FIRST(&client->calls));
     }
     curl_loop_free(client->curl);
-    (void)curl_share_cleanup(client->sessions); /* also of none */
+    kube_tls_fini(&client->tls);
     kube_dial_fini(&client->dial);
-    X509_STORE_free(client->ca);
     kube_conf_fini(&client->conf);
     free(client);
 }

@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "kube/kube_proxy.h"
 #include "kube/kube_url.h"
 #include "loop/curl_version.h"
 

@@ -2,7 +2,7 @@
 /* "URL\nLIST", any bytes: an address that is taken is one that libcurl reads the same way, and a
  * list has an answer that blanks and a further entry in front of it do not turn to "no". */
 #include "base/mem.h"
-#include "kube/kube_proxy.h"
+#include "kube/kube_url.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Says for each line "URL<TAB>LIST" of its input whether NO_PROXY=LIST has us go to the URL
  * directly: "direct", "proxy", or "refused". */
-#include "kube/kube_proxy.h"
+#include "kube/kube_url.h"
 
 #include <stdio.h>
 #include <string.h>
