@@ -359,27 +359,37 @@ bool kube_file_is_news(const char *path, const struct stat *known, bool all)
                : S_ISREG(identity.st_mode) && (all || !same_identity(&identity, known));
 }
 
-/* Reads the part's files into `fresh`; of what is given as data, or came out of a pipe, a copy. */
+/* What the secret is now, into `out`: its file is read anew. What is given as data stays what it
+ * is, and so does what came out of a pipe, which has been emptied by the first reading. */
+static int read_source(struct kube_secret_source *s, const char *field, bool is_first,
+                       struct buf *out, struct err *e)
+{
+    struct stat now;
+    bool is_kept = !s->file || (!is_first && is_pipe(&s->identity));
+    *out = (struct buf){.max_bytes = KUBE_SECRET_MAX_BYTES};
+    if (is_kept) {
+        return s->content.len > 0 ? buf_append(out, s->content.data, s->content.len, e) : 0;
+    }
+    if (!is_first && stat(s->file, &now) == 0 && is_pipe(&now)) {
+        return err_set(e, ERR_IO, "%s '%s' has become a pipe", field, s->file);
+    }
+    if (read_file(s->file, out, &s->identity, e) != 0) {
+        return err_wrap(e, "%s", field);
+    }
+    return 0;
+}
+
+/* Reads all of a part into `fresh`, up to the first that cannot be read. */
 static int read_part(kube_secrets secrets, const struct part *p, bool is_first,
                      struct buf fresh[static KUBE_SECRETS], struct err *e)
 {
-    int rc = 0;
-    for (enum kube_secret i = p->first; rc == 0 && i <= p->last; i++) {
-        struct kube_secret_source *s = &secrets[i];
-        fresh[i] = (struct buf){.max_bytes = KUBE_SECRET_MAX_BYTES};
-        struct stat now;
-        if (s->file && !is_first && !is_pipe(&s->identity) && stat(s->file, &now) == 0 &&
-            is_pipe(&now)) {
-            rc = err_set(e, ERR_IO, "%s '%s' has become a pipe", kube_secret_field(i, true),
-                         s->file);
-        } else if (s->file && (is_first || !is_pipe(&s->identity))) {
-            rc = read_file(s->file, &fresh[i], &s->identity, e);
-            rc = rc == 0 ? 0 : err_wrap(e, "%s", kube_secret_field(i, true));
-        } else if (s->content.len > 0) {
-            rc = buf_append(&fresh[i], s->content.data, s->content.len, e);
+    for (enum kube_secret i = p->first; i <= p->last; i++) {
+        int rc = read_source(&secrets[i], kube_secret_field(i, true), is_first, &fresh[i], e);
+        if (rc != 0) {
+            return rc;
         }
     }
-    return rc;
+    return 0;
 }
 
 static int check_part(const kube_secrets secrets, const struct part *p,
