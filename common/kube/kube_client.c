@@ -24,6 +24,23 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+/*
+ * The life of a call:
+ *
+ *   kube_client_start ─▶ waits for its turn ─▶ first try ──────▶ end_try ─▶ tell_end ─▶ its owner
+ *                            ▲                     └▶ second ──────┘   │
+ *                            └── once, after a 401 with new credentials ┘
+ *
+ * Its turn comes when the rate limit has a token for it and no other request uses the connection
+ * that it could have. A second try begins when the first has had half of its time without an
+ * answer; the first answer of the two counts. A stream has one try, and no deadline once the server
+ * has accepted it.
+ *
+ * curl must not be called from within its own callbacks, and an owner that is told of an answer
+ * starts and cancels other calls. So curl's callbacks only note what came (has_bytes, ended), and
+ * deliver_all() hands it on once curl has returned. An owner may end any call, so that after each
+ * one the list of calls is looked at anew.
+ */
 enum {
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
@@ -148,6 +165,9 @@ static int http_status(const struct try *t)
     return (int)status;
 }
 
+/* The inbox is bounded. A stream that fills it is paused until its owner has taken lines out of it:
+ * the server's data waits in the socket meanwhile. But if the owner was told and took nothing, no
+ * line fits the inbox, and waiting would last for ever. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 {
     struct try *t = user;
@@ -155,7 +175,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
         t->has_bytes = true;
         return size * count;
     }
-    if (t->call->request.on_bytes && t->has_bytes) { /* its owner has yet to look, and makes room */
+    if (t->call->request.on_bytes && t->has_bytes) { /* its owner has yet to look */
         t->is_paused = true;
         return CURL_WRITEFUNC_PAUSE;
     }
@@ -176,8 +196,12 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
     return size * count;
 }
 
-/* The only bound on outgoing data that nobody acknowledges: keepalive is silent then. A request
- * that was on its way was on an idle connection that the server had closed: curl repeats it. */
+/* curl opens a connection for this try. TCP_USER_TIMEOUT is the only bound on data of ours that
+ * nobody acknowledges, because keepalive sends nothing while such data is under way.
+ *
+ * If the request was on its way already, that was over an idle connection which the server had
+ * closed: curl has got not one byte of an answer and repeats the request by itself, over this one,
+ * so that has_sent begins anew. */
 static int on_socket_open(void *user, curl_socket_t fd, curlsocktype purpose)
 {
     struct try *t = user;
@@ -194,7 +218,9 @@ static bool is_sent_once(const struct kube_call *call)
     return call->request.method != KUBE_GET && !call->request.is_repeatable;
 }
 
-/* A try that has been overtaken sends nothing: what is written is sent once. */
+/* curl has a connection and is about to send the request. Of two tries of a write that must not
+ * take effect twice, both may have been connecting until now: the one that comes first sends, and
+ * the other ends here. */
 static int before_request(void *user, char *peer, char *own, int peer_port, int own_port)
 {
     struct try *t = user;
@@ -276,6 +302,11 @@ static void set_address(struct try *t)
     }
 }
 
+/* Which connection carries it (enum kube_channel). A control request takes whichever is idle. What
+ * is evidence takes only one that was used within JUST_LEFT_S: an older one may have become half
+ * open, and the request would hang on it until its deadline, which is a failed attempt that says
+ * nothing of the DPU. A watch may take one of up to LEFT_S: on a half-open one it would be silent.
+ * A second try always connects anew, since the first one's connection may be what is wrong. */
 static void set_connection(struct try *t)
 {
     CURL *easy = t->easy;
@@ -323,7 +354,7 @@ static void set_request(struct try *t)
     set_url(t);
 }
 
-/* Makes the handle; runs nothing yet. */
+/* Makes the handle and gives it to the loop, which runs it later: no callback comes from here. */
 static void open_try(struct try *t, int64_t deadline_ms, struct mono now)
 {
     t->easy = curl_easy_init();
@@ -478,8 +509,12 @@ static enum request_kind kind_of(const struct kube_request *request)
     return request->method != KUBE_GET ? WRITES : is_watch(request) ? WATCHES : READS;
 }
 
-/* What has ended shows whether its server is well. A stream that was accepted does so by how long
- * it lasts. What ended otherwise left no connection behind. */
+/* A connection leads to one API server, where a balancer stands before several, and the next
+ * request would meet the same server on it. So a try that has ended is asked whether its server is
+ * well: by its status, by whether the object that it showed is older than one that its owner has
+ * seen, and a stream that was accepted by how long it lasted. If it is not, the connection is
+ * spoilt, unless that has just been done often enough (kube_leave_try()). What ended without an
+ * answer has left no connection that could be kept, and says nothing of the server. */
 static void judge_server(struct try *t, const struct kube_response *r)
 {
     const struct kube_call *call = t->call;
@@ -506,8 +541,10 @@ static void judge_server(struct try *t, const struct kube_response *r)
 
 /* ---- a second try, beside one that hangs ----------------------------------------------------- */
 
-/* Whether another try may help, and cannot do harm: what is written is sent once, and the
- * handshakes of a fleet that lists at once are not multiplied. */
+/* Whether another try may help, and cannot do harm. A write that must not take effect twice may
+ * have landed as soon as it was sent, so that it is tried again only while it still connects. A
+ * list gets a second try only until it is connected: where a fleet returns at once, the server is
+ * slow because of all the lists and handshakes, and more of them would make it slower. */
 static bool may_hang(const struct try *t)
 {
     curl_off_t connected_us = 0;
@@ -539,6 +576,7 @@ static void start_second_try(struct kube_call *call)
     }
 }
 
+/* Half of the time is the first try's alone; a second one has the other half. */
 static void wait_for_next(struct kube_call *call)
 {
     const struct kube_request *request = &call->request;
@@ -546,6 +584,8 @@ static void wait_for_next(struct kube_call *call)
     loop_timer_arm(call->client->loop, &call->next_try, all_ms * NS_PER_MS / WAIT_SHARE);
 }
 
+/* Begins the first try. A stream has no deadline of curl's, since it is to last: only its head is
+ * waited for, by `due`. */
 static void send_now(struct kube_call *call, struct mono now)
 {
     (void)refresh_credentials(call->client, now, false);
@@ -562,7 +602,8 @@ static void send_now(struct kube_call *call, struct mono now)
 
 /* ---- a turn for each ------------------------------------------------------------------------ */
 
-/* Whether another is under way, whose connection will be free. A stream's is not. */
+/* Whether another is under way, whose connection will be free for this one. That of a stream will
+ * not. Without this wait, requests that come at once would open a connection each. */
 static bool is_another_under_way(const struct kube_call *call)
 {
     const struct kube_call *other;
@@ -615,7 +656,8 @@ static void start_turn(struct kube_call *call)
     take_turn(call, now);
 }
 
-/* Whoever has waited longest goes on over the connection that has become free. */
+/* A connection may have become free: the call that has waited longest takes it. The others see that
+ * one under way then, and go on waiting. */
 static void pass_turn(struct kube_client *client)
 {
     struct mono now = clock_mono_now();
@@ -641,6 +683,9 @@ static void end_pause(struct kube_client *client, int64_t wait_ns)
     }
 }
 
+/* The timer serves both waits of a call, of which one is over when the other begins: for its turn,
+ * and for a second try. A second try is a request to the rate limit, too; an ordinary one without a
+ * token is left out, and the first goes on alone. */
 static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct kube_call *call = timer->data;
@@ -661,8 +706,13 @@ static void on_next_try(struct ev_loop *loop, ev_timer *timer, int events)
     start_second_try(call);
 }
 
-/* Whether a try that has failed, was turned away (429), or met a server that fails, leaves the
- * other one under way: then it is forgotten. */
+/* Of two tries the first answer counts; but a failure is none while the other may still bring one.
+ * True if this try failed, was turned away (429) or met a server that fails, and the other goes on:
+ * then this one is forgotten. A write that was sent and must not take effect twice is an exception,
+ * because the other try sends nothing any more (before_request()).
+ *
+ * Where the name could not be resolved and the last good address is known, the other try begins
+ * here, without waiting for half of the time. */
 static bool other_goes_on(struct try *t, const struct kube_response *r)
 {
     struct kube_call *call = t->call;
@@ -680,7 +730,7 @@ static bool other_goes_on(struct try *t, const struct kube_response *r)
     if (!other->easy) {
         return false;
     }
-    struct mono sent_at = t->sent_at; /* the deadline and the evidence count from the first */
+    struct mono sent_at = t->sent_at; /* a failure of the call is dated by the first one */
     close_try(t);
     t->sent_at = sent_at;
     return true;
@@ -709,7 +759,9 @@ static bool send_again(struct kube_call *call)
     return true;
 }
 
-/* Counts an answer or a failure, and learns from it. */
+/* Counts an answer or a failure, and learns from it: whether there is an API server, for the pause
+ * of ordinary requests, and how long answers take, for the next deadlines. A failure other than a
+ * time-out says nothing of how long one takes. */
 static void observe(struct kube_call *call, const struct kube_response *r)
 {
     const struct kube_request *request = &call->request;
@@ -730,6 +782,7 @@ static void observe(struct kube_call *call, const struct kube_response *r)
     }
 }
 
+/* Whether its owner was told of a time-out, and it goes on all the same. */
 static bool is_late(const struct kube_call *call)
 {
     return call->request.late && *call->request.late == call;
@@ -737,7 +790,11 @@ static bool is_late(const struct kube_call *call)
 
 static void end_try(struct try *t);
 
-/* Its owner waits no longer. */
+/* The head of a stream has not come, or the owner of a request waits no longer (`awaited_ms`). That
+ * request goes on beside the owner's next one, as its late one: an API server or a name server that
+ * is slow answers it in the end, where each new request would begin its wait anew. There is one
+ * late request at most. If there is one already, it has been asked for longer, so this one is given
+ * up. */
 static void on_due(struct ev_loop *loop, ev_timer *timer, int events)
 {
     struct kube_call *call = timer->data;
@@ -764,7 +821,9 @@ static void on_due(struct ev_loop *loop, ev_timer *timer, int events)
     done(user, &r);
 }
 
-/* The call ends, with this. */
+/* The call ends, with this. An answer to the owner's newer request makes the late one pointless; a
+ * late one that fails in the end is no news to an owner who was told of a time-out. The call is
+ * freed before its owner is told, who may start another in its place. */
 static void tell_end(struct kube_call *call, struct kube_response *r)
 {
     kube_done_fn *done = call->done;
@@ -780,6 +839,8 @@ static void tell_end(struct kube_call *call, struct kube_response *r)
     }
 }
 
+/* A try has ended, with an answer or without one: judges the server, lets the other try go on, or
+ * ends the call. A stream that was accepted was counted then. */
 static void end_try(struct try *t)
 {
     struct kube_response r;
@@ -814,6 +875,7 @@ static void end_try(struct try *t)
     }
 }
 
+/* The next try about which its owner, or curl, has to be told something; NULL: none. */
 static struct try *first_to_deliver(struct kube_client *client)
 {
     struct kube_call *call;
@@ -835,7 +897,9 @@ static void note_end(struct try *t, CURLcode code)
     t->is_paused = false;
 }
 
-/* Hands on what a stream has brought. What is no stream is looked at as a whole. */
+/* Hands on what a stream has brought. Its head comes first: 200 with JSON means that the server has
+ * accepted it. 200 with another type is a proxy's page, which may never end, and is ended here. Any
+ * other status is an answer like that to a request, and is read when it has come as a whole. */
 static void deliver_bytes(struct try *t)
 {
     struct kube_call *call = t->call;
@@ -856,7 +920,8 @@ static void deliver_bytes(struct try *t)
     call->request.on_bytes(call->user, &t->inbox); /* may cancel any: look anew */
 }
 
-/* Called when no curl function is on the stack. */
+/* Hands on all that has come. curl_loop calls this after each round of curl's, when no curl
+ * function is on the stack. */
 static void deliver_all(void *user)
 {
     struct try *t;
