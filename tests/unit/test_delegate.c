@@ -182,6 +182,29 @@ TEST(delegate_has_its_own_keys_and_the_runtimes)
     }
 }
 
+/* Pairs would be compared for minutes if each were looked up in the other part. */
+TEST(many_members_cost_no_more_than_their_sorting)
+{
+    enum { MEMBERS = 200000, MEMBER_BYTES = 16 };
+    struct cni_call c;
+    CLEANUP(made) struct made made;
+    CLEANUP(free) char *text = malloc(2 * MEMBERS * MEMBER_BYTES + 100);
+    assert_non_null(text);
+    size_t used = (size_t)snprintf(text, 100, "{\"name\":\"n\"");
+    for (int i = 0; i < MEMBERS; i++) {
+        used += (size_t)snprintf(text + used, MEMBER_BYTES, ",\"k%d\":1", i);
+    }
+    used += (size_t)snprintf(text + used, 100, ",\"delegate\":{\"type\":\"d\"");
+    for (int i = 0; i < MEMBERS; i++) {
+        used += (size_t)snprintf(text + used, MEMBER_BYTES, ",\"k%d\":2", i);
+    }
+    (void)snprintf(text + used, 100, "}}");
+    assert_int_equal(make(text, &made, &c), 0);
+    assert_null(strstr(buf_text(&made.text), ":1"));
+    assert_int_equal(json_scan_count((struct json_slice){buf_text(&made.text), made.text.len}),
+                     MEMBERS + 2);
+}
+
 TEST(delegate_that_cannot_be_is_refused)
 {
     static char long_type[300] = "{\"type\":\"";

@@ -172,3 +172,22 @@ TEST(the_more_telling_word_and_the_ready_pod_count)
     take_pod(row, sick, now);
     assert_true(print_holds(row, "hostAgentPod=p-True hostAgentVersion=2"));
 }
+
+TEST(what_is_broken_comes_first)
+{
+    static const char *const rows[][3] = {{"a", "Ready", "LeaseRenewed"},
+                                          {"d", "Unknown", "LeaseNotFound"},
+                                          {"c", "NotReady", "LeaseExpired"},
+                                          {"b", "NotReady", "LeaseExpired"},
+                                          {"z", "NotReady", "DPUShutdown"}};
+    json_t *order[ARRAY_LEN(rows)];
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        order[i] = json_pack("{s:s, s:s, s:s}", "node", rows[i][0], "state", rows[i][1], "reason",
+                             rows[i][2]);
+    }
+    qsort(order, ARRAY_LEN(rows), sizeof(order[0]), compare_rows);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_int_equal(json_string_value(json_object_get(order[i], "node"))[0], "zbcda"[i]);
+        json_decref(order[i]);
+    }
+}

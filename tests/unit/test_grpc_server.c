@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host-agent/grpc/grpc_server.h"
 
+#include "base/log.h"
 #include "tests/support/case.h"
 #include "tests/support/h2_client.h"
 
@@ -439,6 +440,52 @@ TEST_IN(what_is_not_ready_after_all_is_waited_for_quietly)
     h2_client_free(h2_client_new(w->peer.loop, w->peer.path, false));
     open_manual_window(w);
     assert_ok(call(w, "/test.S/Echo", "x"), "x"); /* it is accepted at once */
+}
+
+static const char *read_log(int fd, char out[static 512])
+{
+    ssize_t len = read(fd, out, 511);
+    out[len > 0 ? len : 0] = '\0';
+    return out;
+}
+
+TEST_IN(each_call_is_logged_once_with_its_end)
+{
+    static const struct {
+        const char *path;
+        enum grpc_status status;
+    } rows[] = {
+        {"/test.S/Echo", GRPC_OK},
+        {"/test.S/Fail", GRPC_UNAVAILABLE},
+        {"/test.S/Huge", GRPC_RESOURCE_EXHAUSTED},
+        {"/test.S/None", GRPC_UNIMPLEMENTED},
+        {"/test.S/Hold", GRPC_CANCELLED},
+        {"/test.S/Watch", GRPC_CANCELLED},
+    };
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    log_setup(LOG_DEBUG, LOG_TEXT, "");
+    log_set_fd(ends[1]);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char line[512];
+        char said[128];
+        int32_t id = h2_client_call(w->client, rows[i].path, "x", 1);
+        (void)pumped(w, id);
+        if (rows[i].status == GRPC_CANCELLED) {
+            assert_string_equal(read_log(ends[0], line), "");
+            h2_client_cancel(w->client, id);
+            (void)pumped(w, id);
+        }
+        (void)snprintf(said, sizeof(said), "test: call of %s: %s after ", rows[i].path,
+                       grpc_status_name((int)rows[i].status));
+        const char *at = strstr(read_log(ends[0], line), said);
+        assert_non_null(at);
+        assert_null(strstr(at + 1, "test: call"));
+    }
+    log_set_fd(STDERR_FILENO);
+    log_setup(LOG_INFO, LOG_TEXT, "");
+    (void)close(ends[0]);
+    (void)close(ends[1]);
 }
 
 TEST_IN(request_that_never_completes_is_ended)
