@@ -319,6 +319,144 @@ void check_judge_upstream(struct doctor *d, const json_t *daemon_sets, const jso
     }
 }
 
+/* ---- what keeps new Pods off a Node ---------------------------------------------------------- */
+
+#define WAYS      "choose a way: docs/monitoring.md, Make scheduling stop"
+#define DPF_HOST  "feature.node.kubernetes.io/dpu-enabled"
+#define DPF_TAINT "dpu.nvidia.com/dpu-ready"
+
+static const struct check_row of_scheduling[] = {
+    {"scheduling", CHECK_PASS, "byStatus",
+     "while the DPU is not ready, the Node is NotReady: the runtime polls STATUS, which dpu-gate "
+     "answers",
+     ""},
+    {"scheduling", CHECK_PASS, "rule condition",
+     "while {conditionType} is not True, the NodeReadinessRule '{rule}' taints the Node", ""},
+    {"scheduling", CHECK_WARN, "rule !condition",
+     "the NodeReadinessRule '{rule}' goes by {conditionType}, a condition that the Node does not "
+     "have",
+     "set --node-condition and --node-condition-firm for dpu-host-agent"},
+    {"scheduling", CHECK_PASS, "isTaintedByDPF", "DPF has tainted the Node with " DPF_TAINT, ""},
+    {"scheduling", CHECK_SKIP, "!isAny why",
+     "dpuctl cannot see what keeps new Pods away while the DPU is not ready: {why}", ""},
+    {"scheduling", CHECK_WARN, "!isAny !why",
+     "nothing keeps new Pods away while the DPU is not ready: the scheduler places them here, "
+     "where "
+     "they wait",
+     WAYS},
+};
+
+/* Whether all labels that the rule selects by are on the Node. Expressions are taken to fit. */
+static bool is_selected(const json_t *rule, const json_t *labels)
+{
+    const json_t *selector = json_object_get(rule, "nodeSelector");
+    const char *key;
+    json_t *value;
+    json_object_foreach(json_object_get(selector, "matchLabels"), key, value)
+    {
+        if (!json_equal(json_object_get(labels, key), value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The condition of ours that a rule goes by at all times, not only at a Node's first start; or
+ * NULL. With two DPUs each has its own (DRIVER/DPUReady). */
+static const char *condition_of(const json_t *rule)
+{
+    static const char ours[] = "DPUReady";
+    size_t i;
+    const json_t *condition;
+    if (!text_equal(json_text_get(rule, "enforcementMode"), "continuous") ||
+        json_is_true(json_object_get(rule, "dryRun"))) {
+        return NULL;
+    }
+    json_array_foreach(json_object_get(rule, "conditions"), i, condition)
+    {
+        const char *type = json_text_get(condition, "type");
+        const char *slash = type ? strrchr(type, '/') : NULL;
+        if (text_equal(slash ? slash + 1 : type, ours)) {
+            return type;
+        }
+    }
+    return NULL;
+}
+
+void check_note_scheduling(struct doctor *d, const json_t *node, const json_t *rules,
+                           bool may_see_rules)
+{
+    const json_t *labels = json_object_get(json_object_get(node, "metadata"), "labels");
+    const json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
+    const json_t *taints = json_object_get(json_object_get(node, "spec"), "taints");
+    bool has_condition = json_text_find(conditions, "type", "DPUReady") != NULL;
+    bool is_dpf = text_equal(json_text_get(labels, DPF_HOST), "true");
+    json_t *tree = json_object();
+    size_t i;
+    const json_t *each;
+    json_array_foreach(rules, i, each)
+    {
+        const json_t *rule = json_object_get(each, "spec");
+        const char *type = is_selected(rule, labels) ? condition_of(rule) : NULL;
+        if (type) {
+            print_json_put(tree, "rule", print_json_text(name_of(each)));
+            print_json_put(tree, "conditionType", print_json_text(type));
+            print_json_put(tree, "condition",
+                           json_boolean(json_text_find(conditions, "type", type) != NULL));
+        }
+    }
+    print_json_put(tree, "isTaintedByDPF",
+                   json_boolean(json_text_find(taints, "key", DPF_TAINT) != NULL));
+    /* What may keep Pods away and is not seen. A rule needs a condition to go by. */
+    print_json_put(tree, "why",
+                   print_json_text(!node    ? "the Node cannot be read"
+                                   : is_dpf ? "DPF does so if dpu-agent's DPUService has the label "
+                                              "svc.dpu.nvidia.com/critical"
+                                   : !may_see_rules && has_condition
+                                       ? "a NodeReadinessRule may, which this user may not list"
+                                       : NULL));
+    print_json_put(d->doc, "scheduling", tree);
+}
+
+/* What was said above of a link. */
+static bool has_check(const struct doctor *d, const char *link, const char *outcome)
+{
+    size_t i;
+    const json_t *check;
+    json_array_foreach(d->checks, i, check)
+    {
+        if (text_equal(json_text_get(check, "link"), link) &&
+            text_equal(json_text_get(check, "outcome"), outcome)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void check_scheduling(struct doctor *d)
+{
+    json_t *tree = json_object_get(d->doc, "scheduling");
+    bool polls = has_check(d, "runtime", "pass");
+    bool may_poll = polls || has_check(d, "runtime", "skip");
+    bool is_gated = has_check(d, "CNI", "pass");
+    /* Through Multus it depends on Multus's version, which its file does not tell. */
+    bool may_be_gated = is_gated || d->config.node || has_check(d, "CNI", "skip") ||
+                        print_holds(d->cni, "first.isMultus");
+    bool by_status = (polls && is_gated) || print_holds(d->doc, "kube.isByGate");
+    if (!tree) {
+        return; /* without the API server there is nothing to say */
+    }
+    if (!print_holds(tree, "why") && may_poll && may_be_gated) {
+        print_json_put(tree, "why",
+                       json_string("STATUS does so if the runtime polls it and dpu-gate answers"));
+    }
+    print_json_put(tree, "byStatus", json_boolean(by_status));
+    print_json_put(tree, "isAny",
+                   json_boolean(by_status || print_holds(tree, "rule") ||
+                                print_holds(tree, "isTaintedByDPF")));
+    check_rows(d, tree, of_scheduling, ARRAY_LEN(of_scheduling));
+}
+
 /* ---- the requests ---------------------------------------------------------------------------- */
 
 #define RBAC "/apis/rbac.authorization.k8s.io/v1"

@@ -214,6 +214,9 @@ static void check_lease(struct doctor *d, const struct api_answer *answer, const
     "resource.k8s.io", "resourceclaims/" part, "", CHECK_WARN, "host-agent-claims", CONDITIONS
 #define RESTART "on-lost-network=restart"
 
+/* Of node-readiness-controller; 404 where it is not installed. */
+#define READINESS_RULES "/apis/readiness.node.x-k8s.io/v1alpha1/nodereadinessrules"
+
 /* The rights of dpu-host-agent, and what is lost without each. */
 static const struct right {
     const char *verb;
@@ -263,6 +266,7 @@ struct questions {
     const struct api_answer *whoami;
     const struct api_answer *lease;
     const struct api_answer *node;
+    const struct api_answer *readiness_rules;
     struct cluster_questions cluster; /* of another node only; else its rights */
     const struct api_answer *rights[ARRAY_LEN(rights)];
 };
@@ -321,6 +325,7 @@ static void ask_questions(struct doctor *d, struct api *api, struct questions *q
     q->whoami = api_ask(api, who, mem_strdup("/apis/authentication.k8s.io/v1/selfsubjectreviews"));
     q->lease = api_ask(api, NULL, mem_format(API_LEASE_PATH, a->lease_namespace, a->lease_name));
     q->node = api_ask(api, NULL, mem_format("/api/v1/nodes/%s", a->node_name));
+    q->readiness_rules = api_ask(api, NULL, mem_strdup(READINESS_RULES));
     if (d->config.node) {
         cluster_ask(api, a->lease_namespace, &q->cluster);
     }
@@ -468,6 +473,8 @@ static void check_api(struct doctor *d, struct api *api)
         }
         check_lease(d, q.lease, q.node->body);
         check_node(d, q.node);
+        check_note_scheduling(d, q.node->body, json_object_get(q.readiness_rules->body, "items"),
+                              q.readiness_rules->body || q.readiness_rules->http_status == 404);
     }
     check_cluster(d, &q.cluster);
 }
@@ -514,6 +521,7 @@ static void examine_from_afar(struct doctor *d)
     if (d->runtime_version[0]) {
         check_judge_runtime(d, d->runtime_version, NULL);
     }
+    check_scheduling(d);
     check_rows(d, d->doc, of_host, 1);
 }
 
@@ -522,7 +530,7 @@ static void examine_from_afar(struct doctor *d)
 static void examine(struct doctor *d)
 {
     static void (*const checks[])(struct doctor *) = {check_cni, check_cri, check_runtime,
-                                                      check_kubelet};
+                                                      check_kubelet, check_scheduling};
     char path[PATH_MAX];
     node_snapshot_take(&d->config, &d->seen);
     d->doc = node_document(&d->config, &d->seen);

@@ -88,6 +88,15 @@ void check_judge_rights(struct doctor *d, const struct cluster_rights *rights);
  * Pod's start (1.3.0, before its commit 0fe6e3d96). `config_map` is its ovnkube-config; or NULL. */
 void check_judge_upstream(struct doctor *d, const json_t *daemon_sets, const json_t *config_map);
 
+/* What keeps new Pods off this Node while its DPU is not ready, as far as the Node and the rules of
+ * node-readiness-controller show; both borrowed, NULL where they cannot be seen. `may_see_rules`:
+ * what is not in `rules` is not there. Keeps it for check_scheduling(). */
+void check_note_scheduling(struct doctor *d, const json_t *node, const json_t *rules,
+                           bool may_see_rules);
+/* Which way of stopping the scheduler is in force; comes last, for STATUS is one if the checks of
+ * CNI and runtime above say so. */
+void check_scheduling(struct doctor *d);
+
 /* ---- judgements on texts from outside, pure -------------------------------------------------- */
 
 /* "containerd://2.0.3" or "cri-o://1.36.3"; `grace` is CRI-O's cni_status_grace_period as it was

@@ -369,6 +369,15 @@ def test_the_nodes_own_settings_count_below_a_root(world, patient):
         assert done.returncode == 64 and f"file '{patient.root[:60]}" in done.stderr
 
 
+@pytest.mark.standin_only  # a kubelet says which runtime it has
+def test_what_keeps_new_pods_away_is_named(target, patient):
+    status = {"status": {"nodeInfo": {"containerRuntimeVersion": "containerd://2.1.0"}}}
+    target.admin.patch(f"{NODES}/{target.node}/status", status)
+    patient.expect("scheduling", "pass", "the runtime polls STATUS")
+    _, links = patient.examine(f"--kubeconfig={patient.root}/none", user=None)
+    assert "scheduling" not in links  # the API server is the first thing to mend
+
+
 def test_kubelet_sockets(world, patient):
     base = os.path.join(patient.root, "var/lib/kubelet")
     os.makedirs(f"{base}/plugins_registry")
@@ -452,6 +461,10 @@ def test_the_doctor_asks_for_all_that_rbac_grants_and_for_no_more(target, patien
         ("containerd://2.1.0", "etc/containerd/config.toml", 'bin_dir = "/usr/lib/cni"\n', "runtime", "warn", "'/usr/lib/cni'"),
         ("cri-o://1.36.3", "etc/crio/crio.conf", 'cni_status_grace_period = "5s"\n', "runtime", "pass", "polls STATUS"),
         ("cri-o://1.36.3", "etc/crio/crio.conf.d/10-x.conf", 'network_dir = "/x/"\n', "runtime", "warn", "'/x'"),
+        # What keeps new Pods away.
+        ("containerd://2.1.0", "etc/x", "", "scheduling", "warn", "nothing keeps new Pods away"),  # CNI 1.0.0
+        ("cri-o://1.36.3", "etc/x", "", "scheduling", "warn", "nothing keeps new Pods away"),
+        ("odd://1", "etc/x", "", "scheduling", "skip", "STATUS does so if the runtime polls it"),
         # Which version it calls a plugin with.
         ("containerd://1.7.30", "etc/x", "", "CNI", "warn", "ovn-k8s-cni-overlay' does not speak CNI 1.1.0"),
         ("cri-o://1.34.0", "etc/x", "", "CNI", "fail", "ovn-k8s-cni-overlay' does not speak CNI 1.1.0"),
@@ -459,7 +472,8 @@ def test_the_doctor_asks_for_all_that_rbac_grants_and_for_no_more(target, patien
 )  # fmt: skip
 def test_runtimes(target, patient, version, path, text, link, outcome, found):
     patient.put(path, text)
-    patient.speaks("1.0.0")
+    if link != "scheduling" or version.startswith("containerd"):
+        patient.speaks("1.0.0")
     status = {"status": {"nodeInfo": {"containerRuntimeVersion": version}}}
     target.admin.patch(f"{NODES}/{target.node}/status", status)
     patient.expect(link, outcome, found)

@@ -3,6 +3,7 @@
 
 #include "base/json_text.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "dpuctl/print.h"
 #include "tests/support/case.h"
 
@@ -369,5 +370,125 @@ TEST(upstreams_check_turned_off_on_a_host_is_named_where_that_stops_pods)
     check_judge_upstream(d, odd, NULL);
     check_judge_upstream(d, NULL, odd);
     assert_int_equal(json_array_size(d->checks), 0);
+    end(d);
+}
+
+/* ---- what keeps new Pods away ---------------------------------------------------------------- */
+
+#define READINESS_RULE(spec)                                                                       \
+    "[{\"metadata\":{\"name\":\"other\"},\"spec\":{\"enforcementMode\":\"continuous\","            \
+    "\"conditions\":["                                                                             \
+    "{\"type\":\"Ready\"}]}},{\"metadata\":{\"name\":\"r\"},\"spec\":{" spec "}}]"
+#define ON_DPU_READY "\"conditions\":[{\"type\":\"DPUReady\",\"requiredStatus\":\"True\"}]"
+#define CONTINUOUS   "\"enforcementMode\":\"continuous\","
+#define NODE_OF(meta, spec)                                                                        \
+    "{\"metadata\":{" meta "},\"spec\":{" spec "},\"status\":{\"conditions\":[]}}"
+#define NODE_WITH(type)                                                                            \
+    "{\"metadata\":{\"labels\":{\"a\":\"b\"}},\"status\":{\"conditions\":[{\"type\":\"" type       \
+    "\"}]}}"
+#define DPF_LABEL "\"labels\":{\"feature.node.kubernetes.io/dpu-enabled\":\"true\"}"
+
+TEST(the_way_in_which_scheduling_stops_is_named_and_its_absence_too)
+{
+    static const char nothing[] = "nothing keeps new Pods away";
+    static const struct {
+        const char *runtime; /* what was said above of it, and of CNI; "": nothing */
+        const char *cni;
+        const char *node;
+        const char *rules; /* NULL: they may not be listed */
+        const char *outcome;
+        const char *found;
+    } rows[] = {
+        {"pass", "pass", NODE_OF("", ""), "[]", "pass", "the runtime polls STATUS"},
+        {"pass", "fail", NODE_OF("", ""), "[]", "warn", nothing},
+        {"pass", "warn", NODE_OF("", ""), "[]", "warn", nothing},
+        {"pass", "skip", NODE_OF("", ""), "[]", "skip", "STATUS does so if"},
+        {"warn", "pass", NODE_OF("", ""), "[]", "warn", nothing},
+        {"warn", "skip", NODE_OF("", ""), "[]", "warn", nothing},
+        {"skip", "pass", NODE_OF("", ""), "[]", "skip", "STATUS does so if"},
+        {"skip", "fail", NODE_OF("", ""), "[]", "warn", nothing},
+        /* A rule goes by the condition that dpu-host-agent keeps, and at all times. */
+        {"warn", "pass", NODE_WITH("DPUReady"), READINESS_RULE(CONTINUOUS ON_DPU_READY), "pass",
+         "while DPUReady is not True, the NodeReadinessRule 'r'"},
+        {"warn", "pass", NODE_WITH("Ready"), READINESS_RULE(CONTINUOUS ON_DPU_READY), "warn",
+         "a condition that the Node does not have"},
+        {"warn", "pass", NODE_WITH("d.example/DPUReady"),
+         READINESS_RULE(CONTINUOUS "\"conditions\":[{\"type\":\"d.example/DPUReady\"}]"), "pass",
+         "while d.example/DPUReady is"},
+        {"warn", "pass", NODE_WITH("DPUReady"),
+         READINESS_RULE("\"enforcementMode\":\"bootstrap-only\"," ON_DPU_READY), "warn", nothing},
+        {"warn", "pass", NODE_WITH("DPUReady"),
+         READINESS_RULE(CONTINUOUS "\"dryRun\":true," ON_DPU_READY), "warn", nothing},
+        {"warn", "pass", NODE_WITH("DPUReady"), READINESS_RULE(CONTINUOUS "\"conditions\":[7]"),
+         "warn", nothing},
+        {"warn", "pass", NODE_WITH("DPUReady"),
+         READINESS_RULE(CONTINUOUS
+                        "\"nodeSelector\":{\"matchLabels\":{\"a\":\"b\"}}," ON_DPU_READY),
+         "pass", "'r'"},
+        {"warn", "pass", NODE_WITH("DPUReady"),
+         READINESS_RULE(CONTINUOUS
+                        "\"nodeSelector\":{\"matchLabels\":{\"a\":\"c\"}}," ON_DPU_READY),
+         "warn", nothing},
+        {"warn", "pass", NODE_WITH("DPUReady"), NULL, "skip", "this user may not list"},
+        {"warn", "pass", NODE_WITH("Ready"), NULL, "warn", nothing}, /* it would need a condition */
+        {"warn", "pass", NODE_OF(DPF_LABEL, ""), "[]", "skip", "svc.dpu.nvidia.com/critical"},
+        {"warn", "pass", NODE_OF("", "\"taints\":[{\"key\":\"dpu.nvidia.com/dpu-ready\"}]"), "[]",
+         "pass", "DPF has tainted the Node"},
+        {"warn", "pass", "null", "[]", "skip", "the Node cannot be read"},
+        {"warn", "pass", "[]", "[7,{\"spec\":[]}]", "warn", nothing},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct doctor *d = new_doctor();
+        CLEANUP(json) json_t *node = json_loads(rows[i].node, JSON_DECODE_ANY, NULL);
+        CLEANUP(json) json_t *rules = rows[i].rules ? json_loads(rows[i].rules, 0, NULL) : NULL;
+        static const enum check_outcome words[] = {
+            ['f'] = CHECK_FAIL, ['p'] = CHECK_PASS, ['s'] = CHECK_SKIP, ['w'] = CHECK_WARN};
+        size_t kind = (size_t)rows[i].runtime[0];
+        assert_non_null(node);
+        d->doc = json_object();
+        check_add(d, words[kind], "runtime", "", "any");
+        kind = (size_t)rows[i].cni[0];
+        check_add(d, words[kind], "CNI", "", "any");
+        check_note_scheduling(d, json_is_null(node) ? NULL : node, rules, rules != NULL);
+        check_scheduling(d);
+        const json_t *said = json_array_get(d->checks, 2);
+        const char *found = json_text_get(said, "found");
+        if (json_array_size(d->checks) != 3 || !strstr(found, rows[i].found) ||
+            !text_equal(json_text_get(said, "outcome"), rows[i].outcome)) {
+            fail_msg("row %zu: %zu %s %s", i, json_array_size(d->checks),
+                     json_text_get(said, "outcome"), found);
+        }
+        json_decref(d->doc);
+        end(d);
+    }
+}
+
+TEST(through_multus_or_from_afar_it_cannot_be_seen_whether_status_arrives)
+{
+    for (int i = 0; i < 2; i++) {
+        struct doctor *d = new_doctor();
+        CLEANUP(json) json_t *node = json_object();
+        d->doc = json_object();
+        d->config.node = i == 0 ? "another" : NULL;
+        d->cni = i == 1 ? json_pack("{s:{s:b}}", "first", "isMultus", 1) : NULL;
+        check_add(d, CHECK_PASS, "runtime", "", "it polls STATUS");
+        check_note_scheduling(d, node, NULL, true);
+        check_scheduling(d);
+        expect(d, 1, "skip", "STATUS does so if");
+        json_decref(d->doc);
+        end(d);
+    }
+}
+
+TEST(a_node_that_dpu_gate_made_not_ready_shows_that_status_arrives)
+{
+    struct doctor *d = new_doctor();
+    CLEANUP(json) json_t *node = json_object();
+    d->doc = json_pack("{s:{s:b}}", "kube", "isByGate", 1);
+    check_add(d, CHECK_WARN, "runtime", "", "whatever is known of it");
+    check_note_scheduling(d, node, NULL, true);
+    check_scheduling(d);
+    expect(d, 1, "pass", "the runtime polls STATUS");
+    json_decref(d->doc);
     end(d);
 }
