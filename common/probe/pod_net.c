@@ -29,23 +29,49 @@ static const char *next_name(DIR *dir)
 
 /* ---- what CNI gave --------------------------------------------------------------------------- */
 
-static void take_device(struct pod_net *p, struct json_slice text)
+static bool take_name(struct json_slice name, char out[static POD_NET_NAME_BYTES])
+{
+    return json_scan_text(name, out, POD_NET_NAME_BYTES) && out[0] != '\0' && !strchr(out, '/');
+}
+
+/* The link of that name, which is made if there is room; NULL: there is none. */
+static struct pod_net_link *find_link(struct pod_net *p, struct json_slice name)
+{
+    char text[POD_NET_NAME_BYTES];
+    if (!take_name(name, text)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < p->count; i++) {
+        if (text_equal(p->links[i].name, text)) {
+            return &p->links[i];
+        }
+    }
+    if (p->count == POD_NET_LINKS_MAX) {
+        return NULL;
+    }
+    struct pod_net_link *made = &p->links[p->count++];
+    *made = (struct pod_net_link){.index = 0};
+    text_format(made->name, sizeof(made->name), "%s", text);
+    return made;
+}
+
+static void take_device(struct pod_net_link *l, struct json_slice text)
 {
     char device[POD_NET_DEVICE_BYTES];
-    if (p->device[0] == '\0' && json_scan_text(text, device, sizeof(device)) &&
+    if (l->device[0] == '\0' && json_scan_text(text, device, sizeof(device)) &&
         text_is_pci_address(device)) {
-        text_format(p->device, sizeof(p->device), "%s", device);
+        text_format(l->device, sizeof(l->device), "%s", device);
     }
 }
 
-static void take_plugin(struct pod_net *p, struct json_slice plugin)
+static void take_plugin(struct pod_net_link *l, struct json_slice plugin)
 {
-    take_device(p, json_scan_member(plugin, "deviceID"));
-    take_device(p, json_scan_member(json_scan_member(plugin, "runtimeConfig"), "deviceID"));
+    take_device(l, json_scan_member(plugin, "deviceID"));
+    take_device(l, json_scan_member(json_scan_member(plugin, "runtimeConfig"), "deviceID"));
 }
 
 /* The configuration that CNI ran with, in base64: a plugin's, or a list of them. */
-static void take_config(struct pod_net *p, struct json_slice encoded)
+static void take_config(struct pod_net_link *l, struct json_slice encoded)
 {
     struct json_slice config;
     size_t len;
@@ -55,39 +81,57 @@ static void take_config(struct pod_net *p, struct json_slice encoded)
         json_scan_check(text, len, &config, NULL) != 0) {
         return;
     }
-    take_plugin(p, config);
+    take_plugin(l, config);
     struct json_walk w = json_walk_start(json_scan_member(config, "plugins"));
     while (json_walk_next(&w)) {
-        take_plugin(p, w.value);
+        take_plugin(l, w.value);
     }
 }
 
-static void take_name(struct json_slice name, struct pod_net_names *list)
+static void take_ends(struct pod_net_link *l, struct pod_net_names *ends)
 {
-    char text[POD_NET_NAME_BYTES];
-    if (list->count < POD_NET_NAMES_MAX && json_scan_text(name, text, sizeof(text)) &&
-        text[0] != '\0' && !strchr(text, '/')) {
-        text_format(list->each[list->count++], POD_NET_NAME_BYTES, "%s", text);
+    for (size_t i = 0; i < ends->count && l->ends.count < POD_NET_NAMES_MAX; i++) {
+        text_format(l->ends.each[l->ends.count++], POD_NET_NAME_BYTES, "%s", ends->each[i]);
     }
+    ends->count = 0;
 }
 
-/* Interfaces without a sandbox are on the host. */
+/* Whether an interface of a result is in the pod: it names a sandbox then. Of what is not the main
+ * interface that is believed only if it is a path: amazon-vpc-cni puts a VLAN's number there, at an
+ * interface that nobody has. */
+static bool is_in_pod(struct json_slice sandbox, struct json_slice name)
+{
+    bool is_named = sandbox.len > strlen("\"\"");
+    return is_named && (sandbox.at[1] == '/' || json_scan_equals(name, POD_NET_INTERFACE));
+}
+
+/* Interfaces without a sandbox are on the host: the ends of the next one that has one, or, at the
+ * end of the list, of the last. */
 static void take_result(struct pod_net *p, struct json_slice result)
 {
+    struct pod_net_names ends = {.count = 0};
+    struct pod_net_link *last = NULL;
     struct json_walk w = json_walk_start(json_scan_member(result, "interfaces"));
     while (json_walk_next(&w)) {
         struct json_slice name = json_scan_member(w.value, "name");
-        bool is_pods = json_scan_member(w.value, "sandbox").len > 2;
-        if (is_pods && json_scan_equals(name, POD_NET_INTERFACE)) {
-            p->has_testified = true;
-            take_device(p, json_scan_member(w.value, "pciID"));
-        } else if (!is_pods) {
-            take_name(name, &p->ends);
+        struct json_slice sandbox = json_scan_member(w.value, "sandbox");
+        struct pod_net_link *link = is_in_pod(sandbox, name) ? find_link(p, name) : NULL;
+        if (link) {
+            last = link;
+            link->has_testified = true;
+            take_device(link, json_scan_member(w.value, "pciID"));
+            take_ends(link, &ends);
+        } else if (sandbox.len <= strlen("\"\"") && ends.count < POD_NET_NAMES_MAX &&
+                   take_name(name, ends.each[ends.count])) {
+            ends.count++;
         }
+    }
+    if (last) {
+        take_ends(last, &ends);
     }
 }
 
-/* A file of libcni's cache (cniCacheV1). */
+/* A file of libcni's cache (cniCacheV1): of one call of ADD, for the interface `ifName`. */
 static void pod_net_take_cache(struct pod_net *p, const char *text, size_t len,
                                const char *sandbox_id)
 {
@@ -96,19 +140,16 @@ static void pod_net_take_cache(struct pod_net *p, const char *text, size_t len,
         !json_scan_equals(json_scan_member(object, "containerId"), sandbox_id)) {
         return;
     }
-    struct json_slice name = json_scan_member(object, "ifName");
-    if (!json_scan_equals(name, POD_NET_INTERFACE)) {
-        take_name(name, &p->others);
-        return;
+    struct pod_net_link *link = find_link(p, json_scan_member(object, "ifName"));
+    if (link) {
+        take_device(link, json_scan_member(json_scan_member(object, "capabilityArgs"), "deviceID"));
+        take_config(link, json_scan_member(object, "config"));
+        take_result(p, json_scan_member(object, "result"));
     }
-    take_device(p, json_scan_member(json_scan_member(object, "capabilityArgs"), "deviceID"));
-    take_config(p, json_scan_member(object, "config"));
-    take_result(p, json_scan_member(object, "result"));
 }
 
 /* Files are named "NETWORK-SANDBOX-INTERFACE". */
-static void read_cache(struct pod_net *p, const char *root, const char *cache,
-                       const char *sandbox_id)
+static void read_cache(struct pod_net *p, const char *root, const char *cache)
 {
     char path[PATH_MAX];
     text_format(path, sizeof(path), "%s%s", root, cache);
@@ -117,9 +158,20 @@ static void read_cache(struct pod_net *p, const char *root, const char *cache,
     for (int i = 0; name && i < POD_NET_CACHE_MAX; i++, name = next_name(dir)) {
         CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
         text_format(path, sizeof(path), "%s%s/%s", root, cache, name);
-        if (strstr(name, sandbox_id) && file_read(path, &text, NULL) == 0) {
-            pod_net_take_cache(p, buf_text(&text), text.len, sandbox_id);
+        if (strstr(name, p->sandbox) && file_read(path, &text, NULL) == 0) {
+            pod_net_take_cache(p, buf_text(&text), text.len, p->sandbox);
         }
+    }
+}
+
+/* Into one that knows nothing yet. */
+static void read_caches(struct pod_net *p, const char *root, const char *sandbox_id)
+{
+    *p = (struct pod_net){.count = 1};
+    text_format(p->sandbox, sizeof(p->sandbox), "%s", sandbox_id);
+    text_format(p->links[0].name, sizeof(p->links[0].name), POD_NET_INTERFACE);
+    for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
+        read_cache(p, root, caches[i]);
     }
 }
 
@@ -219,14 +271,14 @@ static bool read_net(const struct pod_net_place *at, const char *root, const cha
 }
 
 /* Its netdev stays on the host, whatever CNI's result says of it. */
-static bool is_vdpa(const struct pod_net *p, const char *root)
+static bool is_vdpa(const struct pod_net_link *l, const char *root)
 {
     char path[PATH_MAX];
     char part[POD_NET_DEVICE_BYTES + 2];
     bool is_found = false;
     text_format(path, sizeof(path), "%s/sys/bus/vdpa/devices", root);
-    text_format(part, sizeof(part), "/%s/", p->device);
-    CLEANUP(dir) DIR *dir = p->device[0] != '\0' ? opendir(path) : NULL;
+    text_format(part, sizeof(part), "/%s/", l->device);
+    CLEANUP(dir) DIR *dir = l->device[0] != '\0' ? opendir(path) : NULL;
     for (const char *name = next_name(dir); dir && name && !is_found; name = next_name(dir)) {
         char target[PATH_MAX] = "";
         (void)!readlinkat(dirfd(dir), name, target, sizeof(target) - 1); /* else it stays "" */
@@ -238,62 +290,74 @@ static bool is_vdpa(const struct pod_net *p, const char *root)
 bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid, const char *netns,
                   struct pod_net *out)
 {
-    *out = (struct pod_net){.index = 0};
-    bool is_found = find_place(root, pid, netns, &out->place);
-    for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
-        read_cache(out, root, caches[i], sandbox_id);
+    read_caches(out, root, sandbox_id);
+    for (size_t i = 0; i < out->count; i++) {
+        struct pod_net_link *link = &out->links[i];
+        link->has_testified = link->has_testified && !is_vdpa(link, root);
     }
-    out->has_testified = out->has_testified && !is_vdpa(out, root);
-    return is_found;
+    return find_place(root, pid, netns, &out->place);
+}
+
+void pod_net_distrust_results(struct pod_net *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        p->links[i].has_testified = false;
+    }
 }
 
 /* ---- where things are ------------------------------------------------------------------------ */
 
-/* Interfaces that are no strangers: the kernel puts the first into each namespace, once a module is
- * loaded. */
-static bool is_expected(const struct pod_net *p, const char *name)
+/* The kernel puts the first into each namespace, once a module is loaded. */
+static bool is_kernels(const char *name)
 {
     static const char *const kernels[] = {"lo",      "tunl0",   "gre0",     "gretap0",
                                           "erspan0", "ip_vti0", "ip6_vti0", "sit0",
                                           "ip6tnl0", "ip6gre0", "teql0"};
-    bool is_found = false;
     for (size_t i = 0; i < ARRAY_LEN(kernels); i++) {
-        is_found = is_found || text_equal(kernels[i], name);
+        if (text_equal(kernels[i], name)) {
+            return true;
+        }
     }
-    for (size_t i = 0; i < p->others.count; i++) {
-        is_found = is_found || text_equal(p->others.each[i], name);
-    }
-    return is_found;
+    return false;
 }
 
-/* By the text of /proc/PID/net/dev: WHOLE if the interface is there, UNKNOWN if there is one that
- * is neither it, nor the kernel's own, nor one of `p`'s others; else AWAY. */
-static enum pod_net_evidence pod_net_read_dev(const struct pod_net *p, const char *text)
+/* What a namespace holds. */
+struct content {
+    bool has[POD_NET_LINKS_MAX]; /* the links, in their order */
+    bool has_stranger;           /* which one that is missing may be, by another name */
+};
+
+/* By the text of /proc/PID/net/dev. */
+static void pod_net_read_dev(const struct pod_net *p, const char *text, struct content *out)
 {
-    bool has_stranger = false;
+    *out = (struct content){.has_stranger = false};
     for (const char *line = text; line && *line; line = strchr(line, '\n')) {
         char name[POD_NET_NAME_BYTES];
+        size_t i = 0;
         line += strspn(line, " \n");
         size_t len = strcspn(line, ":\n");
         if (len == 0 || line[len] != ':') {
             continue; /* the head */
         }
         text_format(name, sizeof(name), "%.*s", (int)len, line);
-        if (text_equal(name, POD_NET_INTERFACE)) {
-            return POD_NET_WHOLE;
+        while (i < p->count && !text_equal(p->links[i].name, name)) {
+            i++;
         }
-        has_stranger = has_stranger || !is_expected(p, name);
+        if (i < p->count) {
+            out->has[i] = true;
+        } else if (!is_kernels(name)) {
+            out->has_stranger = true;
+        }
     }
-    return has_stranger ? POD_NET_UNKNOWN : POD_NET_AWAY;
 }
 
 /* How many netdevs of its device are in our namespace, and the name of one of them. */
-static size_t count_netdevs(const struct pod_net *p, const char *root,
+static size_t count_netdevs(const struct pod_net_link *l, const char *root,
                             char out_name[static POD_NET_NAME_BYTES])
 {
     char path[PATH_MAX];
     size_t count = 0;
-    text_format(path, sizeof(path), "%s/sys/bus/pci/devices/%s/net", root, p->device);
+    text_format(path, sizeof(path), "%s/sys/bus/pci/devices/%s/net", root, l->device);
     CLEANUP(dir) DIR *dir = opendir(path);
     for (const char *name = next_name(dir); name; name = next_name(dir)) {
         text_sanitize(out_name, POD_NET_NAME_BYTES, name, strlen(name));
@@ -312,17 +376,18 @@ static bool read_index(const char *root, const char *name, const char *file, uin
 }
 
 /* The interface's own number, which the kernel shows with its multicast addresses. */
-static void learn_index(struct pod_net *p, const char *root)
+static void learn_index(struct pod_net_link *l, const struct pod_net_place *place, const char *root)
 {
     struct pod_net_finding unused;
     CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
-    bool is_read = read_net(&p->place, root, "dev_mcast", &text, &unused);
+    bool is_read = read_net(place, root, "dev_mcast", &text, &unused);
     for (const char *line = is_read ? buf_text(&text) : NULL; line; line = strchr(line, '\n')) {
         line += strspn(line, " \n");
         size_t len = strcspn(line, " \n");
         const char *name = line + len + strspn(line + len, " ");
-        if (strncmp(name, POD_NET_INTERFACE " ", sizeof(POD_NET_INTERFACE)) == 0 &&
-            text_to_u64(line, len, &p->index, NULL) == 0) {
+        if (strcspn(name, " \n") == strlen(l->name) &&
+            strncmp(name, l->name, strlen(l->name)) == 0 &&
+            text_to_u64(line, len, &l->index, NULL) == 0) {
             return;
         }
     }
@@ -338,76 +403,124 @@ static bool is_end(const char *root, const char *name)
 }
 
 /* While the interface is there: what tells later what has become of it. */
-static void learn(struct pod_net *p, const char *root)
+static void learn(struct pod_net_link *l, const struct pod_net_place *place, const char *root)
 {
     char name[POD_NET_NAME_BYTES];
-    p->has_testified = true;
-    if (p->index == 0) {
-        learn_index(p, root);
+    l->has_testified = true;
+    if (l->index == 0) {
+        learn_index(l, place, root);
     }
-    if (p->device[0] != '\0') {
-        p->neighbours = count_netdevs(p, root, name);
+    if (l->device[0] != '\0') {
+        l->neighbours = count_netdevs(l, root, name);
     }
 }
 
 /* While the end of a pair is there, the other one is, too, wherever. */
-static void look_for_end(const struct pod_net *p, const char *root, struct pod_net_finding *out)
+static void look_for_end(const struct pod_net_link *l, const char *root,
+                         struct pod_net_finding *out)
 {
-    for (size_t i = 0; i < p->ends.count; i++) {
-        if (is_end(root, p->ends.each[i])) {
+    for (size_t i = 0; i < l->ends.count; i++) {
+        if (is_end(root, l->ends.each[i])) {
             out->evidence = POD_NET_AWAY;
             text_format(out->words, sizeof(out->words),
-                        POD_NET_INTERFACE " has moved, but its other end %s is there",
-                        p->ends.each[i]);
+                        "%s has moved, but its other end %s is there", l->name, l->ends.each[i]);
             return;
         }
     }
     out->evidence = POD_NET_LOST;
-    text_format(out->words, sizeof(out->words),
-                POD_NET_INTERFACE " is gone from the pod's network namespace");
+    text_format(out->words, sizeof(out->words), "%s is gone from the pod's network namespace",
+                l->name);
 }
 
-static void look_for_device(const struct pod_net *p, const char *root, struct pod_net_finding *out)
+static void look_for_device(const struct pod_net_link *l, const char *root,
+                            struct pod_net_finding *out)
 {
     char all[PATH_MAX];
     char device[PATH_MAX];
     char netdev[POD_NET_NAME_BYTES] = "";
     text_format(all, sizeof(all), "%s/sys/bus/pci/devices", root);
-    text_format(device, sizeof(device), "%s/%s", all, p->device);
+    text_format(device, sizeof(device), "%s/%s", all, l->device);
     out->evidence = POD_NET_LOST;
-    if (count_netdevs(p, root, netdev) > p->neighbours) {
+    if (count_netdevs(l, root, netdev) > l->neighbours) {
         uint64_t index = 0;
-        bool is_same = read_index(root, netdev, "ifindex", &index) && index == p->index;
+        bool is_same = read_index(root, netdev, "ifindex", &index) && index == l->index;
         out->is_by_device = !is_same; /* moved, as by the end of a namespace that the pod made */
         text_format(out->words, sizeof(out->words),
-                    POD_NET_INTERFACE " is gone, and its device %s is back on the host as %s",
-                    p->device, netdev);
+                    "%s is gone, and its device %s is back on the host as %s", l->name, l->device,
+                    netdev);
     } else if (access(all, R_OK) == 0 && access(device, F_OK) != 0 && errno == ENOENT) {
         out->is_by_device = true;
-        text_format(out->words, sizeof(out->words),
-                    POD_NET_INTERFACE " is gone, and so is its device %s", p->device);
+        text_format(out->words, sizeof(out->words), "%s is gone, and so is its device %s", l->name,
+                    l->device);
     } else {
         out->evidence = POD_NET_AWAY;
-        text_format(out->words, sizeof(out->words),
-                    POD_NET_INTERFACE " is gone, and its device %s has no netdev", p->device);
+        text_format(out->words, sizeof(out->words), "%s is gone, and its device %s has no netdev",
+                    l->name, l->device);
+    }
+}
+
+/* Of one interface; `words` are "" where there is nothing to say. */
+static void look_at_link(struct pod_net *p, size_t i, const struct content *seen, const char *root,
+                         struct pod_net_finding *out)
+{
+    struct pod_net_link *link = &p->links[i];
+    *out = (struct pod_net_finding){.evidence = POD_NET_UNKNOWN};
+    if (seen->has[i]) {
+        out->evidence = POD_NET_WHOLE;
+        learn(link, &p->place, root);
+    } else if (!link->has_testified || seen->has_stranger) {
+        return;
+    } else if (link->device[0] != '\0') {
+        look_for_device(link, root, out);
+    } else {
+        look_for_end(link, root, out);
+    }
+}
+
+/* A network may be taken from a running pod: DEL takes its file from the cache, too. */
+static bool is_still_given(const struct pod_net *p, const struct pod_net_link *link,
+                           const char *root)
+{
+    struct pod_net now;
+    read_caches(&now, root, p->sandbox);
+    for (size_t i = 1; i < now.count; i++) {
+        if (text_equal(now.links[i].name, link->name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A further interface is told only if it is lost: a pod may do with it what it likes, and what is
+ * no netdev, as for DPDK, never was in its namespace. */
+static void look_at_others(struct pod_net *p, const struct content *seen, const char *root,
+                           struct pod_net_finding *out)
+{
+    for (size_t i = 1; i < p->count; i++) {
+        struct pod_net_finding found;
+        look_at_link(p, i, seen, root, &found);
+        if (found.evidence != POD_NET_LOST) {
+            continue;
+        }
+        if (!is_still_given(p, &p->links[i], root)) {
+            p->links[i].has_testified = false;
+        } else if (out->evidence == POD_NET_LOST) {
+            out->is_by_device |= found.is_by_device;
+            text_append(out->words, sizeof(out->words), "; %s is lost, too", p->links[i].name);
+        } else {
+            *out = found;
+        }
     }
 }
 
 void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *out)
 {
+    struct content seen;
     CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
     *out = (struct pod_net_finding){.evidence = POD_NET_UNSEEN};
-    if (!read_net(&p->place, root, "dev", &text, out)) {
-        return;
-    }
-    out->evidence = pod_net_read_dev(p, buf_text(&text));
-    if (out->evidence == POD_NET_WHOLE) {
-        learn(p, root);
-    } else if (!p->has_testified || out->evidence == POD_NET_UNKNOWN) {
-        out->evidence = POD_NET_UNKNOWN;
-    } else if (p->device[0] != '\0') {
-        look_for_device(p, root, out);
-    } else {
-        look_for_end(p, root, out);
+    if (read_net(&p->place, root, "dev", &text, out)) {
+        pod_net_read_dev(p, buf_text(&text), &seen);
+        look_at_link(p, 0, &seen, root, out);
+        look_at_others(p, &seen, root, out);
     }
 }

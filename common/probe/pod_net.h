@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Has a pod sandbox still the network that CNI gave it? Evidence of state, from the node's own
+ * Has a pod sandbox still the networks that CNI gave it? Evidence of state, from the node's own
  * files: what its network namespace holds, what libcni's cache says was given to it, and where its
- * device is now (sysfs). Nothing is kept but in struct pod_net, so events that were missed, and a
+ * devices are now (sysfs). Nothing is kept but in struct pod_net, so events that were missed, and a
  * restart of ours, change nothing.
+ *
+ * Its interfaces are "eth0" and those that CNI's results name beside it: a secondary network has a
+ * result of its own (by Multus), a user-defined one may share that of eth0. Each is judged alike;
+ * the sandbox is what eth0 is, unless one of them is lost.
  *
  * An interface is lost if it was there, is gone from its namespace, the namespace holds nothing
  * that it could be by another name, and
@@ -25,7 +29,9 @@
 #define POD_NET_INTERFACE "eth0" /* so is a pod's network named by containerd and by CRI-O */
 
 enum {
+    POD_NET_LINKS_MAX = 8, /* that are looked at, of a sandbox; a pod has rarely more than three */
     POD_NET_NAMES_MAX = 8,
+    POD_NET_ID_BYTES = 128,    /* of a sandbox's id */
     POD_NET_NAME_BYTES = 16,   /* IFNAMSIZ */
     POD_NET_DEVICE_BYTES = 16, /* "0000:03:00.2" */
     POD_NET_WORDS_BYTES = 160,
@@ -61,14 +67,21 @@ struct pod_net_names {
     char each[POD_NET_NAMES_MAX][POD_NET_NAME_BYTES];
 };
 
-struct pod_net {
-    struct pod_net_place place;        /* may change; the rest is what was learned */
-    bool has_testified;                /* it once had its interface */
+/* An interface that CNI gave. */
+struct pod_net_link {
+    char name[POD_NET_NAME_BYTES];
+    bool has_testified;                /* it was once there */
     char device[POD_NET_DEVICE_BYTES]; /* PCI address; "": not known */
-    struct pod_net_names others;       /* further interfaces that CNI gave */
-    struct pod_net_names ends;         /* interfaces on the host that it made */
+    struct pod_net_names ends;         /* interfaces on the host that were made with it */
     uint64_t index;                    /* of the interface, while it was there; 0: not known */
     size_t neighbours; /* netdevs that its device had on the host beside it: a second port, say */
+};
+
+struct pod_net {
+    struct pod_net_place place; /* may change; the rest is what was learned */
+    char sandbox[POD_NET_ID_BYTES];
+    size_t count;                                 /* of links */
+    struct pod_net_link links[POD_NET_LINKS_MAX]; /* the first is POD_NET_INTERFACE */
 };
 
 /* `root` stands before /proc, /sys, /var/lib/cni and the namespace's path; "" for none. `pid` is of
@@ -77,6 +90,10 @@ struct pod_net {
  * then a look says so, too. Reads CNI's cache for the sandbox. */
 bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid, const char *netns,
                   struct pod_net *out);
+
+/* What CNI's results alone say counts no longer: each interface has to be seen first. For a sandbox
+ * that may not be whole yet. */
+void pod_net_distrust_results(struct pod_net *p);
 
 /* By path it enters the namespace and comes back, which needs CAP_SYS_ADMIN. */
 void pod_net_look(struct pod_net *p, const char *root, struct pod_net_finding *out);

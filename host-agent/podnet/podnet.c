@@ -390,11 +390,13 @@ static void sandbox_take_detail(struct podnet *p, struct sandbox *s,
     if (pod_net_open(p->config.root, s->cri.id, detail->pid, detail->netns, &net)) {
         s->view = VIEW_OPEN;
     }
-    if (s->net.has_testified) { /* what was seen is not forgotten */
+    if (s->net.links[0].has_testified) { /* what was seen is not forgotten */
         s->net.place = net.place;
-    } else {
-        s->net = net;
-        s->net.has_testified = s->is_older && net.has_testified;
+        return;
+    }
+    s->net = net;
+    if (!s->is_older) {
+        pod_net_distrust_results(&s->net);
     }
 }
 

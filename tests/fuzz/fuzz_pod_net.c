@@ -9,7 +9,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct pod_net p = {.index = 0};
+    struct pod_net p = {.count = 0};
+    struct content seen;
     char *text = malloc(size + 1);
     if (!text) {
         return 0;
@@ -17,13 +18,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0';
     pod_net_take_cache(&p, text, size, "cid");
-    assert(p.others.count <= POD_NET_NAMES_MAX && p.ends.count <= POD_NET_NAMES_MAX);
-    for (size_t i = 0; i < p.ends.count; i++) {
-        assert(p.ends.each[i][0] != '\0' && !strchr(p.ends.each[i], '/'));
+    assert(p.count <= POD_NET_LINKS_MAX);
+    bool has_device = false;
+    for (size_t i = 0; i < p.count; i++) {
+        const struct pod_net_link *l = &p.links[i];
+        assert(l->name[0] != '\0' && !strchr(l->name, '/'));
+        assert(l->ends.count <= POD_NET_NAMES_MAX);
+        for (size_t k = 0; k < l->ends.count; k++) {
+            assert(l->ends.each[k][0] != '\0' && !strchr(l->ends.each[k], '/'));
+        }
+        assert(l->device[0] == '\0' || (strlen(l->device) == 12 && !strchr(l->device, '/')));
+        has_device |= l->device[0] != '\0';
     }
-    assert(p.device[0] == '\0' || (strlen(p.device) == 12 && !strchr(p.device, '/')));
-    fuzz_tell(p.device[0] != '\0' || p.others.count > 0);
-    (void)pod_net_read_dev(&p, text); /* reads within the text */
+    fuzz_tell(has_device || p.count > 1);
+    pod_net_read_dev(&p, text, &seen); /* reads within the text */
     free(text);
     return 0;
 }

@@ -175,13 +175,15 @@ TEST_IN(others_that_cni_gave_and_the_kernels_own_are_not_it)
     assert_int_equal(look(w), POD_NET_WHOLE);
     put_dev(w, "  net1: 0 0\n tunl0: 0 0\n  sit0:0\n");
     assert_int_equal(look(w), POD_NET_LOST);
-    for (int i = 0; i <= POD_NET_NAMES_MAX; i++) {
+    for (int i = 0; i <= POD_NET_LINKS_MAX; i++) {
         char name[64];
+        char text[64];
         text_format(name, sizeof(name), "var/lib/cni/results/net-cid-more%d", i);
-        put(w, name, "{\"containerId\":\"cid\",\"ifName\":\"net1\"}");
+        text_format(text, sizeof(text), "{\"containerId\":\"cid\",\"ifName\":\"more%d\"}", i);
+        put(w, name, text);
     }
     open_it(w);
-    assert_int_equal(w->net.others.count, POD_NET_NAMES_MAX);
+    assert_int_equal(w->net.count, POD_NET_LINKS_MAX);
 }
 
 /* ---- with a device --------------------------------------------------------------------------- */
@@ -203,7 +205,7 @@ TEST_IN(device_is_found_wherever_cni_was_told_it)
             i == 1 ? "var/lib/cni/multus/results/ovn-cid-eth0" : "var/lib/cni/results/ovn-cid-eth0",
             rows[i]);
         open_it(w);
-        assert_string_equal(w->net.device, i < 4 ? VF : "");
+        assert_string_equal(w->net.links[0].device, i < 4 ? VF : "");
         remove_path(w, "var");
     }
 }
@@ -310,6 +312,115 @@ TEST_IN(device_whose_netdev_is_in_use_elsewhere_is_not_lost)
     assert_int_equal(look(w), POD_NET_AWAY);
 }
 
+/* ---- interfaces beside eth0 ------------------------------------------------------------------ */
+
+#define NET1 "var/lib/cni/multus/results/sriov-cid-net1"
+#define OF_NET1(more)                                                                              \
+    "{\"containerId\":\"cid\",\"ifName\":\"net1\"," more                                           \
+    "\"result\":{\"interfaces\":[{\"name\":\"net1\",\"sandbox\":\"/run/n\"}]}}"
+#define OF_VF "\"config\":\"" CONFIG "\","
+#define BOTH  ETH0 "  net1: 0 0\n"
+
+/* As Multus has them: a file for each, whose result names the one. */
+TEST_IN(interface_of_a_secondary_network_is_lost_as_eth0_is)
+{
+    put(w, NET1, OF_NET1(OF_VF));
+    put_dev(w, BOTH);
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, ETH0);
+    put(w, "sys/bus/pci/devices/" VF "/vendor", "0x15b3\n");
+    assert_int_equal(look(w), POD_NET_WHOLE); /* a reset, or the pod's own doing: eth0 is there */
+    assert_string_equal(w->found.words, "");
+    put(w, BACK, "8\n");
+    assert_int_equal(look(w), POD_NET_LOST);
+    assert_true(w->found.is_by_device);
+    assert_string_equal(w->found.words,
+                        "net1 is gone, and its device " VF " is back on the host as enp3s0f0v0");
+    put_dev(w, "");
+    assert_int_equal(look(w), POD_NET_LOST);
+    assert_string_equal(w->found.words, "eth0 is gone from the pod's network namespace; net1 is "
+                                        "lost, too");
+    assert_true(w->found.is_by_device); /* the one of the two */
+    put_dev(w, BOTH);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+}
+
+/* As ovn-kubernetes has a user-defined network: one result, each with its end in front of it. */
+TEST_IN(interfaces_of_one_result_have_their_own_ends)
+{
+    put_cache(w, CACHE("cid", "\"result\":{\"interfaces\":[{\"name\":\"veth1\"},"
+                              "{\"name\":\"eth0\",\"sandbox\":\"/run/n\"},{\"name\":\"veth2\"},"
+                              "{\"name\":\"ovn-udn1\",\"sandbox\":\"/run/n\"}]}"));
+    put(w, "sys/class/net/veth1/ifindex", "7\n");
+    put(w, "sys/class/net/veth1/iflink", "2\n");
+    put_dev(w, ETH0); /* as an agent finds it that was not there before */
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_LOST);
+    assert_string_equal(w->found.words, "ovn-udn1 is gone from the pod's network namespace");
+    put(w, "sys/class/net/veth2/ifindex", "8\n");
+    put(w, "sys/class/net/veth2/iflink", "3\n");
+    assert_int_equal(look(w), POD_NET_WHOLE); /* the pod has moved it */
+}
+
+TEST_IN(end_behind_the_last_interface_is_its_own)
+{
+    put_cache(w, CACHE("cid", "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"/n\"},"
+                              "{\"name\":\"veth1\"}]}"));
+    put(w, "sys/class/net/veth1/ifindex", "7\n");
+    put(w, "sys/class/net/veth1/iflink", "2\n");
+    put_dev(w, "");
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_AWAY);
+}
+
+TEST_IN(what_names_no_namespace_is_no_interface_of_the_pod)
+{
+    put_cache(w, CACHE("cid", "\"result\":{\"interfaces\":[{\"name\":\"eth0\",\"sandbox\":\"vm\"},"
+                              "{\"name\":\"dummy0\",\"sandbox\":\"0\"}]}"));
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    assert_int_equal(w->net.count, 1);
+    put_dev(w, "");
+    assert_int_equal(look(w), POD_NET_LOST); /* eth0, whatever stands there */
+}
+
+/* By DEL, which takes the cache's file, too: a controller may do that while the pod runs. */
+TEST_IN(network_that_was_taken_away_is_not_lost)
+{
+    put(w, NET1, OF_NET1(OF_VF));
+    put(w, BACK, "8\n");
+    put_dev(w, ETH0);
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_LOST);
+    remove_path(w, NET1);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put(w, NET1, OF_NET1(OF_VF)); /* and given again: it has to be seen first */
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, BOTH);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, ETH0);
+    put(w, "sys/bus/pci/devices/" VF "/net/enp3s0f0v9/ifindex", "9\n");
+    assert_int_equal(look(w), POD_NET_LOST);
+}
+
+TEST_IN(interface_that_results_alone_name_counts_only_if_it_was_seen)
+{
+    put(w, NET1, OF_NET1(""));
+    put_dev(w, ETH0);
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_LOST);
+    open_it(w);
+    pod_net_distrust_results(&w->net);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, BOTH);
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, ETH0 "  lan0: 0 0\n"); /* by another name */
+    assert_int_equal(look(w), POD_NET_WHOLE);
+    put_dev(w, ETH0);
+    assert_int_equal(look(w), POD_NET_LOST);
+}
+
 /* ---- the process ----------------------------------------------------------------------------- */
 
 TEST_IN(number_of_another_process_says_nothing)
@@ -360,8 +471,8 @@ TEST_IN(kernel_shows_what_became_of_an_interface)
     assert_true(scratch_run("ip link add pn%u type veth peer name eth0 netns %d", tag, (int)pid));
     pid_t child = netns_process_start();
     assert_true(pod_net_open("", "no-such-sandbox", pid, "", &w->net));
-    w->net.ends.count = 1; /* as CNI's result has it */
-    text_format(w->net.ends.each[0], POD_NET_NAME_BYTES, "pn%u", tag);
+    w->net.links[0].ends.count = 1; /* as CNI's result has it */
+    text_format(w->net.links[0].ends.each[0], POD_NET_NAME_BYTES, "pn%u", tag);
     assert_int_equal(look_here(w), POD_NET_WHOLE);
     assert_true(scratch_run("nsenter -t %d -n ip link set eth0 up", (int)pid));
     assert_true(scratch_run("ip link set pn%u down", tag)); /* carrier is no evidence */
