@@ -434,6 +434,7 @@ TEST(the_way_in_which_scheduling_stops_is_named_and_its_absence_too)
         {"warn", "pass", NODE_OF(DPF_LABEL, ""), "[]", "skip", "svc.dpu.nvidia.com/critical"},
         {"warn", "pass", NODE_OF("", "\"taints\":[{\"key\":\"dpu.nvidia.com/dpu-ready\"}]"), "[]",
          "pass", "DPF has tainted the Node"},
+        {"pass", "skip", NODE_OF(DPF_LABEL, ""), "[]", "skip", "svc.dpu.nvidia.com/critical"},
         {"warn", "pass", "null", "[]", "skip", "the Node cannot be read"},
         {"warn", "pass", "[]", "[7,{\"spec\":[]}]", "warn", nothing},
     };
