@@ -310,8 +310,10 @@ static void answered(void)
 
 static void refused(void)
 {
-    tell((struct verdict_event){
-        .kind = VERDICT_READ_FAILED, .source = VERDICT_BY_CONFIRM, .failure = "refused"});
+    tell((struct verdict_event){.kind = VERDICT_READ_FAILED,
+                                .source = VERDICT_BY_CONFIRM,
+                                .started_at = world.now,
+                                .failure = "refused"});
 }
 
 /* The mark that was asked for. */
