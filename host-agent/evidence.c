@@ -20,7 +20,8 @@ bool evidence_is_failing(const struct evidence *e)
     return e->failing.ns != 0;
 }
 
-/* Since when the host has asked for none: in the time that it granted, it does not. */
+/* Since when nothing is asked that the DPU could be condemned by: in the time that was granted,
+ * what fails makes a blind span, and that nobody asked does not. */
 static struct mono asked_until(const struct evidence *e)
 {
     return mono_max(e->checked, e->granted);
@@ -80,11 +81,22 @@ enum evidence_link evidence_take(struct evidence *e, const struct spans *s, stru
     return link;
 }
 
-void evidence_miss(struct evidence *e, const struct spans *s, struct mono t)
+/* What failed after a renewal but before the last mark that was taken was a blind span between
+ * both. It may become known only then, since a request runs to its deadline. */
+bool evidence_miss(struct evidence *e, const struct spans *s, struct mono observed, struct mono t,
+                   struct mono now)
 {
-    if (!evidence_is_failing(e)) {
+    bool is_past = !evidence_is_failing(e) && mono_before(t, e->checked);
+    if (is_past && mono_before(t, observed)) {
+        return false;
+    }
+    if (is_past) {
+        e->blind_ns = mono_ns_add(e->blind_ns, mono_since(e->checked, t));
+        give_retry(e, s, mono_add(observed, s->duration_ns), e->checked, now);
+    } else if (!evidence_is_failing(e)) {
         e->failing = evidence_is_gap(e, s, t) ? asking_due(e, s) : mono_max(t, evidence_due(e, s));
     }
+    return true;
 }
 
 /* If it was found late, by its stamp, attempts may have failed after the evidence that it gives was

@@ -52,8 +52,10 @@ enum evidence_link {
 enum evidence_link evidence_take(struct evidence *e, const struct spans *s, struct mono run_out,
                                  struct mono t, struct mono now);
 
-/* An attempt that was started at `t` gave none. */
-void evidence_miss(struct evidence *e, const struct spans *s, struct mono t);
+/* An attempt that was started at `t` gave none, and it is known `now`; the last renewal was made at
+ * `observed`. False if that renewal came after it: then it says nothing. */
+bool evidence_miss(struct evidence *e, const struct spans *s, struct mono observed, struct mono t,
+                   struct mono now);
 
 /* A renewal, made at `observed` and seen `now`: B and N become 0. */
 void evidence_renew(struct evidence *e, const struct spans *s, struct mono observed,

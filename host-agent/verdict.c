@@ -85,15 +85,18 @@ static void take_evidence(struct verdict *x, struct mono t, struct mono now)
     }
 }
 
-/* An attempt that was started at `t` gave no evidence. */
+/* An attempt that was started at `t` gave no evidence, and it is known `now`. */
 static void miss_evidence(struct verdict *x, enum mark_outcome cause, struct mono t,
-                          const char *failure)
+                          struct mono now, const char *failure)
 {
-    if (!is_failing(x) || x->failure.cause != cause) {
+    bool was_failing = is_failing(x);
+    if (!evidence_miss(&x->evidence, &x->spans, x->history.observed, t, now)) {
+        return;
+    }
+    if (!was_failing || x->failure.cause != cause) {
         x->failure.cause = cause;
         x->failure.since = t;
     }
-    evidence_miss(&x->evidence, &x->spans, t);
     text_format(x->failure.text, sizeof(x->failure.text), "%s", failure ? failure : "");
 }
 
@@ -233,7 +236,7 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
     if (event->is_lasting) {
         take_evidence(x, event->started_at, event->now);
     } else {
-        miss_evidence(x, MARK_ABSENT, event->started_at, NULL);
+        miss_evidence(x, MARK_ABSENT, event->started_at, event->now, NULL);
     }
 }
 
@@ -273,7 +276,7 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
         take_evidence(x, t, event->now);
     } else if (x->phase != VERDICT_AWAITING &&                       /* where a read is the proof */
                outcome != MARK_CONFLICT && outcome != MARK_ABSENT) { /* LEASE_ABSENT said so */
-        miss_evidence(x, outcome, t, event->failure);
+        miss_evidence(x, outcome, t, event->now, event->failure);
     }
     if (x->phase == VERDICT_FRESH && is_failing(x) && has_denial_lasted(x, t)) {
         move(x, VERDICT_EXPIRED);
@@ -297,7 +300,7 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
         on_absent(x, event, out);
     } else {
         x->sight.shows = VERDICT_SEES_GARBLED;
-        miss_evidence(x, MARK_NONSENSE, event->now, event->failure);
+        miss_evidence(x, MARK_NONSENSE, event->now, event->now, event->failure);
     }
     if (event->source != VERDICT_BY_READ && event->source != VERDICT_BY_CONFIRM) {
         return;
@@ -324,7 +327,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         break;
     case VERDICT_READ_FAILED:
         hear_nothing(x, event->now);
-        miss_evidence(x, MARK_LOST, event->started_at, event->failure);
+        miss_evidence(x, MARK_LOST, event->started_at, event->now, event->failure);
         break;
     case VERDICT_WATCH_BROKEN:
         x->sight.is_watch_broken = true;

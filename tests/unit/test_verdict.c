@@ -363,10 +363,28 @@ TEST_READY(no_mark_is_made_within_the_time_that_was_granted)
     w->marks = 0;
     world_silence_until(w, 60 + R);
     assert_int_equal(w->marks, 0);
+    assert_int_equal(w->trials, 3);                            /* which change nothing */
     assert_int_equal(w->x.evidence.blind_ns, 34 * NS_PER_SEC); /* nobody asked: no new span */
     world_tick_with(w, 60 + R, MARK_TAKEN);
     assert_int_equal(w->marks, 1);
     EXPIRED(w);
+}
+
+/* A read that began before a mark may run to its deadline after that one was taken. */
+TEST_READY(what_failed_before_the_last_mark_was_taken_was_a_blind_span)
+{
+    world_mark(w, MARK_TAKEN, SEC(26), SEC(26));
+    world_read_from(w, MARK_LOST, SEC(24), SEC(29));
+    assert_int_equal(w->x.evidence.blind_ns, 2 * NS_PER_SEC);
+    world_condemns_at(w, 29 + R);
+}
+
+TEST_READY(what_failed_before_the_last_renewal_says_nothing)
+{
+    world_renew(w, 26);
+    world_read_from(w, MARK_LOST, SEC(24), SEC(29));
+    assert_int_equal(w->x.evidence.failing.ns, 0);
+    assert_int_equal(w->x.evidence.blind_ns, 0);
 }
 
 TEST_READY(a_renewal_that_an_outage_hid_leaves_the_dpu_the_retry_that_follows)
