@@ -15,7 +15,7 @@ typedef struct mono due_fn(const struct verdict *x);
 
 static due_fn at_the_deadline, two_states_are_shown, may_write_past_deadline, after_an_outage,
     after_a_failure, evidence_is_old, read_is_wanted, renewal_is_overdue, watch_is_mistrusted,
-    dpu_is_refused, may_write;
+    dpu_is_refused, may_write, retry_is_granted;
 
 /* All reasons to ask, the most urgent first: of those that are due, the first decides. Each
  * function says when its request is due; MONO_NEVER: there is no such reason. While a mark is under
@@ -36,6 +36,7 @@ static const struct reason {
     {ASK_READ, watch_is_mistrusted},     /* r after the last look: the watch may show the past */
     {ASK_READ, dpu_is_refused},          /* r after the last look: its return must not be missed */
     {ASK_TRIAL, may_write},              /* known before a DPU dies; after any look that is due */
+    {ASK_TRIAL, retry_is_granted}, /* r after the last one: does the DPU's retry meet a server? */
 };
 
 /* ---- spans ----------------------------------------------------------------------------------- */
@@ -171,6 +172,16 @@ static struct mono evidence_is_old(const struct verdict *x)
 static struct mono may_write(const struct verdict *x)
 {
     return is_trial_wanted(x) && !is_past_deadline(x) ? after_a_look(x) : MONO_NEVER;
+}
+
+/* The API server may fail again in the time that was granted, and the DPU's retry with it. None is
+ * under way when the mark at the end of that time is due. */
+static struct mono retry_is_granted(const struct verdict *x)
+{
+    struct mono due = x->mark.under_way == ASK_TRIAL ? awaited_until(x, &x->mark)
+                                                     : mono_add(x->mark.asked_at, pace_ns(x));
+    bool fits = mono_before(mono_add(due, x->spans.deadline_ns), x->evidence.granted);
+    return x->phase == VERDICT_FRESH && x->mark.asked_at.ns != 0 && fits ? due : MONO_NEVER;
 }
 
 /* ---- when reads are due ---------------------------------------------------------------------- */

@@ -16,10 +16,9 @@
  *   5xx, 429, 401         the same silence         REFUSED
  *   409, 404, no answer   the same silence         PATCH once more; then TAKEN if it is a conflict
  *                                                  again (somebody writes, and it is not the DPU),
- *                                                  else CONFLICT or LOST
- *   any other             404                      ABSENT
- *   any other             something else           NONSENSE
- *   any other             no answer                LOST
+ *                                                  else CONFLICT or LOST. A trial that got no
+ * answer is LOST at once any other             404                      ABSENT any other something
+ * else           NONSENSE any other             no answer                LOST
  */
 #ifndef HOST_AGENT_MARK_H
 #define HOST_AGENT_MARK_H
@@ -59,6 +58,7 @@ struct mark {
     char uid[NAMES_UID_BYTES]; /* of the state that is judged, as the next two */
     char renew_stamp[NAMES_STAMP_BYTES];
     char version[NAMES_VERSION_BYTES]; /* the PATCH's condition */
+    bool is_trial;                     /* it asks only whether the server takes writes */
     enum mark_action action;           /* under way */
     enum mark_answer patched;          /* what the last PATCH was answered with */
     bool is_second;                    /* that PATCH was the second */
@@ -70,8 +70,8 @@ struct mark {
 /* A resourceVersion as a number, to compare: a hint only, for they are opaque. 0: none. */
 uint64_t mark_version(const char *text);
 
-/* Starts a mark of the state that `lease` shows; the first request is a PATCH. */
-void mark_start(struct mark *m, const struct lease_view *lease, struct mono now);
+/* Starts a mark, or a trial, of the state that `lease` shows; the first request is a PATCH. */
+void mark_start(struct mark *m, const struct lease_view *lease, bool is_trial, struct mono now);
 
 /*
  * The request under way, sent at `sent_at`, was answered. LEASE: `lease` is what the answer shows,

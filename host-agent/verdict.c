@@ -73,13 +73,25 @@ static bool is_failing(const struct verdict *x)
     return evidence_is_failing(&x->evidence);
 }
 
-/* In all that was asked of the API server up to `t`, nobody had renewed; it is known `now`. */
-static void take_evidence(struct verdict *x, struct mono t, struct mono now)
+/* The DPU has the time of a retry at `t`, and the host asks by trials alone. */
+static bool is_granted(const struct verdict *x, struct mono t)
+{
+    return x->phase == VERDICT_FRESH && mono_before(t, x->evidence.granted);
+}
+
+/* Up to `t` the API server would have taken a renewal, and it is known `now`. */
+static void end_blind_span(struct verdict *x, struct mono t, struct mono now)
 {
     if (evidence_take(&x->evidence, &x->spans, run_out(x), t, now) == EVIDENCE_AFTER_GAP) {
         x->failure.cause = MARK_CONFLICT;
     }
     x->sight.looked_at = mono_max(x->sight.looked_at, t);
+}
+
+/* In all that was asked of the API server up to `t`, nobody had renewed; it is known `now`. */
+static void take_evidence(struct verdict *x, struct mono t, struct mono now)
+{
+    end_blind_span(x, t, now);
     if (x->phase <= VERDICT_FRESH && mono_reached(t, verdict_condemns_at(x))) {
         move(x, VERDICT_EXPIRED);
     }
@@ -269,11 +281,11 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
         hear_answer(x);
     }
     out->rewrite = true; /* for a restart */
-    if (event->is_trial) {
+    if (event->is_trial && !is_granted(x, t)) {
         return;
     }
     if (outcome == MARK_TAKEN || is_ours_alone) { /* we never could write: the read is the proof */
-        take_evidence(x, t, event->now);
+        (event->is_trial ? end_blind_span : take_evidence)(x, t, event->now);
     } else if (x->phase != VERDICT_AWAITING &&                       /* where a read is the proof */
                outcome != MARK_CONFLICT && outcome != MARK_ABSENT) { /* LEASE_ABSENT said so */
         miss_evidence(x, outcome, t, event->now, event->failure);
@@ -706,6 +718,18 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
+/* The time that was granted is over: a trial that is still under way has failed, for none begins
+ * within q of the end. */
+static void end_grant(struct verdict *x, struct mono now)
+{
+    struct mono end = x->evidence.granted;
+    if (x->mark.under_way == ASK_TRIAL && mono_reached(now, end) &&
+        is_granted(x, x->mark.asked_at)) {
+        x->mark.under_way = ASK_NOTHING;
+        miss_evidence(x, MARK_LOST, x->mark.asked_at, now, "a trial is not answered");
+    }
+}
+
 void verdict_step(struct verdict *x, const struct verdict_event *event, struct verdict_update *out)
 {
     struct mono now = event->now;
@@ -720,6 +744,7 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
     if (is_on || event->kind == VERDICT_PODS || event->kind == VERDICT_HOST_PROBES) {
         handle(x, event, out);
     }
+    end_grant(x, now);
     if (x->phase == VERDICT_FRESH && is_failing(x) && mono_reached(now, hold_end(x))) {
         x->hold_is_over = true;
     }

@@ -102,9 +102,22 @@ static enum mark_action answer(struct mark *m, int reply, int n)
 static void start(struct mark *m)
 {
     const struct lease_view lease = judged();
-    mark_start(m, &lease, AT(0));
+    mark_start(m, &lease, false, AT(0));
     assert_int_equal(m->action, MARK_PATCH);
     assert_string_equal(m->version, "10");
+}
+
+/* A trial asks whether the API server takes writes: one that is not answered tells that it did not,
+ * and a second would hide that. */
+TEST(a_trial_that_is_not_answered_is_lost)
+{
+    const struct lease_view lease = judged();
+    struct mark m;
+    mark_start(&m, &lease, true, AT(0));
+    assert_int_equal(answer(&m, MARK_NO_ANSWER, 0), MARK_GET);
+    assert_int_equal(answer(&m, SAME, 1), MARK_END);
+    assert_int_equal(m.outcome, MARK_LOST);
+    assert_int_equal(m.proof_at.ns, AT(0).ns);
 }
 
 TEST(each_pair_of_answers_has_its_outcome)

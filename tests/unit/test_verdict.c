@@ -360,14 +360,51 @@ TEST_READY(no_mark_is_made_within_the_time_that_was_granted)
 {
     world_mark(w, MARK_REFUSED, SEC(26), SEC(26));
     world_mark(w, MARK_TAKEN, SEC(60), SEC(60));
+    world_serve(w, SEC(60), MARK_TAKEN);
     w->marks = 0;
+    w->trials = 0;
     world_silence_until(w, 60 + R);
     assert_int_equal(w->marks, 0);
     assert_int_equal(w->trials, 3);                            /* which change nothing */
-    assert_int_equal(w->x.evidence.blind_ns, 34 * NS_PER_SEC); /* nobody asked: no new span */
+    assert_int_equal(w->x.evidence.blind_ns, 34 * NS_PER_SEC); /* all is well: no new span */
     world_tick_with(w, 60 + R, MARK_TAKEN);
     assert_int_equal(w->marks, 1);
     EXPIRED(w);
+}
+
+/* The DPU's retry may fail with it. */
+TEST_READY(what_fails_in_the_time_that_was_granted_is_a_blind_span)
+{
+    static const enum mark_outcome outages[] = {MARK_LOST, MARK_REFUSED, MARK_NONSENSE};
+    for (size_t i = 0; i < ARRAY_LEN(outages); i++) {
+        world_ready(w);
+        world_mark(w, MARK_REFUSED, SEC(26), SEC(26));
+        world_mark(w, MARK_TAKEN, SEC(60), SEC(60));
+        world_serve(w, SEC(60), MARK_TAKEN);
+        world_until(w, 95, outages[i]);
+        world_silence_until(w, 60 + R + 10);
+        assert_true(w->x.evidence.blind_ns > (34 + 20) * NS_PER_SEC);
+        world_condemns_at(w, seconds(w->x.evidence.granted.ns - SEC(0).ns));
+    }
+}
+
+/* The first mark that may condemn the DPU is taken, but the trial before it has met an outage. */
+TEST_READY(a_trial_that_is_not_answered_when_the_grant_ends_has_failed)
+{
+    world_mark(w, MARK_REFUSED, SEC(26), SEC(26));
+    world_mark(w, MARK_TAKEN, SEC(60), SEC(60));
+    world_serve(w, SEC(60), MARK_TAKEN);
+    world_silence_until(w, 82);
+    while (!w->out.mark) {
+        world_tick(w, w->out.wake_at);
+    }
+    assert_true(w->out.is_trial && mono_before(w->x.mark.asked_at, SEC(95))); /* nobody answers */
+    world_tick(w, SEC(60 + R));
+    assert_true(w->out.mark && !w->out.is_trial);
+    world_serve(w, SEC(60 + R), MARK_TAKEN);
+    HELD(w);
+    assert_true(w->x.evidence.blind_ns > 34 * NS_PER_SEC);
+    world_condemns_at(w, seconds(w->x.evidence.granted.ns - SEC(0).ns));
 }
 
 /* A read that began before a mark may run to its deadline after that one was taken. */

@@ -31,7 +31,7 @@ struct world {
     struct verdict_update out; /* of the last call below; what it said in several steps is united */
     struct lease_view lease;   /* as it is in etcd */
     bool may_not_create;       /* a lease that is gone stays gone */
-    int marks, reads;          /* asked for, and answered by world_serve */
+    int marks, trials, reads;  /* asked for, and answered by world_serve */
     struct mono written;       /* the record, for the last time */
 };
 
@@ -214,7 +214,8 @@ static inline void world_serve(struct world *w, struct mono now, enum mark_outco
         assert_between(storm, 0, 4);
         const struct verdict_update asked = w->out;
         if (asked.mark) {
-            w->marks++;
+            w->marks += !asked.is_trial;
+            w->trials += asked.is_trial;
             world_mark(w, server, now, then);
         }
         if (asked.confirm) {
