@@ -290,6 +290,9 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
                outcome != MARK_CONFLICT && outcome != MARK_ABSENT) { /* LEASE_ABSENT said so */
         miss_evidence(x, outcome, t, event->now, event->failure);
     }
+    if (outcome == MARK_CONFLICT && x->failure.cause == MARK_DENIED) {
+        x->failure.since = t; /* the API server would have taken the write */
+    }
     if (x->phase == VERDICT_FRESH && is_failing(x) && has_denial_lasted(x, t)) {
         move(x, VERDICT_EXPIRED);
     }

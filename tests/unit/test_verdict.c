@@ -548,6 +548,18 @@ TEST_READY(reason_and_words_of_a_hold_tell_of_the_same_cause)
     }
 }
 
+/* A conflict: the API server does not deny the write, and somebody else was sooner. */
+TEST_READY(a_denial_that_has_ended_in_conflicts_is_no_proof)
+{
+    world_mark(w, MARK_DENIED, SEC(26), SEC(26));
+    for (int at = 30; at < 160; at += 5) {
+        world_mark(w, MARK_CONFLICT, SEC(at), SEC(at));
+        assert_true(w->x.readiness.admit);
+    }
+    world_mark(w, MARK_DENIED, SEC(160), SEC(160));
+    assert_true(w->x.readiness.admit);
+}
+
 /* A server that starts again may forbid everything until it knows the rights. One that lasts a
  * duration may be a decision about us alone: then a read is the proof. */
 TEST_READY(a_denial_after_an_outage_begins_anew)
