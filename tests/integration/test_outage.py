@@ -199,6 +199,8 @@ def test_a_hanging_server_neither_condemns_nor_holds_for_ever(world, target):
 
 # Watches that are denied, and their connections.
 
+LEFT_S = 15  # a watch takes an idle connection that was used within it (kube_client.c)
+
 
 def test_a_denied_watch_costs_one_read_per_interval(world, target):
     world.interval_ms, world.duration_s = 1000, 4
@@ -235,4 +237,20 @@ def test_a_watch_goes_on_over_a_connection_just_left(world, target, tmp_path):
         target.standin.watches(action)
         until(lambda n=watches: str(front.asked).count("watch=true") > n, SOON_S, front.watches)
         assert len(front.asked) == connections
+    front.close()
+
+
+def test_a_watch_does_not_go_on_over_a_connection_that_was_idle_for_long(world, target, tmp_path):
+    """It may be half open, and a watch on it would be silent. A watch that ends in order leaves its own."""
+    front = Front(target.standin.url)
+    world.interval_ms, world.duration_s = 25000, 75  # nothing else is asked for in the meantime
+    world.dpu()
+    world.host(kubeconfig=front.kubeconfig(tmp_path, "host"))
+    world.wait_state("Ready")
+    until(lambda: front.is_asked("/events"), SOON_S, lambda: str(front.asked))
+    time.sleep(LEFT_S + 1)
+    asked = [len(lines) for lines in front.asked]
+    target.standin.watches("cut")
+    until(lambda: front.watches(len(asked)), SOON_S, lambda: str(front.asked[len(asked) :]))
+    assert [len(lines) for lines in front.asked[: len(asked)]] == asked
     front.close()
