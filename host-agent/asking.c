@@ -24,19 +24,31 @@ static due_fn at_the_deadline, two_states_are_shown, may_write_past_deadline, af
 static const struct reason {
     enum ask_what what;
     due_fn *due;
-} reasons[] = {
-    {ASK_MARK, at_the_deadline},         /* the DPU may be condemned from then on */
-    {ASK_MARK, two_states_are_shown},    /* which of them stands in etcd? */
-    {ASK_MARK, may_write_past_deadline}, /* may the host write? A mark proves more than a trial */
-    {ASK_MARK, after_an_outage},         /* r / 2 after the API server is back */
-    {ASK_MARK, after_a_failure},         /* r after the last mark */
-    {ASK_MARK, evidence_is_old},         /* 2 r after the last evidence */
-    {ASK_READ, read_is_wanted},          /* is a lease that was gone made anew? */
-    {ASK_READ, renewal_is_overdue},      /* did the watch miss it? */
-    {ASK_READ, watch_is_mistrusted},     /* r after the last look: the watch may show the past */
-    {ASK_READ, dpu_is_refused},          /* r after the last look: its return must not be missed */
-    {ASK_TRIAL, may_write},              /* known before a DPU dies; after any look that is due */
-    {ASK_TRIAL, retry_is_granted}, /* r after the last one: does the DPU's retry meet a server? */
+} reasons[ASKING_REASONS] = {
+    /* The DPU may be condemned from then on. */
+    [ASKS_AT_THE_DEADLINE] = {ASK_MARK, at_the_deadline},
+    /* Which of them stands in etcd? */
+    [ASKS_TWO_STATES] = {ASK_MARK, two_states_are_shown},
+    /* May the host write? A mark proves more than a trial. */
+    [ASKS_MAY_WRITE_PAST_DEADLINE] = {ASK_MARK, may_write_past_deadline},
+    /* r / 2 after the API server is back. */
+    [ASKS_AFTER_AN_OUTAGE] = {ASK_MARK, after_an_outage},
+    /* r after the last mark. */
+    [ASKS_AFTER_A_FAILURE] = {ASK_MARK, after_a_failure},
+    /* 2 r after the last evidence. */
+    [ASKS_EVIDENCE_IS_OLD] = {ASK_MARK, evidence_is_old},
+    /* Is a lease that was gone made anew? */
+    [ASKS_READ_IS_WANTED] = {ASK_READ, read_is_wanted},
+    /* Did the watch miss it? */
+    [ASKS_RENEWAL_IS_OVERDUE] = {ASK_READ, renewal_is_overdue},
+    /* r after the last look: the watch may show the past. */
+    [ASKS_WATCH_IS_MISTRUSTED] = {ASK_READ, watch_is_mistrusted},
+    /* r after the last look: the DPU's return must not be missed. */
+    [ASKS_DPU_IS_REFUSED] = {ASK_READ, dpu_is_refused},
+    /* Known before a DPU dies; after any look that is due. */
+    [ASKS_MAY_WRITE] = {ASK_TRIAL, may_write},
+    /* r after the last one: does the DPU's retry meet a server that takes writes? */
+    [ASKS_RETRY_IS_GRANTED] = {ASK_TRIAL, retry_is_granted},
 };
 
 /* ---- spans ----------------------------------------------------------------------------------- */
@@ -265,6 +277,13 @@ static const struct reason *mark_to_ask(const struct verdict *x, struct mono now
     return reason->what == ASK_TRIAL && is_look_due ? NULL : reason;
 }
 
+static void follow(struct verdict_update *out, const struct verdict *x, const struct reason *reason,
+                   struct mono now)
+{
+    verdict_follow(out, RULE_ASKS + (enum verdict_rule)(reason - reasons), reason->due(x).ns,
+                   now.ns);
+}
+
 void asking_plan(struct verdict *x, struct mono now, struct verdict_update *out)
 {
     give_up_waiting(x, &x->read, now);
@@ -273,6 +292,7 @@ void asking_plan(struct verdict *x, struct mono now, struct verdict_update *out)
     const struct reason *read = due_reason(x, true, now);
     bool may_mark = x->sight.shows == VERDICT_SEES_LEASE && !is_lost(x);
     if (mark) {
+        follow(out, x, mark, now);
         out->mark = may_mark;
         out->is_trial = may_mark && mark->what == ASK_TRIAL;
         x->mark.under_way = may_mark ? mark->what : x->mark.under_way;
@@ -280,6 +300,7 @@ void asking_plan(struct verdict *x, struct mono now, struct verdict_update *out)
         read = may_mark ? read : mark;
     }
     if (read && x->read.under_way == ASK_NOTHING && x->mark.under_way != ASK_MARK) {
+        follow(out, x, read, now);
         out->confirm = true;
         x->read = (struct ask){.under_way = ASK_READ, .asked_at = now};
     }

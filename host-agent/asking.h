@@ -22,6 +22,23 @@ enum ask_what {
     ASK_MARK,
 };
 
+/* The reasons, the most urgent first. */
+enum asking_reason {
+    ASKS_AT_THE_DEADLINE,
+    ASKS_TWO_STATES,
+    ASKS_MAY_WRITE_PAST_DEADLINE,
+    ASKS_AFTER_AN_OUTAGE,
+    ASKS_AFTER_A_FAILURE,
+    ASKS_EVIDENCE_IS_OLD,
+    ASKS_READ_IS_WANTED,
+    ASKS_RENEWAL_IS_OVERDUE,
+    ASKS_WATCH_IS_MISTRUSTED,
+    ASKS_DPU_IS_REFUSED,
+    ASKS_MAY_WRITE,
+    ASKS_RETRY_IS_GRANTED,
+    ASKING_REASONS
+};
+
 struct ask {
     enum ask_what wanted;    /* beside what the pace asks for */
     enum ask_what under_way; /* a mark ends a trial */

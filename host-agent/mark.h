@@ -17,8 +17,10 @@
  *   409, 404, no answer   the same silence         PATCH once more; then TAKEN if it is a conflict
  *                                                  again (somebody writes, and it is not the DPU),
  *                                                  else CONFLICT or LOST. A trial that got no
- * answer is LOST at once any other             404                      ABSENT any other something
- * else           NONSENSE any other             no answer                LOST
+ *                                                  answer is LOST at once
+ *   any other             404                      ABSENT
+ *   any other             something else           NONSENSE
+ *   any other             no answer                LOST
  */
 #ifndef HOST_AGENT_MARK_H
 #define HOST_AGENT_MARK_H

@@ -158,6 +158,16 @@ bool monitor_makes_progress(const struct monitor *m, struct mono now)
            !mono_reached(now, mono_add(m->unanswered_since, MONITOR_UNANSWERED_NS));
 }
 
+/* Why the verdict is as it is, for who asks with --log-level=debug. */
+static void log_trace(const struct verdict_trace *trace)
+{
+    char text[VERDICT_RULE_BYTES];
+    for (size_t i = 0; i < trace->count; i++) {
+        verdict_trace_text(trace, i, text);
+        log_debug("verdict", "%s", text);
+    }
+}
+
 /* `lease` is what came with it, or NULL. */
 static void take_event(struct monitor *m, struct verdict_event event, const json_t *lease)
 {
@@ -171,6 +181,7 @@ static void take_event(struct monitor *m, struct verdict_event event, const json
         m->unanswered_since = MONO_NEVER;
     }
     verdict_step(&m->verdict, &event, &update);
+    log_trace(&update.trace);
     m->stats = monitor_stats(m, event.now);
     m->lost_at = m->verdict.sight.has_contact ? MONO_NEVER : event.now;
     if (update.renewed) {

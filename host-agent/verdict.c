@@ -66,6 +66,67 @@ int64_t verdict_writer_ahead_ns(const struct verdict_config *config)
     return r == 0 ? DISABLED_REWRITE_NS * 3 / 2 : mono_ns_min(r + r / 2, config->duration_ns - r);
 }
 
+/* ---- which rule was followed ----------------------------------------------------------------- */
+
+/* {a} and {b} are moments, in seconds since the host's boot as in the record. */
+/* clang-format off */
+static const char *const rules[VERDICT_RULES] = {
+    [RULE_STALLED] = "woken at {b} instead of {a}: what the watch brings now may be old (rule 3)",
+    [RULE_STATE_IS_PAST] = "the answer of {b} shows a state of the lease that is over: it counts for nothing (rules for both sides, 1)",
+    [RULE_RENEWED] = "a renewal of {a} is seen at {b}: B and N are 0",
+    [RULE_DURATION_SHORTENED] = "the lease's duration became {a}: no NotReady before N = {b}",
+    [RULE_REPORTED] = "the DPU reports at {b} that it is not well, for the first time at {a} (rules for both sides, 5)",
+    [RULE_REPORT_IS_OVER] = "the report of {a} has stood still until {b}: it is over (rules for both sides, 5)",
+    [RULE_EVIDENCE] = "nobody had renewed at {a}, which is E; N = {b}",
+    [RULE_BLIND_SPAN_OF_FAILURES] = "nobody had renewed at {a}, which ends a blind span of failed attempts; N = {b} (rule 3)",
+    [RULE_BLIND_SPAN_OF_A_GAP] = "nobody had renewed at {a}, which ends a blind span, since nobody asked for long; N = {b} (rule 3)",
+    [RULE_CONDEMNED] = "evidence of {a} is not before max(o + D, N) = {b}: NotReady (the formula)",
+    [RULE_READ_IS_THE_PROOF] = "the mark of {a} is forbidden, and none was ever taken: the read is the proof (table of failed attempts)",
+    [RULE_ABSENCE_IS_THE_PROOF] = "the lease is gone at {a}, and the host may not make it anew: its absence is the proof (table of failed attempts)",
+    [RULE_DENIAL_LASTED] = "marks are forbidden since {a}, at {b} for one more duration: the read is the proof (table of failed attempts)",
+    [RULE_CONFLICT_IS_NEITHER] = "the mark of {a} met somebody else's write: neither evidence nor a failure (table of failed attempts)",
+    [RULE_FAILS + MARK_LOST] = "nobody answered the attempt of {a}; attempts fail since {b}",
+    [RULE_FAILS + MARK_NONSENSE] = "the answer to the attempt of {a} makes no sense; attempts fail since {b}",
+    [RULE_FAILS + MARK_REFUSED] = "the API server took no writes at {a}; attempts fail since {b}",
+    [RULE_FAILS + MARK_DENIED] = "the API server forbade the mark of {a}; attempts fail since {b}",
+    [RULE_FAILS + MARK_ABSENT] = "there was no lease at {a}; attempts fail since {b}",
+    [RULE_HOLD_IS_OVER] = "attempts fail beyond --api-outage-hold, which ended at {a}",
+    [RULE_ASKS + ASKS_AT_THE_DEADLINE] = "asking for a mark: the DPU may be condemned from {a} on",
+    [RULE_ASKS + ASKS_TWO_STATES] = "asking for a mark: two states of the lease were shown, and one stands",
+    [RULE_ASKS + ASKS_MAY_WRITE_PAST_DEADLINE] = "asking for a mark: nobody knows yet whether the host may write",
+    [RULE_ASKS + ASKS_AFTER_AN_OUTAGE] = "asking for a mark: a read was answered again, and the DPU had half an interval until {a}",
+    [RULE_ASKS + ASKS_AFTER_A_FAILURE] = "asking for a mark: an interval is over since the last one, which failed",
+    [RULE_ASKS + ASKS_EVIDENCE_IS_OLD] = "asking for a mark: the next evidence was due at {a}",
+    [RULE_ASKS + ASKS_READ_IS_WANTED] = "asking for a read: a lease that was gone is shown again",
+    [RULE_ASKS + ASKS_RENEWAL_IS_OVERDUE] = "asking for a read: a renewal is overdue since {a}",
+    [RULE_ASKS + ASKS_WATCH_IS_MISTRUSTED] = "asking for a read: the watch is not trusted",
+    [RULE_ASKS + ASKS_DPU_IS_REFUSED] = "asking for a read: the DPU is not admitted, and may be back",
+    [RULE_ASKS + ASKS_MAY_WRITE] = "asking for a trial: may the host write?",
+    [RULE_ASKS + ASKS_RETRY_IS_GRANTED] = "asking for a trial: does the DPU's retry, which has time until N, meet a server that takes writes?",
+};
+/* clang-format on */
+
+void verdict_follow(struct verdict_update *out, enum verdict_rule rule, int64_t a_ns, int64_t b_ns)
+{
+    struct verdict_trace *t = &out->trace;
+    assert(t->count < VERDICT_TRACE_STEPS && rules[rule]);
+    t->steps[t->count].rule = rule;
+    t->steps[t->count].a_ns = a_ns;
+    t->steps[t->count].b_ns = b_ns;
+    t->count++;
+}
+
+void verdict_trace_text(const struct verdict_trace *trace, size_t i,
+                        char out[static VERDICT_RULE_BYTES])
+{
+    char a[24];
+    char b[24];
+    text_format(a, sizeof(a), "%.3f s", (double)trace->steps[i].a_ns / (double)NS_PER_SEC);
+    text_format(b, sizeof(b), "%.3f s", (double)trace->steps[i].b_ns / (double)NS_PER_SEC);
+    const struct text_word words[] = {{"{a}", a}, {"{b}", b}};
+    text_fill(out, VERDICT_RULE_BYTES, rules[trace->steps[i].rule], words, ARRAY_LEN(words));
+}
+
 /* ---- evidence -------------------------------------------------------------------------------- */
 
 static bool is_failing(const struct verdict *x)
@@ -80,26 +141,34 @@ static bool is_granted(const struct verdict *x, struct mono t)
 }
 
 /* Up to `t` the API server would have taken a renewal, and it is known `now`. */
-static void end_blind_span(struct verdict *x, struct mono t, struct mono now)
+static void end_blind_span(struct verdict *x, struct mono t, struct mono now,
+                           struct verdict_update *out)
 {
-    if (evidence_take(&x->evidence, &x->spans, run_out(x), t, now) == EVIDENCE_AFTER_GAP) {
-        x->failure.cause = MARK_CONFLICT;
-    }
+    static const enum verdict_rule by_link[] = {
+        [EVIDENCE_FOLLOWS] = RULE_EVIDENCE,
+        [EVIDENCE_AFTER_FAILURE] = RULE_BLIND_SPAN_OF_FAILURES,
+        [EVIDENCE_AFTER_GAP] = RULE_BLIND_SPAN_OF_A_GAP,
+    };
+    enum evidence_link link = evidence_take(&x->evidence, &x->spans, run_out(x), t, now);
+    x->failure.cause = link == EVIDENCE_AFTER_GAP ? MARK_CONFLICT : x->failure.cause;
+    verdict_follow(out, by_link[link], t.ns, x->evidence.granted.ns);
     x->sight.looked_at = mono_max(x->sight.looked_at, t);
 }
 
 /* In all that was asked of the API server up to `t`, nobody had renewed; it is known `now`. */
-static void take_evidence(struct verdict *x, struct mono t, struct mono now)
+static void take_evidence(struct verdict *x, struct mono t, struct mono now,
+                          struct verdict_update *out)
 {
-    end_blind_span(x, t, now);
+    end_blind_span(x, t, now, out);
     if (x->phase <= VERDICT_FRESH && mono_reached(t, verdict_condemns_at(x))) {
+        verdict_follow(out, RULE_CONDEMNED, t.ns, verdict_condemns_at(x).ns);
         move(x, VERDICT_EXPIRED);
     }
 }
 
 /* An attempt that was started at `t` gave no evidence, and it is known `now`. */
 static void miss_evidence(struct verdict *x, enum mark_outcome cause, struct mono t,
-                          struct mono now, const char *failure)
+                          struct mono now, const char *failure, struct verdict_update *out)
 {
     bool was_failing = is_failing(x);
     if (!evidence_miss(&x->evidence, &x->spans, x->history.observed, t, now)) {
@@ -109,6 +178,7 @@ static void miss_evidence(struct verdict *x, enum mark_outcome cause, struct mon
         x->failure.cause = cause;
         x->failure.since = t;
     }
+    verdict_follow(out, RULE_FAILS + (enum verdict_rule)cause, t.ns, x->evidence.failing.ns);
     text_format(x->failure.text, sizeof(x->failure.text), "%s", failure ? failure : "");
 }
 
@@ -132,8 +202,9 @@ bool verdict_is_back(const struct verdict *x)
 
 /* ---- what the lease says --------------------------------------------------------------------- */
 
-/* The lease's own duration wins over the configured one, within bounds. */
-static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono now)
+/* The lease's own duration wins over the configured one, within bounds. True if it became shorter,
+ * and gives the DPU the time of a retry. */
+static bool adopt_duration(struct verdict *x, uint32_t duration_s, struct mono now)
 {
     int64_t ns = (int64_t)duration_s * NS_PER_SEC;
     struct mono before = verdict_condemns_at(x);
@@ -142,9 +213,9 @@ static void adopt_duration(struct verdict *x, uint32_t duration_s, struct mono n
         int64_t least = mono_ns_max(mono_ns_mul(x->config->renew_interval_ns, 2), NS_PER_SEC);
         x->spans.duration_ns = mono_ns_min(VERDICT_MAX_DURATION_NS, mono_ns_max(least, ns));
     }
-    if (evidence_shorten(&x->evidence, &x->spans, run_out(x), before, now)) {
-        x->failure.cause = MARK_CONFLICT;
-    }
+    bool is_granted = evidence_shorten(&x->evidence, &x->spans, run_out(x), before, now);
+    x->failure.cause = is_granted ? MARK_CONFLICT : x->failure.cause;
+    return is_granted;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -166,6 +237,7 @@ static void on_outdated(struct verdict *x, const struct verdict_event *event,
     bool was_gone = x->sight.shows == VERDICT_SEES_GONE; /* made since, or gone before? */
     x->read.wanted = was_gone ? ASK_READ : ASK_NOTHING;
     out->is_past = true;
+    verdict_follow(out, RULE_STATE_IS_PAST, event->started_at.ns, event->now.ns);
     if (event->source != VERDICT_BY_WATCH) { /* it is there, and a mark tells whether it stands */
         x->sight.shows = VERDICT_SEES_LEASE;
         x->mark.wanted = ASK_MARK;
@@ -210,16 +282,20 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     out->rewrite = out->rewrite || !news.is_same_lease; /* for a restart */
     struct mono made = date(x, event, &news, out);
     if (news.is_renewal) {
+        verdict_follow(out, RULE_RENEWED, made.ns, now.ns);
         history_renew(h, made, lease->renew_stamp);
         evidence_renew(&x->evidence, &x->spans, made, now);
         out->has_skew = lease->renew_time_valid;
         out->skew_ns = out->has_skew ? wall_since(lease->renew_time, event->wall) : 0;
     }
     out->rebooted = history_take_boot(h, lease, &news, &x->readiness);
-    adopt_duration(x, lease->duration_s, now);
+    if (adopt_duration(x, lease->duration_s, now)) {
+        verdict_follow(out, RULE_DURATION_SHORTENED, x->spans.duration_ns, x->evidence.granted.ns);
+    }
     bool reported = history_take_report(h, lease, &news, x->spans.duration_ns, now);
     history_keep(h, lease);
     if (reported) {
+        verdict_follow(out, RULE_REPORTED, h->reported.ns, now.ns);
         move(x, VERDICT_REPORTED);
     } else if (news.is_renewal && mono_before(now, run_out(x))) {
         move(x, VERDICT_FRESH);
@@ -227,10 +303,11 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     }
 }
 
-static void end_report(struct verdict *x, struct mono t)
+static void end_report(struct verdict *x, struct mono t, struct verdict_update *out)
 {
     if (x->phase == VERDICT_REPORTED && mono_reached(t, verdict_condemns_at(x)) &&
         history_is_report_over(&x->history, x->spans.duration_ns, t)) {
+        verdict_follow(out, RULE_REPORT_IS_OVER, x->history.reported.ns, t.ns);
         move(x, VERDICT_EXPIRED);
     }
 }
@@ -246,9 +323,10 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
     }
     x->sight.shows = VERDICT_SEES_GONE;
     if (event->is_lasting) {
-        take_evidence(x, event->started_at, event->now);
+        verdict_follow(out, RULE_ABSENCE_IS_THE_PROOF, event->started_at.ns, event->now.ns);
+        take_evidence(x, event->started_at, event->now, out);
     } else {
-        miss_evidence(x, MARK_ABSENT, event->started_at, event->now, NULL);
+        miss_evidence(x, MARK_ABSENT, event->started_at, event->now, NULL, out);
     }
 }
 
@@ -261,15 +339,52 @@ static bool has_denial_lasted(const struct verdict *x, struct mono t)
            mono_reached(t, mono_add(since, x->spans.duration_ns));
 }
 
+/* Somebody else writes, so that the API server takes writes. */
+static void meet_conflict(struct verdict *x, const struct verdict_event *event,
+                          struct verdict_update *out)
+{
+    struct mono t = event->started_at;
+    verdict_follow(out, RULE_CONFLICT_IS_NEITHER, t.ns, event->now.ns);
+    if (x->failure.cause == MARK_DENIED) {
+        x->failure.since = t; /* it would have taken the host's, too */
+    }
+}
+
+/* What a mark is worth, or a trial in the time of a retry: the table of failed attempts ("The
+ * verdict"), row by row. */
+static void weigh_mark(struct verdict *x, const struct verdict_event *event,
+                       struct verdict_update *out)
+{
+    struct mono t = event->started_at;
+    enum mark_outcome outcome = event->outcome;
+    bool is_ours_alone = outcome == MARK_DENIED && !x->evidence.has_marked;
+    bool is_evidence = outcome == MARK_TAKEN || is_ours_alone;
+    if (is_ours_alone) { /* we never could write: the read is the proof */
+        verdict_follow(out, RULE_READ_IS_THE_PROOF, t.ns, event->now.ns);
+    }
+    if (is_evidence && event->is_trial) { /* which condemns nobody */
+        end_blind_span(x, t, event->now, out);
+    } else if (is_evidence) {
+        take_evidence(x, t, event->now, out);
+    } else if (outcome == MARK_CONFLICT) {
+        meet_conflict(x, event, out);
+    } else if (outcome != MARK_ABSENT &&       /* LEASE_ABSENT said so */
+               x->phase != VERDICT_AWAITING) { /* where a read is the proof */
+        miss_evidence(x, outcome, t, event->now, event->failure, out);
+    }
+    if (x->phase == VERDICT_FRESH && is_failing(x) && has_denial_lasted(x, t)) {
+        verdict_follow(out, RULE_DENIAL_LASTED, x->failure.since.ns, t.ns);
+        move(x, VERDICT_EXPIRED);
+    }
+}
+
 static void on_mark(struct verdict *x, const struct verdict_event *event,
                     struct verdict_update *out)
 {
-    struct mono t = event->started_at;
     enum mark_outcome outcome = event->outcome;
     if (event->lease) {
         on_observed(x, event, out);
     }
-    bool is_ours_alone = outcome == MARK_DENIED && !x->evidence.has_marked;
     if (event->source == VERDICT_BY_MARK) {
         x->evidence.has_marked |= outcome == MARK_TAKEN;
         bool is_open = outcome != MARK_TAKEN && outcome != MARK_DENIED;
@@ -281,20 +396,8 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
         hear_answer(x);
     }
     out->rewrite = true; /* for a restart */
-    if (event->is_trial && !is_granted(x, t)) {
-        return;
-    }
-    if (outcome == MARK_TAKEN || is_ours_alone) { /* we never could write: the read is the proof */
-        (event->is_trial ? end_blind_span : take_evidence)(x, t, event->now);
-    } else if (x->phase != VERDICT_AWAITING &&                       /* where a read is the proof */
-               outcome != MARK_CONFLICT && outcome != MARK_ABSENT) { /* LEASE_ABSENT said so */
-        miss_evidence(x, outcome, t, event->now, event->failure);
-    }
-    if (outcome == MARK_CONFLICT && x->failure.cause == MARK_DENIED) {
-        x->failure.since = t; /* the API server would have taken the write */
-    }
-    if (x->phase == VERDICT_FRESH && is_failing(x) && has_denial_lasted(x, t)) {
-        move(x, VERDICT_EXPIRED);
+    if (!event->is_trial || is_granted(x, event->started_at)) {
+        weigh_mark(x, event, out);
     }
 }
 
@@ -315,7 +418,7 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
         on_absent(x, event, out);
     } else {
         x->sight.shows = VERDICT_SEES_GARBLED;
-        miss_evidence(x, MARK_NONSENSE, event->now, event->now, event->failure);
+        miss_evidence(x, MARK_NONSENSE, event->now, event->now, event->failure, out);
     }
     if (event->source != VERDICT_BY_READ && event->source != VERDICT_BY_CONFIRM) {
         return;
@@ -324,9 +427,9 @@ static void on_answer(struct verdict *x, const struct verdict_event *event,
     x->sight.looked_at = mono_max(x->sight.looked_at, event->started_at);
     x->sight.blind_since = x->sight.is_watch_broken ? x->sight.blind_since : MONO_NEVER;
     if (x->phase == VERDICT_AWAITING) { /* nobody is admitted who could be refused */
-        take_evidence(x, event->started_at, event->now);
+        take_evidence(x, event->started_at, event->now, out);
     }
-    end_report(x, event->started_at);
+    end_report(x, event->started_at, out);
 }
 
 static void handle(struct verdict *x, const struct verdict_event *event, struct verdict_update *out)
@@ -342,7 +445,7 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         break;
     case VERDICT_READ_FAILED:
         hear_nothing(x, event->now);
-        miss_evidence(x, MARK_LOST, event->started_at, event->now, event->failure);
+        miss_evidence(x, MARK_LOST, event->started_at, event->now, event->failure, out);
         break;
     case VERDICT_WATCH_BROKEN:
         x->sight.is_watch_broken = true;
@@ -685,7 +788,7 @@ static void restore(struct verdict *x, const struct record *carry, struct mono n
     x->sight.shows = VERDICT_SEES_LEASE;
     x->readiness = *was;
     x->readiness.host_probes.count = 0; /* who asks them tells which there are now */
-    adopt_duration(x, was->lease.duration_s, now);
+    (void)adopt_duration(x, was->lease.duration_s, now);
     x->evidence = carry->evidence; /* a duration that was adopted before grants nothing */
     evidence_restore(&x->evidence, &x->spans, was->observed, now);
     x->hold_is_over = was->state == READINESS_UNKNOWN && !was->admit;
@@ -723,13 +826,13 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
 
 /* The time that was granted is over: a trial that is still under way has failed, for none begins
  * within q of the end. */
-static void end_grant(struct verdict *x, struct mono now)
+static void end_grant(struct verdict *x, struct mono now, struct verdict_update *out)
 {
     struct mono end = x->evidence.granted;
     if (x->mark.under_way == ASK_TRIAL && mono_reached(now, end) &&
         is_granted(x, x->mark.asked_at)) {
         x->mark.under_way = ASK_NOTHING;
-        miss_evidence(x, MARK_LOST, x->mark.asked_at, now, "a trial is not answered");
+        miss_evidence(x, MARK_LOST, x->mark.asked_at, now, "a trial is not answered", out);
     }
 }
 
@@ -741,14 +844,16 @@ void verdict_step(struct verdict *x, const struct verdict_event *event, struct v
     struct mono failing = x->evidence.failing;
     *out = (struct verdict_update){.wake_at = MONO_NEVER};
     if (is_on && mono_reached(now, mono_add(x->wake_due, LATE_NS))) {
-        x->sight.blind_since =
-            mono_min(x->sight.blind_since, now); /* a stall: what comes now may be old */
+        verdict_follow(out, RULE_STALLED, x->wake_due.ns, now.ns); /* what comes now may be old */
+        x->sight.blind_since = mono_min(x->sight.blind_since, now);
     }
     if (is_on || event->kind == VERDICT_PODS || event->kind == VERDICT_HOST_PROBES) {
         handle(x, event, out);
     }
-    end_grant(x, now);
-    if (x->phase == VERDICT_FRESH && is_failing(x) && mono_reached(now, hold_end(x))) {
+    end_grant(x, now, out);
+    if (x->phase == VERDICT_FRESH && is_failing(x) && mono_reached(now, hold_end(x)) &&
+        !x->hold_is_over) {
+        verdict_follow(out, RULE_HOLD_IS_OVER, hold_end(x).ns, now.ns);
         x->hold_is_over = true;
     }
     update_verdict(x, now);

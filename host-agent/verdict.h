@@ -30,11 +30,14 @@
 #include "host-agent/mark.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
     VERDICT_FAILURE_BYTES = 320, /* of the reason why there is no evidence */
     VERDICT_PODS_BYTES = 400,    /* of the sentence about pods */
+    VERDICT_RULE_BYTES = 200,    /* of the sentence about a rule */
+    VERDICT_TRACE_STEPS = 12,    /* more than one event can take */
 };
 
 /* Upper bound of a duration that was set on the lease by somebody else than us; the lower one is
@@ -95,6 +98,37 @@ struct verdict_event {
     const char *accusation; /* HOST_PROBES: which of them say no, and why; for people; borrowed */
 };
 
+/* A rule of docs/architecture.md that decided something. Two numbers go with it; what they are says
+ * its sentence (verdict_trace_text). */
+enum verdict_rule {
+    RULE_STALLED,
+    RULE_STATE_IS_PAST,
+    RULE_RENEWED,
+    RULE_DURATION_SHORTENED,
+    RULE_REPORTED,
+    RULE_REPORT_IS_OVER,
+    RULE_EVIDENCE,
+    RULE_BLIND_SPAN_OF_FAILURES,
+    RULE_BLIND_SPAN_OF_A_GAP,
+    RULE_CONDEMNED,
+    RULE_READ_IS_THE_PROOF,
+    RULE_ABSENCE_IS_THE_PROOF,
+    RULE_DENIAL_LASTED,
+    RULE_CONFLICT_IS_NEITHER,
+    RULE_FAILS, /* and the outcome of the attempt: RULE_FAILS + MARK_LOST ... */
+    RULE_HOLD_IS_OVER = RULE_FAILS + MARK_OUTCOMES,
+    RULE_ASKS, /* and the reason: RULE_ASKS + ASKS_AT_THE_DEADLINE ... */
+    VERDICT_RULES = RULE_ASKS + ASKING_REASONS
+};
+
+struct verdict_trace {
+    struct {
+        enum verdict_rule rule;
+        int64_t a_ns, b_ns;
+    } steps[VERDICT_TRACE_STEPS];
+    size_t count;
+};
+
 struct verdict_update {
     bool verdict_changed; /* state, admit, reason or message differ: tell everybody */
     bool renewed;         /* a renewal was observed */
@@ -109,6 +143,7 @@ struct verdict_update {
     struct mono wake_at;  /* MONO_NEVER: nothing is due */
     bool has_skew;        /* renewed: its stamp is a time */
     int64_t skew_ns; /* that stamp minus the host's wall clock: of interest, it decides nothing */
+    struct verdict_trace trace; /* the rules that were followed, in their order */
 };
 
 enum verdict_phase {
@@ -174,6 +209,13 @@ void verdict_init(struct verdict *x, const struct verdict_config *config,
 
 /* One step. Fills every member of `out`. */
 void verdict_step(struct verdict *x, const struct verdict_event *event, struct verdict_update *out);
+
+/* The sentence of the i-th step of a trace, with its numbers: for a log. */
+void verdict_trace_text(const struct verdict_trace *trace, size_t i,
+                        char out[static VERDICT_RULE_BYTES]);
+
+/* For the parts of the verdict: adds a step to the trace. */
+void verdict_follow(struct verdict_update *out, enum verdict_rule rule, int64_t a_ns, int64_t b_ns);
 
 /* No condemnation before: max(o + D, N). */
 struct mono verdict_condemns_at(const struct verdict *x);

@@ -513,6 +513,16 @@ TEST_WITH(the_end_of_the_hold_is_a_change, stage_up, stage_down)
     assert_false(stage.told.admit);
 }
 
+TEST_WITH(a_log_for_debugging_tells_which_rules_were_followed, stage_up, stage_down)
+{
+    be_ready();
+    assert_int_equal(loop_world_said("mod=verdict"), 0);
+    log_setup(LOG_DEBUG, LOG_TEXT, "");
+    renew(NS_PER_SEC);
+    assert_int_equal(loop_world_said("mod=verdict msg=\"a renewal of "), 1);
+    assert_int_equal(loop_world_said("mod=verdict"), 1);
+}
+
 TEST_WITH(skew_is_that_of_the_newest_renewal, stage_up, stage_down)
 {
     be_ready();

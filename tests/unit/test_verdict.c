@@ -85,10 +85,13 @@ TEST_READY(marks_are_as_few_as_evidence_needs_and_one_is_at_the_deadline)
             world_tick(w, now);
             if (w->out.confirm) { /* once, where the renewal is overdue */
                 assert_between(mono_since(now, SEC(1 + overdue)) + 1000, 0, 2000);
+                expect_rule(w, RULE_ASKS + ASKS_RENEWAL_IS_OVERDUE);
             }
             if (w->out.mark) {
                 due = due > d - q + 1e-6 ? d : due; /* none within q before the deadline */
                 assert_between(mono_since(now, SEC(1 + due)) + 1000, 0, 2000);
+                expect_rule(w, due >= d ? RULE_ASKS + ASKS_AT_THE_DEADLINE
+                                        : RULE_ASKS + ASKS_EVIDENCE_IS_OLD);
                 due += pace;
             }
             world_serve(w, now, MARK_TAKEN);
@@ -108,6 +111,7 @@ TEST_READY(a_death_costs_a_read_and_two_marks)
     READY(w); /* proof is one round trip away */
     world_mark(w, MARK_TAKEN, SEC(41), SEC(41.001));
     EXPIRED(w);
+    expect_rule(w, RULE_CONDEMNED);
     assert_true(w->out.verdict_changed);
     assert_int_equal(w->marks, 1);
     assert_int_equal(w->reads, 1);
@@ -159,6 +163,8 @@ TEST_READY(a_mark_started_a_nanosecond_before_the_deadline_is_no_proof)
     world_silence_until(w, 41);
     world_mark(w, MARK_TAKEN, early, SEC(41.2));
     READY(w);
+    assert_false(w->followed[RULE_CONDEMNED]);
+    expect_rule(w, RULE_EVIDENCE);
     assert_true(w->out.mark);
     world_mark(w, MARK_TAKEN, SEC(41.2), SEC(41.3));
     EXPIRED(w);
@@ -169,6 +175,7 @@ TEST_READY(a_conflict_is_no_evidence_and_is_tried_again_soon)
 {
     world_silence_until(w, 26);
     world_tick_with(w, 26, MARK_CONFLICT);
+    expect_rule(w, RULE_CONFLICT_IS_NEITHER);
     w->marks = 0;
     world_until(w, 31, MARK_CONFLICT);
     assert_int_equal(w->marks, 0);
@@ -223,6 +230,7 @@ TEST_READY(where_we_may_not_write_a_read_is_the_proof)
     READY(w);
     world_tick_with(w, 41, MARK_DENIED);
     EXPIRED(w);
+    expect_rule(w, RULE_READ_IS_THE_PROOF);
 }
 
 /* Its first mark was lost: whether it may write is known before the DPU falls silent. */
@@ -470,12 +478,14 @@ TEST_READY(after_an_outage_the_dpu_goes_first)
     world_watch(w, SEC(2), false);
     world_until(w, 60, MARK_LOST);
     assert_between(w->reads, 5, 7); /* one an interval */
+    expect_rule(w, RULE_ASKS + ASKS_WATCH_IS_MISTRUSTED);
     world_list(w, SEC(61));
     world_list(w, SEC(64)); /* which puts nothing off */
     world_silence_until(w, 65.9);
     assert_int_equal(w->marks, 0);
     world_silence_until(w, 66.1);
     assert_int_equal(w->marks, 1);
+    expect_rule(w, RULE_ASKS + ASKS_AFTER_AN_OUTAGE);
 }
 
 TEST_READY(an_attempt_that_fails_counts_from_its_start)
@@ -521,6 +531,7 @@ TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)
         print_message("%s\n", rows[i].says);
         world_until(w, 41, rows[i].server);
         READY(w);
+        expect_rule(w, RULE_FAILS + (enum verdict_rule)rows[i].server);
         world_tick(w, SEC(41));
         expect(w, READINESS_UNKNOWN, rows[i].reason, true);
         assert_non_null(strstr(message(w), rows[i].says));
@@ -570,6 +581,7 @@ TEST_READY(a_denial_after_an_outage_begins_anew)
     MUTE(w);
     world_until(w, 262, MARK_DENIED);
     EXPIRED(w);
+    expect_rule(w, RULE_DENIAL_LASTED);
     world_renew(w, 270);
     READY(w);
 }
@@ -584,12 +596,14 @@ TEST_READY(a_pause_of_our_own_is_held_and_marked_at_once)
     world_tick(w, SEC(3600));
     HELD(w);
     assert_true(w->out.mark);
+    expect_rule(w, RULE_STALLED);
     struct world living = *w;
     world_renew_unseen(&living, 3595);
     world_mark(&living, MARK_CONFLICT, SEC(3600), SEC(3600.01));
     READY(&living);
     world_mark(w, MARK_TAKEN, SEC(3600), SEC(3600.01));
     HELD(w);
+    expect_rule(w, RULE_BLIND_SPAN_OF_A_GAP);
     world_condemns_at(w, 3600.01 + R); /* from the answer on */
     world_ready(w);
     world_renew(w, 100); /* 99 s later, before any tick */
@@ -611,6 +625,7 @@ TEST_READY(outage_hold_option_bounds_the_hold)
         world_tick(w, SEC(341));
         expect(w, READINESS_UNKNOWN, reason, false);
         assert_true(w->out.verdict_changed);
+        expect_rule(w, RULE_HOLD_IS_OVER);
         assert_non_null(strstr(message(w), "--api-outage-hold (300s)"));
         world_mark(w, MARK_TAKEN, SEC(400), SEC(400));
         expect(w, READINESS_UNKNOWN, reason, false); /* an excuse never admits */
@@ -720,6 +735,7 @@ TEST_READY(a_duration_that_becomes_shorter_accuses_nobody_at_once)
     w->lease.duration_s = 20;
     world_seen(w, SEC(30));
     HELD(w);
+    expect_rule(w, RULE_DURATION_SHORTENED);
     assert_non_null(strstr(message(w), "was shortened"));
     world_condemns_at(w, 41); /* the old time, which is before 30 + R */
     world_ready(w);
@@ -792,4 +808,23 @@ TEST(writer_never_promises_beyond_what_the_duration_leaves)
         assert_int_equal(verdict_writer_ahead_ns(&config), rows[i].ahead_ms * NS_PER_MS);
         assert_int_equal(verdict_deadline_ms(&config), rows[i].deadline_ms);
     }
+}
+
+/* ---- which rule was followed ----------------------------------------------------------------- */
+
+TEST_READY(a_rule_that_was_followed_is_told_with_its_numbers)
+{
+    char text[VERDICT_RULE_BYTES];
+    world_silence_until(w, 41);
+    world_tick(w, SEC(41));
+    assert_int_equal(w->out.trace.count, 1);
+    verdict_trace_text(&w->out.trace, 0, text);
+    assert_string_equal(text, "asking for a mark: the DPU may be condemned from 1041.000 s on");
+    world_mark(w, MARK_TAKEN, SEC(41), SEC(41.25));
+    assert_int_equal(w->out.trace.count, 2);
+    verdict_trace_text(&w->out.trace, 0, text);
+    assert_string_equal(text, "nobody had renewed at 1041.000 s, which is E; N = 0.000 s");
+    verdict_trace_text(&w->out.trace, 1, text);
+    assert_string_equal(text, "evidence of 1041.000 s is not before max(o + D, N) = 1041.000 s: "
+                              "NotReady (the formula)");
 }

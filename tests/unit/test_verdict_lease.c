@@ -225,6 +225,7 @@ TEST_READY(lease_that_is_gone_for_good_is_not_found)
         world_until(w, 41.1, MARK_ABSENT);
         if (is_lasting) {
             GONE(w);
+            expect_rule(w, RULE_ABSENCE_IS_THE_PROOF);
         } else {
             MUTE(w);
             world_until(w, 300, MARK_ABSENT);
@@ -257,6 +258,7 @@ TEST_READY(an_older_lease_is_one_that_is_there)
     world_read(w, SEC(21), SEC(21));
     assert_int_equal(w->x.sight.shows, VERDICT_SEES_LEASE);
     assert_true(w->out.mark);
+    expect_rule(w, RULE_STATE_IS_PAST);
 }
 
 TEST_READY(damaged_lease_tells_what_is_wrong)

@@ -19,6 +19,7 @@ TEST_READY(reported_unhealthy_flips_at_once_and_the_next_renewal_recovers)
     world_report(w, LEASE_HEALTH_UNHEALTHY, "probe ovs: exit status 1");
     world_seen(w, SEC(7));
     SICK(w);
+    expect_rule(w, RULE_REPORTED);
     assert_non_null(strstr(message(w), "probe ovs: exit status 1"));
     world_silence_until(w, 200);
     SICK(w);
@@ -69,6 +70,7 @@ TEST_READY(report_that_stands_still_without_renewals_ends_as_expiry)
     SICK(w);
     world_silence_until(w, 62);
     EXPIRED(w); /* by the first read that ends it */
+    expect_rule(w, RULE_REPORT_IS_OVER);
     world_next_version(w);
     world_seen(w, SEC(65)); /* somebody touched the lease */
     EXPIRED(w);

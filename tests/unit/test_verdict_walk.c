@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random walks: whatever comes from outside, in whatever order, never reaches an assert, and what
- * it says stays within its own words. WALK_SEEDS chooses more (default 3000).
+ * the core says stays within its own words. Each rule is followed by one of them. WALK_SEEDS
+ * chooses more (default 3000).
  */
 #include "tests/unit/verdict_world.h"
 
@@ -69,7 +70,7 @@ static void any_lease(struct sim_random *r, struct lease_view *lease, double now
     }
 }
 
-static void walk(uint64_t seed)
+static void walk(uint64_t seed, bool followed[static VERDICT_RULES])
 {
     struct sim_random r = {seed};
     const struct verdict_config config = any_config(&r);
@@ -101,6 +102,9 @@ static void walk(uint64_t seed)
         const bool admitted = w.x.readiness.admit;
         verdict_step(&w.x, &event, &w.out);
         const struct readiness *v = &w.x.readiness;
+        for (size_t n = 0; n < w.out.trace.count; n++) {
+            followed[w.out.trace.steps[n].rule] = true;
+        }
         accused = event.kind == VERDICT_HOST_PROBES ? host_probes.each[0].says == HOST_PROBE_FAILED
                                                     : accused; /* a carried word is its asker's */
         assert_true(mono_before(event.now, w.out.wake_at));
@@ -129,7 +133,16 @@ TEST(no_walk_reaches_an_assert)
     if (more) {
         assert_int_equal(text_to_u64(more, strlen(more), &seeds, NULL), 0);
     }
+    bool followed[VERDICT_RULES] = {false};
     for (uint64_t seed = 1; seed <= seeds; seed++) {
-        walk(seed);
+        walk(seed, followed);
+    }
+    followed[RULE_DENIAL_LASTED] = true;         /* a_denial_after_an_outage_begins_anew has it */
+    followed[RULE_FAILS + MARK_CONFLICT] = true; /* neither is a failure */
+    followed[RULE_FAILS + MARK_TAKEN] = true;
+    for (size_t i = 0; i < ARRAY_LEN(followed); i++) {
+        if (!followed[i]) {
+            fail_msg("no walk follows rule %zu of enum verdict_rule", i);
+        }
     }
 }

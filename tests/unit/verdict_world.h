@@ -29,10 +29,11 @@ struct world {
     struct verdict_config config;
     struct verdict x;
     struct verdict_update out; /* of the last call below; what it said in several steps is united */
-    struct lease_view lease;   /* as it is in etcd */
-    bool may_not_create;       /* a lease that is gone stays gone */
-    int marks, trials, reads;  /* asked for, and answered by world_serve */
-    struct mono written;       /* the record, for the last time */
+    bool followed[VERDICT_RULES]; /* since expect_rule() last asked */
+    struct lease_view lease;      /* as it is in etcd */
+    bool may_not_create;          /* a lease that is gone stays gone */
+    int marks, trials, reads;     /* asked for, and answered by world_serve */
+    struct mono written;          /* the record, for the last time */
 };
 
 static inline struct verdict_config world_config(void)
@@ -95,6 +96,9 @@ static inline void world_also(struct world *w, struct verdict_event event)
     w->out.is_trial |= before.is_trial;
     w->out.restart_watch |= before.restart_watch;
     w->out.repair |= before.repair;
+    for (size_t i = 0; i < w->out.trace.count; i++) {
+        w->followed[w->out.trace.steps[i].rule] = true;
+    }
 }
 
 static inline void world_step(struct world *w, struct verdict_event event)
@@ -339,6 +343,18 @@ static inline void world_report(struct world *w, enum lease_health health, const
 static inline const char *message(const struct world *w)
 {
     return w->x.readiness.message;
+}
+
+/* The core says that it followed `rule` since this was asked last, or since the start. */
+static inline void expect_rule(struct world *w, enum verdict_rule rule)
+{
+    if (!w->followed[rule]) {
+        const struct verdict_trace t = {.steps = {{.rule = rule}}, .count = 1};
+        char text[VERDICT_RULE_BYTES];
+        verdict_trace_text(&t, 0, text);
+        fail_msg("this rule was not followed: %s", text);
+    }
+    memset(w->followed, 0, sizeof(w->followed));
 }
 
 static inline void expect_observed(const struct world *w, double at)
