@@ -7,6 +7,7 @@ import json
 
 import pytest
 from dpu_testing.kube import ApiError, micro_time
+from target import NODES
 
 
 def lease_body(name="a", **spec):
@@ -157,3 +158,81 @@ def test_a_page_counts_what_is_behind_it_unless_a_selector_asks(target):
     assert "remainingItemCount" not in second["metadata"] and "continue" not in second["metadata"]
     selected = target.admin.get(path + "?limit=3&fieldSelector=metadata.namespace=" + target.namespace)["metadata"]
     assert selected["continue"] and "remainingItemCount" not in selected
+
+
+def fields_by_client(thing):
+    """metadata.managedFields, in their order: client and subresource, then what is the client's."""
+    entries = thing["metadata"].get("managedFields", [])
+    for entry in entries:
+        assert (entry["operation"], entry["fieldsType"]) == ("Update", "FieldsV1")
+        assert entry["apiVersion"] == thing["apiVersion"] and len(entry["time"]) == len("2026-01-01T00:00:00Z")
+    return [(entry["manager"], entry.get("subresource", ""), entry["fieldsV1"]) for entry in entries]
+
+
+def owner_of(target):
+    uid = target.node_uid()
+    owner = {"apiVersion": "v1", "kind": "Node", "name": target.node, "uid": uid}
+    return owner, {".": {}, f'k:{{"uid":"{uid}"}}': {}}
+
+
+def test_a_field_belongs_to_the_client_that_changed_it_last(target):
+    path = target.leases_path() + "/a"
+    ann, bob = target.admin.under("ann/1.0 (of the host)"), target.admin.under("bob")
+    owner, owners = owner_of(target)
+    body = lease_body(holderIdentity="x", leaseDurationSeconds=7)
+    body["metadata"].update(annotations={"a": "1", "b": "1"}, labels={"l": "1"}, ownerReferences=[owner])
+    made = ann.create(target.leases_path(), body)
+    labels = {".": {}, "f:l": {}}
+    meta = {"f:annotations": {".": {}, "f:a": {}, "f:b": {}}, "f:labels": labels, "f:ownerReferences": owners}
+    both = {"f:holderIdentity": {}, "f:leaseDurationSeconds": {}}
+    assert fields_by_client(made) == [("ann", "", {"f:metadata": meta, "f:spec": both})]
+
+    # What is written with the value that it has stays its owner's; what is changed or removed does not.
+    change = {"metadata": {"annotations": {"a": "2", "b": None, "c": "1"}, "labels": None}}
+    change["spec"] = {"holderIdentity": "x", "leaseDurationSeconds": 8, "renewTime": micro_time()}
+    changed = bob.patch(path, change)
+    meta = {"f:annotations": {}, "f:ownerReferences": owners}
+    spec = {"f:leaseDurationSeconds": {}, "f:renewTime": {}}
+    of_ann = ("ann", "", {"f:metadata": meta, "f:spec": {"f:holderIdentity": {}}})
+    of_bob = ("bob", "", {"f:metadata": {"f:annotations": {"f:a": {}, "f:c": {}}}, "f:spec": spec})
+    assert fields_by_client(changed) == [of_ann, of_bob]
+
+    # A PUT that brings no managedFields leaves what there are, and one that changes nothing all of it.
+    bare = copy.deepcopy(changed)
+    del bare["metadata"]["managedFields"]
+    assert target.admin.under("carl/2").update(path, bare) == changed
+    bare["spec"]["holderIdentity"] = "y"
+    of_ann = ("ann", "", {"f:metadata": meta})
+    of_carl = ("carl", "", {"f:spec": {"f:holderIdentity": {}}})
+    put = target.admin.under("carl/2").update(path, bare)
+    assert sorted(fields_by_client(put)) == [of_ann, of_bob, of_carl]
+    assert target.admin.get(path) == put
+
+    # Whoever asks for it ends the account, and it does not begin anew.
+    ended = bob.patch(path, {"metadata": {"managedFields": [{}]}})
+    assert fields_by_client(ended) == []
+    assert fields_by_client(bob.patch(path, {"spec": {"holderIdentity": "z"}})) == []
+
+
+def test_a_client_that_is_not_told_apart_has_one_name_and_a_subresource_its_own_entry(target):
+    ann, path = target.admin.under("ann/1"), f"{NODES}/{target.node}-2"
+    # With an annotation: controllers of the real server add some, and would own the map.
+    meta = {"name": f"{target.node}-2", "annotations": {"b": "1"}}
+    try:
+        target.admin.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
+        ann.patch(path, {"metadata": {"annotations": {"a": "1"}}})
+        times = dict.fromkeys(("lastTransitionTime", "lastHeartbeatTime"), "2026-01-01T00:00:00Z")
+        condition = {"type": "Odd", "status": "True", **times}
+        told = ann.do(
+            "PATCH",
+            path + "/status",
+            {"status": {"conditions": [condition]}},
+            content_type="application/strategic-merge-patch+json",
+        )
+        fields = {entry[:2]: entry[2] for entry in fields_by_client(told)}
+        assert fields["unknown", ""] == {"f:metadata": {"f:annotations": {".": {}, "f:b": {}}}}
+        assert fields["ann", ""] == {"f:metadata": {"f:annotations": {"f:a": {}}}}
+        members = {".": {}, "f:type": {}, "f:status": {}, "f:lastTransitionTime": {}, "f:lastHeartbeatTime": {}}
+        assert fields["ann", "status"]["f:status"]["f:conditions"]['k:{"type":"Odd"}'] == members
+    finally:
+        target.admin.delete(path)

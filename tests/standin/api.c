@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "standin/managed.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -497,9 +498,16 @@ static json_t *decode_body(const struct api_call *call, json_t *body, struct api
     return check_lease(call, object, r) ? json_incref(object) : NULL;
 }
 
+static struct managed_write managed_write_of(const struct store *s, const struct api_call *call)
+{
+    return (struct managed_write){
+        .manager = call->manager, .subresource = call->target.subresource, .at = s->now};
+}
+
 static bool create_object(struct store *s, const struct api_call *call, json_t *object,
                           struct api_result *r)
 {
+    const struct managed_write write = managed_write_of(s, call);
     const struct api_target *t = &call->target;
     const struct api_kind *namespaces = api_kind_find("", "namespaces");
     if ((t->kind->flags & API_NAMESPACED) && !store_find(s, namespaces, "", t->ns)) {
@@ -513,6 +521,7 @@ static bool create_object(struct store *s, const struct api_call *call, json_t *
     if (store_find(s, t->kind, t->ns, name)) {
         return fail_exists(r, t->kind, name);
     }
+    managed_create(object, &write);
     return answer(201, store_add(s, t->kind, json_incref(object)), r);
 }
 
@@ -551,8 +560,10 @@ static bool replace_object(struct store *s, const struct api_call *call,
                            struct store_object *existing, json_t *wanted, struct api_result *r)
 {
     const struct api_target *t = &call->target;
+    const struct managed_write write = managed_write_of(s, call);
     limit_to_subresource(t->subresource, existing->json, wanted);
     inherit(existing->json, wanted);
+    managed_inherit(existing->json, wanted);
     if (!check_change(t->kind, existing->json, wanted, r)) {
         return false;
     }
@@ -561,6 +572,10 @@ static bool replace_object(struct store *s, const struct api_call *call,
         json_object_get(json_object_get(existing->json, "metadata"), "resourceVersion"));
     if (json_equal(existing->json, wanted)) { /* the real server writes nothing either */
         return answer(200, existing->json, r);
+    }
+    managed_update(existing->json, wanted, &write);
+    if (call->is_dry) {
+        return answer(200, wanted, r);
     }
     return answer(200, store_replace(s, existing, json_incref(wanted)), r);
 }
@@ -615,7 +630,7 @@ static bool run_patch(struct store *s, const struct api_call *call, struct api_r
     bool same = strcmp(store_meta(wanted, "uid"), store_meta(existing->json, "uid")) == 0;
     return (!same || check_preconditions(call, existing->json, wanted, r)) &&
            check_change(t->kind, existing->json, wanted, r) &&
-           (call->is_dry ? answer(200, wanted, r) : replace_object(s, call, existing, wanted, r));
+           replace_object(s, call, existing, wanted, r);
 }
 
 static bool run_delete(struct store *s, const struct api_call *call, struct api_result *r)
@@ -652,7 +667,8 @@ void api_seed(struct store *s, const char *plural, const char *name)
     const struct api_kind *kind = api_kind_find("", plural);
     json_t *body = need(json_pack("{s:s, s:s, s:{s:s}}", "kind", kind->kind, "apiVersion", "v1",
                                   "metadata", "name", name));
-    struct api_call call = {.target = {.verb = API_CREATE, .kind = kind}, .body = body};
+    struct api_call call = {
+        .target = {.verb = API_CREATE, .kind = kind}, .body = body, .manager = "unknown"};
     api_run(s, &call, &r);
     api_result_fini(&r);
     json_decref(body);
@@ -696,6 +712,8 @@ static bool collect_one(struct store *s, struct store_object *object)
     if (json_array_size(owners) == 0) {
         return false;
     }
+    const struct managed_write write = {
+        .manager = "kube-controller-manager", .subresource = "", .at = s->now};
     json_t *solid = solid_owners(s, owners);
     bool changed = json_array_size(solid) < json_array_size(owners);
     if (changed && json_array_size(solid) == 0) {
@@ -703,6 +721,7 @@ static bool collect_one(struct store *s, struct store_object *object)
     } else if (changed) {
         json_t *wanted = need(json_deep_copy(object->json));
         (void)json_object_set(json_object_get(wanted, "metadata"), "ownerReferences", solid);
+        managed_update(object->json, wanted, &write);
         (void)store_replace(s, object, wanted);
     }
     json_decref(solid);

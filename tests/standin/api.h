@@ -54,14 +54,15 @@ void merge_patch(json_t *target, const json_t *patch, bool is_strategic);
 
 struct api_call {
     struct api_target target;
-    const char *fields; /* fieldSelector or NULL; checked */
-    const char *labels; /* labelSelector or NULL; checked */
-    uint64_t limit;     /* of a LIST's page; 0: all */
-    uint64_t skip;      /* objects that its pages before had */
-    json_t *body;       /* borrowed; NULL if there was none */
-    bool is_strategic;  /* the patch is a strategic merge patch */
-    bool is_dry;        /* a patch: dryRun=All */
-    bool may_create;    /* for a PUT to a missing name */
+    const char *fields;  /* fieldSelector or NULL; checked */
+    const char *labels;  /* labelSelector or NULL; checked */
+    uint64_t limit;      /* of a LIST's page; 0: all */
+    uint64_t skip;       /* objects that its pages before had */
+    json_t *body;        /* borrowed; NULL if there was none */
+    bool is_strategic;   /* the patch is a strategic merge patch */
+    bool is_dry;         /* a change of what exists: dryRun=All */
+    bool may_create;     /* for a PUT to a missing name */
+    const char *manager; /* the client's name; NULL: no account is kept of who writes what */
 };
 
 void api_run(struct store *s, const struct api_call *call, struct api_result *r);

@@ -6,6 +6,7 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "standin/managed.h"
 
 #include <arpa/inet.h>
 #include <gnutls/gnutls.h>
@@ -500,8 +501,10 @@ static void carry_out(struct exchange *x)
         open_watch(x);
         return;
     }
+    char manager[MANAGED_NAME_BYTES];
     struct api_target create = x->target;
     create.verb = API_CREATE;
+    managed_name(header(x, "User-Agent"), manager);
     struct api_call call = {
         .target = x->target,
         .fields = x->fields,
@@ -510,6 +513,7 @@ static void carry_out(struct exchange *x)
         .is_strategic = x->target.verb == API_PATCH && is_strategic(x),
         .is_dry = text_equal(argument(x, "dryRun"), "All"),
         .may_create = auth_allows(&x->s->auth, &x->user, &create),
+        .manager = argument(x, "fieldManager") ? argument(x, "fieldManager") : manager,
     };
     if (!read_number(x, "limit", &call.limit) || !read_number(x, "continue", &call.skip)) {
         return;

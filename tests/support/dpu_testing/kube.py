@@ -2,6 +2,7 @@
 """A small synchronous Kubernetes client: what the tests do as administrator."""
 
 import base64
+import copy
 import http.client
 import json
 import os
@@ -40,6 +41,13 @@ class Kube:
         self.url = urllib.parse.urlsplit(server)
         self.token = token
         self.context = context
+        self.user_agent = None
+
+    def under(self, user_agent):
+        """The same, as a client of that name: the API server notes who wrote which field."""
+        other = copy.copy(self)
+        other.user_agent = user_agent
+        return other
 
     @classmethod
     def from_kubeconfig(cls, path):
@@ -71,6 +79,8 @@ class Kube:
         """Returns (code, parsed answer or text)."""
         connection = self.connect(timeout_s)
         headers = {"Accept": "application/json"}
+        if self.user_agent:
+            headers["User-Agent"] = self.user_agent
         if body is not None:
             headers["Content-Type"] = content_type
             body = body if isinstance(body, (bytes, str)) else json.dumps(body)
