@@ -126,6 +126,25 @@ def test_network_that_nobody_can_look_at_is_no_pass(world, runtime, node):
     assert "0 of 3 Pods have lost their network; 2 could not be inspected" in text
 
 
+def test_what_a_result_alone_names_counts_for_sandboxes_that_are_older_than_the_agent(world, runtime):
+    """A younger one may not be whole yet: its interface has to be seen first."""
+    done = 'pod_network_scans_total{result="done"}'
+    runtime.write("var/lib/cni/results/ovn-old-sandbox-eth0", given("old-sandbox"))
+    runtime.add("old", interface=False)
+    host = start(world, runtime)
+    wait_metric(host, "pod_network_lost", 1)
+    runtime.write("var/lib/cni/results/ovn-young-sandbox-eth0", given("young-sandbox"))
+    young = runtime.add("young", interface=False)
+    looks = metrics(host)[done]
+    until(lambda: metrics(host)[done] > looks + 5, SOON_S, "some looks")
+    assert metrics(host)["pod_network_lost"] == 1
+    runtime.give_back(young)
+    looks = metrics(host)[done]
+    until(lambda: metrics(host)[done] > looks + 1, SOON_S, "a look")
+    runtime.lose(young)
+    wait_metric(host, "pod_network_lost", 2)
+
+
 # Restart.
 
 

@@ -268,6 +268,7 @@ TEST_IN(netdev_that_was_handed_back_as_it_was_is_not_by_its_device)
     put_cache(w, OF_DEVICE);
     put(w, "proc/4711/net/dev_mcast",
         "1    lo              1     0     01\n"
+        "57   eth01           1     0     01005e000001\n"
         "8    eth0            1     0     01005e000001\n");
     open_it(w);
     assert_int_equal(look(w), POD_NET_WHOLE);
