@@ -287,6 +287,9 @@ static void arm_descriptor(struct boot_timers *all)
     const struct boot_timer *earliest = earliest_of(all);
     struct mono deadline = earliest ? earliest->deadline : MONO_NEVER;
     struct itimerspec when = {0}; /* zero disarms */
+    if (deadline.ns == all->armed.ns) {
+        return;
+    }
     all->armed = deadline;
     if (!mono_is_never(deadline)) {
         /* timerfd counts in the caller's time namespace, mono in the initial one. */
@@ -308,6 +311,7 @@ static void on_expired(struct ev_loop *loop, ev_io *w, int revents)
     if (read(w->fd, &expirations, sizeof(expirations)) != (ssize_t)sizeof(expirations)) {
         return;
     }
+    all->armed = MONO_NEVER; /* it goes off once */
     bool is_due = due && mono_reached(clock_mono_now(), due->deadline);
     if (is_due) {
         due->deadline = MONO_NEVER;

@@ -11,6 +11,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -258,6 +260,15 @@ static void on_fire(void *user)
     daemon_quit(f->daemon, 0);
 }
 
+/* In place of the C library's. */
+static int times_set;
+
+int timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *former)
+{
+    times_set++;
+    return (int)syscall(SYS_timerfd_settime, fd, flags, when, former);
+}
+
 static void new_timer(struct fixture *f)
 {
     f->daemon = daemon_new(1000, NULL, NULL, NULL);
@@ -308,6 +319,22 @@ TEST(a_disarmed_timer_does_not_fire)
     boot_timer_arm(f.timer, (struct mono){INT64_MAX - 1}); /* far, not overflowing into the past */
     ev_run(daemon_loop(f.daemon), EVRUN_NOWAIT);
     assert_int_equal(f.fires, 0);
+    fini(&f);
+}
+
+/* One that has gone off, or was never set, is not disarmed. */
+TEST(the_kernel_is_told_of_a_deadline_and_of_nothing_else)
+{
+    struct fixture f = {0};
+    times_set = 0;
+    new_timer(&f);
+    boot_timer_arm(f.timer, MONO_NEVER);
+    assert_int_equal(times_set, 0);
+    boot_timer_arm(f.timer, mono_add(clock_mono_now(), NS_PER_MS));
+    (void)daemon_run(f.daemon);
+    assert_int_equal(f.fires, 1);
+    boot_timer_arm(f.timer, MONO_NEVER);
+    assert_int_equal(times_set, 1);
     fini(&f);
 }
 
