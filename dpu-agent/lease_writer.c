@@ -11,6 +11,7 @@
 #include "loop/daemon.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PATH_BYTES = 640 };
 
@@ -25,10 +26,12 @@ struct lease_writer {
     struct renewer renewer;
     struct boot_timer *timer;
     struct kube_client *client;
-    struct kube_call *call; /* the request that is waited for; or NULL */
-    struct kube_call *late; /* one that goes on; or NULL */
-    uint32_t making_ms;     /* of a request for a lease that is gone */
-    json_t *tree;           /* of the last answer; NULL: none */
+    struct kube_call *call;    /* the request that is waited for; or NULL */
+    struct kube_call *late;    /* one that goes on; or NULL */
+    uint32_t making_ms;        /* of a request for a lease that is gone */
+    json_t *tree;              /* of the last answer; NULL: none */
+    struct lease_text shown;   /* that answer, or one like it */
+    struct lease_text renewal; /* the PUT that was made of it */
     struct lease_writer_handlers handlers;
     char path[PATH_BYTES];
     char sent_stamp[NAMES_STAMP_BYTES]; /* of the write under way; "": it is no renewal */
@@ -90,23 +93,44 @@ static int check_renewed(const struct lease_writer *w, const struct lease_view *
                    w->sent_stamp, view->renew_stamp);
 }
 
+/* An answer that differs from the last one in its version, and in the renewTime that was just sent:
+ * the usual one. */
+static bool knows_answer(const void *user, const char *text, size_t len)
+{
+    const struct lease_writer *w = user;
+    return lease_text_matches(&w->shown, text, len, w->sent_stamp);
+}
+
 /* Keeps the answer's tree, with what is said in each PUT of ours, but for who manages which field.
  * The API server keeps that by itself where a PUT says nothing of it, and it is a third of the
  * PUT. */
-static int adopt_answer(struct lease_writer *w, const struct kube_response *response,
-                        struct lease_view *view, struct err *e)
+static void keep_tree(struct lease_writer *w, const struct kube_response *response)
 {
-    if (!response->body) {
-        return err_set(e, ERR_PARSE, "the answer is not a lease");
-    }
-    int rc = lease_read(response->body, view, e);
-    if (rc != 0) {
-        return rc;
-    }
+    lease_text_fini(&w->renewal);
+    (void)lease_text_keep(&w->shown, response->raw ? response->raw : "", response->raw_len);
     sign_lease(w, response->body);
     json_decref(w->tree);
     w->tree = json_incref(response->body);
     (void)json_object_del(json_object_get(w->tree, "metadata"), "managedFields"); /* if any */
+}
+
+static int adopt_answer(struct lease_writer *w, const struct kube_response *response,
+                        struct lease_view *view, struct err *e)
+{
+    bool is_known = !response->body && response->raw;
+    if (!response->body && !is_known) {
+        return err_set(e, ERR_PARSE, "the answer is not a lease");
+    }
+    if (is_known) {
+        lease_text_show(&w->shown, response->raw, w->tree);
+    }
+    int rc = lease_read(is_known ? w->tree : response->body, view, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (!is_known) {
+        keep_tree(w, response);
+    }
     return response->is_late ? 0 : check_renewed(w, view, e);
 }
 
@@ -208,17 +232,43 @@ static void on_answer(void *user, const struct kube_response *response)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* Our renewal, or `report` where that is not NULL, on a lease that was signed. */
-static void edit_lease(struct lease_writer *w, json_t *lease, const struct renewer_update *report)
+/* A renewal of a lease that was signed. */
+static void edit_lease(struct lease_writer *w, json_t *lease)
 {
-    struct wall now = clock_wall_now();
-    if (report) {
-        lease_set_health(lease, report->health, report->message, now);
-    } else {
-        lease_set_renewal(lease, now, w->renewer.config.holder);
-    }
+    lease_set_renewal(lease, clock_wall_now(), w->renewer.config.holder);
     const char *stamp = json_text_get(json_object_get(lease, "spec"), "renewTime");
-    text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp && !report ? stamp : "");
+    text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp ? stamp : "");
+}
+
+/* The body of a PUT, owned (free): our renewal, or `report` where that is not NULL. Made of a copy:
+ * what a request that failed would have changed must not ride along with the next one. A report
+ * after a lost renewal would renew the lease. */
+static char *write_lease(struct lease_writer *w, const struct renewer_update *report)
+{
+    CLEANUP(json) json_t *lease = json_deep_copy(w->tree);
+    if (report) {
+        lease_set_health(lease, report->health, report->message, clock_wall_now());
+    } else {
+        edit_lease(w, lease);
+    }
+    return json_text_dump(lease);
+}
+
+/* The renewal: that of before with another version and time, or one made of the tree. Borrowed from
+ * the writer, or NULL if it cannot be renewed in place; `made` is then owned by the caller. */
+static const char *renew_text(struct lease_writer *w, char **made)
+{
+    const char *version = json_text_get(json_object_get(w->tree, "metadata"), "resourceVersion");
+    const struct rfc3339_text stamp = lease_next_stamp(w->tree, clock_wall_now());
+    if (version && lease_text_renew(&w->renewal, version, stamp.text)) {
+        text_format(w->sent_stamp, sizeof(w->sent_stamp), "%s", stamp.text);
+        return w->renewal.text;
+    }
+    *made = write_lease(w, NULL);
+    if (w->shown.text) {
+        (void)lease_text_keep(&w->renewal, *made, strlen(*made)); /* else each is made anew */
+    }
+    return *made;
 }
 
 static void make_lease(struct lease_writer *w, const char *node_uid)
@@ -230,7 +280,7 @@ static void make_lease(struct lease_writer *w, const char *node_uid)
     json_t *lease = lease_new(c->lease_ns, c->lease_name, c->holder,
                               (uint32_t)(c->duration_ns / NS_PER_SEC), owner);
     sign_lease(w, lease);
-    edit_lease(w, lease, NULL);
+    edit_lease(w, lease);
     text_format(path, sizeof(path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
                 c->lease_ns);
     const struct kube_request request = {.method = KUBE_POST,
@@ -279,7 +329,7 @@ static uint64_t least_version(const struct lease_writer *w)
 
 static void send_request(struct lease_writer *w, const struct renewer_update *update)
 {
-    CLEANUP(json) json_t *lease = NULL;
+    CLEANUP(free) char *made = NULL;
     struct kube_request request = {
         .method = update->action == RENEWER_GET ? KUBE_GET : KUBE_PUT,
         .channel = update->fresh ? KUBE_FRESH : KUBE_CONTROL,
@@ -289,6 +339,7 @@ static void send_request(struct lease_writer *w, const struct renewer_update *up
         .awaited_ms = update->deadline_ms,
         .late = &w->late,
         .least_version = update->action == RENEWER_GET ? least_version(w) : 0,
+        .knows = knows_answer,
     };
     w->sent_stamp[0] = '\0';
     w->stats.retries += w->has_failed;
@@ -296,12 +347,10 @@ static void send_request(struct lease_writer *w, const struct renewer_update *up
         start_making(w, update->deadline_ms);
         return;
     }
-    if (request.method == KUBE_PUT) {
-        /* A copy: what a request that failed would have changed must not ride along with the next
-         * one. A report after a lost renewal would renew the lease. */
-        lease = json_deep_copy(w->tree);
-        edit_lease(w, lease, update->action == RENEWER_PUT_HEALTH ? update : NULL);
-        request.body = lease;
+    if (update->action == RENEWER_PUT_HEALTH) {
+        request.text = made = write_lease(w, update);
+    } else if (request.method == KUBE_PUT) {
+        request.text = renew_text(w, &made);
     }
     w->call = kube_client_start(w->client, &request, on_answer, w);
 }
@@ -364,6 +413,8 @@ void lease_writer_free(struct lease_writer *w)
         kube_call_cancel(w->late);
         boot_timer_free(w->timer);
         json_decref(w->tree);
+        lease_text_fini(&w->shown);
+        lease_text_fini(&w->renewal);
         free(w);
     }
 }

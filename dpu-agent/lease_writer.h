@@ -4,8 +4,9 @@
  * arms the timer, logs the notes. Decides nothing. Loop thread only.
  *
  * The tree is that of the last answer; each PUT sends an edited copy, so that unknown fields
- * survive. The writer waits for at most one request; an earlier one that timed out may still be
- * under way.
+ * survive. While answers differ in nothing but version and time, which is the usual, the text of
+ * the last PUT is edited in place and no answer is parsed (contract/lease.h). The writer waits for
+ * at most one request; an earlier one that timed out may still be under way.
  */
 #ifndef DPU_AGENT_LEASE_WRITER_H
 #define DPU_AGENT_LEASE_WRITER_H

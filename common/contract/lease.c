@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "contract/lease.h"
 
+#include "base/json.h"
 #include "base/json_text.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
 
@@ -231,10 +233,15 @@ static struct rfc3339_text renew_stamp(struct wall now, const char *former)
     return rfc3339_text(now, true);
 }
 
+struct rfc3339_text lease_next_stamp(const json_t *lease, struct wall now)
+{
+    return renew_stamp(now, json_text_get(json_object_get(lease, "spec"), "renewTime"));
+}
+
 void lease_set_renewal(json_t *lease, struct wall now, const char *holder)
 {
     json_t *spec = need_object(lease, "spec");
-    const struct rfc3339_text stamp = renew_stamp(now, json_text_get(spec, "renewTime"));
+    const struct rfc3339_text stamp = lease_next_stamp(lease, now);
     set_text(spec, "renewTime", stamp.text);
     set_if_empty(spec, "acquireTime", stamp.text);
     set_if_empty(spec, "holderIdentity", holder);
@@ -270,6 +277,122 @@ void lease_set_agent(json_t *lease, const struct lease_agent *agent)
     } else {
         remove_annotation(lease, NAMES_ANNOTATION_PROBES);
     }
+}
+
+/* ---- as text --------------------------------------------------------------------------------- */
+
+/* Keeps the places sorted. False for what is no text, or has escapes: its digits may not stand for
+ * themselves. */
+static bool add_place(struct lease_text *t, struct json_slice value, struct lease_place *out)
+{
+    bool is_plain = json_scan_kind(value) == JSON_KIND_TEXT && !memchr(value.at, '\\', value.len);
+    if (!is_plain || t->place_count == LEASE_PLACES_MAX) {
+        return false;
+    }
+    *out = (struct lease_place){.at = (size_t)(value.at + 1 - t->text), .len = value.len - 2};
+    size_t i = t->place_count++;
+    for (; i > 0 && t->places[i - 1].at > out->at; i--) {
+        t->places[i] = t->places[i - 1];
+    }
+    t->places[i] = *out;
+    return true;
+}
+
+static bool find_places(struct lease_text *t)
+{
+    struct json_slice lease;
+    struct lease_place time;
+    if (json_scan_check(t->text, t->len, &lease, NULL) != 0) {
+        return false;
+    }
+    struct json_slice meta = json_scan_member(lease, "metadata");
+    struct json_slice spec = json_scan_member(lease, "spec");
+    struct json_slice acquired = json_scan_member(spec, "acquireTime");
+    bool is_acquired = json_scan_kind(acquired) == JSON_KIND_TEXT && acquired.len > 2;
+    if (!is_acquired || /* the next renewal would set it */
+        !add_place(t, json_scan_member(meta, "resourceVersion"), &t->version) ||
+        !add_place(t, json_scan_member(spec, "renewTime"), &t->stamp)) {
+        return false;
+    }
+    struct json_walk w = json_walk_start(json_scan_member(meta, "managedFields"));
+    while (json_walk_next(&w)) {
+        struct json_slice value = json_scan_member(w.value, "time");
+        if (json_scan_kind(value) != JSON_KIND_ABSENT && !add_place(t, value, &time)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool lease_text_keep(struct lease_text *t, const char *text, size_t len)
+{
+    lease_text_fini(t);
+    t->text = mem_alloc(len + 1);
+    memcpy(t->text, text, len);
+    t->text[len] = '\0';
+    t->len = len;
+    if (!find_places(t)) {
+        lease_text_fini(t);
+    }
+    return t->text != NULL;
+}
+
+static bool differ_by_digits(const char *a, const char *b, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (a[i] != b[i] && !(text_is_digit(a[i]) && text_is_digit(b[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool lease_text_matches(const struct lease_text *t, const char *text, size_t len, const char *stamp)
+{
+    size_t at = 0;
+    if (!t->text || len != t->len || strlen(stamp) != t->stamp.len ||
+        memcmp(text + t->stamp.at, stamp, t->stamp.len) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < t->place_count; i++) {
+        const struct lease_place p = t->places[i];
+        if (memcmp(t->text + at, text + at, p.at - at) != 0 ||
+            !differ_by_digits(t->text + p.at, text + p.at, p.len)) {
+            return false;
+        }
+        at = p.at + p.len;
+    }
+    return memcmp(t->text + at, text + at, len - at) == 0;
+}
+
+static bool replace_digits(struct lease_text *t, struct lease_place p, const char *by)
+{
+    bool fits = strlen(by) == p.len && differ_by_digits(t->text + p.at, by, p.len);
+    if (fits) {
+        memcpy(t->text + p.at, by, p.len);
+    }
+    return fits;
+}
+
+bool lease_text_renew(struct lease_text *t, const char *version, const char *stamp)
+{
+    return t->text && replace_digits(t, t->version, version) && replace_digits(t, t->stamp, stamp);
+}
+
+void lease_text_show(const struct lease_text *t, const char *text, json_t *lease)
+{
+    const struct lease_place v = t->version;
+    const struct lease_place s = t->stamp;
+    (void)json_object_set_new(json_object_get(lease, "metadata"), "resourceVersion",
+                              json_stringn(text + v.at, v.len));
+    (void)json_object_set_new(json_object_get(lease, "spec"), "renewTime",
+                              json_stringn(text + s.at, s.len));
+}
+
+void lease_text_fini(struct lease_text *t)
+{
+    free(t->text);
+    *t = (struct lease_text){.text = NULL};
 }
 
 /* ---- keeping -------------------------------------------------------------------------------- */

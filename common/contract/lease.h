@@ -2,10 +2,11 @@
 /*
  * The Lease as both sides see it: coordination.k8s.io/v1, the few fields we use.
  *
- * A Lease is edited in its parsed JSON tree, so that fields and labels we do not know survive a
- * PUT. Reading never fails on a lease the API server accepts: every spec field may be absent
- * (coordination/v1 types.go), and what cannot be read as ours is reported as such, not refused.
- * No I/O and no clock here. Cores use the view and the pace only, which need no JSON.
+ * A Lease is edited in its parsed JSON tree, or in place in its text, so that fields and labels we
+ * do not know survive a PUT. Reading never fails on a lease the API server accepts: every spec
+ * field may be absent (coordination/v1 types.go), and what cannot be read as ours is reported as
+ * such, not refused. No I/O and no clock here. Cores use the view and the pace only, which need no
+ * JSON.
  */
 #ifndef CONTRACT_LEASE_H
 #define CONTRACT_LEASE_H
@@ -66,6 +67,9 @@ const char *lease_renewed_by(const struct json_t *lease);
  * acquireTime and holderIdentity only if unset; removes our health annotations. */
 void lease_set_renewal(struct json_t *lease, struct wall now, const char *holder);
 
+/* The renewTime that lease_set_renewal would write. */
+struct rfc3339_text lease_next_stamp(const struct json_t *lease, struct wall now);
+
 /* The report: the health annotations, their stamp renewed as a renewTime is, which itself stays as
  * it is. LEASE_HEALTH_NONE removes them. */
 void lease_set_health(struct json_t *lease, enum lease_health health, const char *message,
@@ -78,6 +82,43 @@ struct lease_agent {
     bool has_no_probe;
 };
 void lease_set_agent(struct json_t *lease, const struct lease_agent *agent);
+
+/* ---- the same lease as text -------------------------------------------------------------------
+ *
+ * From one renewal to the next only resourceVersion and renewTime of a lease change, and the times
+ * in its managedFields: digits, in places that stay. Who keeps the text of an answer finds by
+ * comparing bytes that the next one differs nowhere else, and renews the text of its last request
+ * in place. What looks otherwise is read as a tree: the texts above all say what that would. */
+
+enum { LEASE_PLACES_MAX = 8 };
+
+struct lease_place { /* the characters of a text, without its quotes */
+    size_t at;
+    size_t len;
+};
+
+struct lease_text {
+    char *text; /* owned; NULL: none is kept */
+    size_t len;
+    struct lease_place version;
+    struct lease_place stamp;
+    struct lease_place places[LEASE_PLACES_MAX]; /* both, and the times; in their order */
+    size_t place_count;
+};
+
+/* Copies the text of a lease that lease_read has taken. False, and none is kept, if a renewal would
+ * change more, or its places cannot be told: no acquireTime or renewTime, too many times, escapes.
+ */
+bool lease_text_keep(struct lease_text *t, const char *text, size_t len);
+/* `text` is the kept lease with other digits in its places, and this renewTime. */
+bool lease_text_matches(const struct lease_text *t, const char *text, size_t len,
+                        const char *stamp);
+/* Writes both into the kept text. False if they differ from what is there by more than digits; the
+ * text then counts no longer. */
+NODISCARD bool lease_text_renew(struct lease_text *t, const char *version, const char *stamp);
+/* Gives the tree of the kept lease what a text that matches has in its places. */
+void lease_text_show(const struct lease_text *t, const char *text, struct json_t *lease);
+void lease_text_fini(struct lease_text *t); /* accepts a zeroed one */
 
 /* ---- the host's edits ------------------------------------------------------------------------ */
 

@@ -448,14 +448,17 @@ static void read_head(const struct try *t, struct kube_response *out)
 static const char *read_answer(const struct try *t, struct kube_response *r, struct err *e)
 {
     const struct buf *inbox = &t->inbox;
+    const struct kube_request *request = &t->call->request;
     if (t->call->is_accepted) {
         return NULL; /* it was read while it came */
     }
-    if (r->code == 0 && t->call->request.is_raw) {
+    if (r->code == 0 && (request->is_raw || request->knows)) {
         r->raw = buf_text(inbox);
         r->raw_len = inbox->len;
         r->outcome = r->is_json ? KUBE_ANSWERED : KUBE_NO_CONTACT;
-        return NULL;
+        if (request->is_raw || (r->is_json && request->knows(t->call->user, r->raw, r->raw_len))) {
+            return NULL;
+        }
     }
     if (r->is_json || r->code == 0) {
         r->body = json_text_parse(buf_text(inbox), inbox->len, e);
@@ -964,7 +967,10 @@ struct kube_call *kube_client_start(struct kube_client *client, const struct kub
     call->client = client;
     call->request = *request;
     call->path = mem_strdup(request->path);
-    call->body = request->body ? json_text_dump(request->body) : NULL;
+    call->body = request->text ? mem_strdup(request->text) : NULL;
+    if (request->body) {
+        call->body = json_text_dump(request->body);
+    }
     call->done = done;
     call->user = user;
     if (!request->on_bytes) {

@@ -96,12 +96,16 @@ struct kube_request {
     enum kube_priority priority;
     const char *path;     /* "/apis/coordination.k8s.io/v1/..."; query included; copied */
     const json_t *body;   /* NULL for GET and DELETE; borrowed, serialised at once */
+    const char *text;     /* of a body, in place of that; NULL: none; copied */
     uint32_t deadline_ms; /* from when it is sent, connecting included; of a stream until its head
                              is whole; 0: 5000, longer after time-outs: kube/kube_core.h */
     bool is_repeatable;   /* a write that may be sent twice: a condition lets it take effect once */
     uint64_t least_version; /* not 0: the newest resourceVersion that its owner knows of. A server
                                whose answer shows an older one lags */
     bool is_raw; /* an answer may be large, as a tenant likes: no tree is made of it (`raw`) */
+    /* NULL, or asked of a 2xx answer: its owner can use it as it stands, since it is like one that
+     * it has had, and no tree is made of it. Looks only; `user` is the call's. */
+    bool (*knows)(const void *user, const char *text, size_t len);
 
     /* Not 0: its owner waits so long. It is told of a time-out then and may ask anew, while this
      * request goes on as `*late`: a name server or an API server that is slow answers it in the
@@ -131,7 +135,8 @@ struct kube_response {
     int64_t retry_after_ns;           /* from Retry-After; 0: none */
     json_t *body;                     /* parsed, or NULL. The callback may change it, and keep it by
                                          json_incref(): nobody else looks at it afterwards */
-    const char *raw; /* of a raw request that was answered: unchecked bytes; borrowed */
+    const char *raw; /* of a raw request that was answered, or one whose owner may know the answer:
+                        unchecked bytes; borrowed */
     size_t raw_len;
     bool has_server_date;
     struct wall server_date;   /* the answer's Date, resolution 1 s */

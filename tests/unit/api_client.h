@@ -21,6 +21,7 @@ struct kube_call {
     struct mono due;         /* when it is told of as timed out */
     enum kube_method method;
     char path[512];
+    bool (*knows)(const void *user, const char *text, size_t len);
 };
 
 struct kube_client {
@@ -34,6 +35,7 @@ struct kube_client {
     char path[512];
     json_t *body;
     int requests;      /* started so far */
+    int known;         /* answers that their owner knew */
     bool may_be_fresh; /* this user reads evidence, and asks again beside what is late */
     bool is_watching;
     int watch_restarts;
@@ -54,7 +56,10 @@ struct kube_call *kube_client_start(struct kube_client *client, const struct kub
     client->priority = request->priority;
     client->deadline_ms = request->deadline_ms;
     (void)snprintf(client->path, sizeof(client->path), "%s", request->path);
-    client->body = request->body ? json_deep_copy(request->body) : NULL;
+    client->body = request->body   ? json_deep_copy(request->body)
+                   : request->text ? json_loads(request->text, 0, NULL)
+                                   : NULL;
+    assert_true(client->body || !request->text);
     client->requests++;
     client->newest = call;
     *call =
@@ -65,7 +70,8 @@ struct kube_call *kube_client_start(struct kube_client *client, const struct kub
                            .due = request->awaited_ms == 0
                                       ? MONO_NEVER
                                       : mono_add(clock_mono_now(), request->awaited_ms * NS_PER_MS),
-                           .method = request->method};
+                           .method = request->method,
+                           .knows = request->knows};
     (void)snprintf(call->path, sizeof(call->path), "%s", request->path);
     return call;
 }
@@ -119,9 +125,20 @@ void kube_watch_stop(struct kube_watch *watch)
 /* The answer to one that is under way. */
 static inline void client_answer_call(struct kube_call *call, const struct kube_response *response)
 {
+    struct kube_client *client = call->client;
     CLEANUP(json)
     json_t *sent = call->client && call == call->client->newest ? TAKE(call->client->body) : NULL;
+    CLEANUP(free) char *raw = NULL;
     struct kube_response r = *response;
+    if (r.code == 0 && r.body && call->knows) {
+        raw = json_text_dump(r.body);
+        r.raw = raw;
+        r.raw_len = strlen(raw);
+        if (call->knows(call->user, raw, r.raw_len)) {
+            client->known++;
+            r.body = NULL;
+        }
+    }
     bool is_answer = r.outcome != KUBE_NO_CONTACT;
     r.is_late = call->late && *call->late == call;
     client_forget(call);

@@ -598,6 +598,51 @@ TEST(what_went_out_on_a_dead_connection_may_be_tried_again)
     asker_stop();
 }
 
+/* ---- an answer that is known ------------------------------------------------------------------
+ */
+
+#define KNOWN "{\"kind\":\"Status\"}" /* what send_answer() says */
+
+static bool knows_it(const void *user, const char *text, size_t len)
+{
+    return len == strlen(KNOWN) && memcmp(text, KNOWN, len) == 0;
+}
+
+static bool knows_nothing(const void *user, const char *text, size_t len)
+{
+    return false;
+}
+
+TEST(no_tree_is_made_of_an_answer_that_its_owner_knows)
+{
+    static const struct {
+        bool (*knows)(const void *user, const char *text, size_t len);
+        int http_status;
+        bool has_body;
+        bool has_raw;
+    } rows[] = {{knows_it, 200, false, true},
+                {knows_nothing, 200, true, true},
+                {knows_it, 409, true, false}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct done done = {.count = 0};
+        asker_start(20 * LONG_MS);
+        answer_next(200);
+        wait_told(1, 0);
+        const struct kube_request request = {.method = KUBE_PUT,
+                                             .priority = KUBE_URGENT,
+                                             .path = "/x",
+                                             .text = "{}",
+                                             .knows = rows[i].knows};
+        (void)kube_client_start(asker.client, &request, on_done, &done);
+        answer_next(rows[i].http_status);
+        run_until(&done, 1);
+        assert_int_equal(done.last.outcome, KUBE_ANSWERED);
+        assert_int_equal(done.last.body != NULL, rows[i].has_body);
+        assert_int_equal(done.last.raw != NULL, rows[i].has_raw);
+        asker_stop();
+    }
+}
+
 /* ---- a server that fails ----------------------------------------------------------------------
  */
 

@@ -345,6 +345,90 @@ TEST(a_renewal_takes_whatever_is_left_of_a_report)
     }
 }
 
+/* ---- as text --------------------------------------------------------------------------------- */
+
+#define TEXT_OF(version, extra, acquired, renewed)                                                 \
+    "{\"metadata\":{\"name\":\"l\",\"namespace\":\"n\",\"uid\":\"u\",\"resourceVersion\":"         \
+    "\"" version "\"" extra "},\"spec\":{\"acquireTime\":" acquired ",\"renewTime\":\"" renewed    \
+    "\",\"unknown\":[1,2]}}"
+#define STAMP(second)         "2026-11-20T10:00:" second ".000000Z"
+#define TIMES(second)         ",\"managedFields\":[{\"time\":\"2026-11-20T10:00:" second "Z\"},{}]"
+#define TEXT(version, second) TEXT_OF(version, TIMES(second), "\"x\"", STAMP(second))
+#define KEPT                  TEXT("1019", "09")
+
+static bool matches(const char *kept, const char *text, const char *stamp)
+{
+    struct lease_text t = {.text = NULL};
+    (void)lease_text_keep(&t, kept, strlen(kept));
+    bool is_like = lease_text_matches(&t, text, strlen(text), stamp);
+    lease_text_fini(&t);
+    return is_like;
+}
+
+TEST(an_answer_that_differs_in_version_and_times_is_like_the_last)
+{
+    assert_true(matches(KEPT, KEPT, STAMP("09")));
+    assert_true(matches(KEPT, TEXT("2020", "19"), STAMP("19")));
+    assert_true(matches(KEPT, TEXT_OF("2020", TIMES("09"), "\"x\"", STAMP("19")), STAMP("19")));
+}
+
+TEST(an_answer_that_differs_in_anything_else_is_not_like_the_last)
+{
+    static const char *const texts[] = {
+        TEXT("10190", "09"),
+        TEXT("101x", "09"),
+        TEXT("1019", "0Z"),
+        KEPT " ",
+        "",
+        "{}",
+        TEXT_OF("1019", TIMES("09"), "\"y\"", STAMP("09")),
+        TEXT_OF("1019", TIMES("0\\"), "\"x\"", STAMP("09")),
+        TEXT_OF("1019", ",\"managedFields\":[{\"time\":\"2026-11-20T10:00:09Z\"},[]]", "\"x\"",
+                STAMP("09"))};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        assert_false(matches(KEPT, texts[i], STAMP("09")));
+    }
+    assert_false(matches(KEPT, KEPT, STAMP("19"))); /* whatever was sent, it is not stored */
+    assert_false(matches(KEPT, KEPT, ""));
+}
+
+TEST(a_text_whose_places_are_uncertain_is_not_kept)
+{
+    static const char *const texts[] = {
+        "",
+        "{}",
+        KEPT "x",
+        TEXT_OF("1019", "", "null", STAMP("09")),
+        TEXT_OF("1019", "", "\"\"", STAMP("09")),
+        TEXT_OF("\\u00319", "", "\"x\"", STAMP("09")),
+        TEXT_OF("1019", ",\"managedFields\":[{\"time\":9}]", "\"x\"", STAMP("09")),
+        TEXT_OF("1019",
+                ",\"managedFields\":[{\"time\":\"1\"},{\"time\":\"2\"},{\"time\":\"3\"},{\"time\":"
+                "\"4\"},"
+                "{\"time\":\"5\"},{\"time\":\"6\"},{\"time\":\"7\"}]",
+                "\"x\"", STAMP("09"))};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct lease_text t = {.text = NULL};
+        assert_false(lease_text_keep(&t, texts[i], strlen(texts[i])));
+        assert_null(t.text);
+    }
+}
+
+TEST(a_renewal_in_place_changes_version_and_time_only)
+{
+    struct lease_text t = {.text = NULL};
+    assert_true(lease_text_keep(&t, KEPT, strlen(KEPT)));
+    assert_true(lease_text_renew(&t, "2020", STAMP("19")));
+    assert_string_equal(t.text, TEXT_OF("2020", TIMES("09"), "\"x\"", STAMP("19")));
+    assert_false(lease_text_renew(&t, "20200", STAMP("19")));
+    assert_false(lease_text_renew(&t, "2020", "2026-11-20T10:00:19Z"));
+    CLEANUP(json) json_t *lease = parse(KEPT);
+    lease_text_show(&t, TEXT("3030", "29"), lease);
+    expect_json(lease, TEXT_OF("3030", TIMES("09"), "\"x\"", STAMP("29")));
+    lease_text_fini(&t);
+    assert_false(lease_text_renew(&t, "", ""));
+}
+
 /* ---- keeping -------------------------------------------------------------------------------- */
 
 TEST(new_lease_has_no_renew_time_and_is_in_order)

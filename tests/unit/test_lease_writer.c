@@ -173,6 +173,68 @@ CASE(a_renewal_is_an_edited_copy_of_what_was_read)
     assert_int_equal(stats()->renewals, 2);
 }
 
+/* The answers of a server that counts: each has the version of the one before, and one more. */
+static void accept_as(const char *version)
+{
+    world_expect(KUBE_PUT, LEASE);
+    json_t *stored = json_deep_copy(world.client.body);
+    assert_int_equal(json_object_set_new(json_object_get(stored, "metadata"), "resourceVersion",
+                                         json_string(version)),
+                     0);
+    answer(200, stored);
+}
+
+CASE(answers_that_differ_in_version_and_time_alone_are_not_parsed)
+{
+    start_renewing(); /* acquireTime was set */
+    world_pass(SECONDS(10));
+    accept_as("10");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(world.client.known, i);
+        world_pass(SECONDS(10));
+        assert_string_equal(sent("metadata", "resourceVersion"), i == 0   ? "10"
+                                                                 : i == 1 ? "11"
+                                                                          : "12");
+        assert_non_null(json_object_get(json_object_get(world.client.body, "metadata"), "labels"));
+        accept_as(i == 0 ? "11" : i == 1 ? "12" : "13");
+        assert_int_equal(t.renewed, 3 + i);
+    }
+    world_pass(SECONDS(10));
+    accept_as("100"); /* longer */
+    assert_int_equal(world.client.known, 3);
+    world_pass(SECONDS(10));
+    assert_string_equal(sent("metadata", "resourceVersion"), "100");
+    accept_as("101");
+    assert_int_equal(world.client.known, 4);
+    assert_int_equal(t.renewed, 7);
+}
+
+/* Somebody writes in between, or a webhook does: the next renewal has it, too. */
+CASE(what_others_change_between_two_renewals_rides_along)
+{
+    start_renewing();
+    for (int i = 0; i < 3; i++) {
+        world_pass(SECONDS(10));
+        accept_put();
+    }
+    assert_int_equal(world.client.known, 3);
+    world_pass(SECONDS(10));
+    json_t *stored = json_deep_copy(world.client.body);
+    json_t *labels = json_object_get(json_object_get(stored, "metadata"), "labels");
+    assert_int_equal(json_object_set_new(labels, "new", json_string("x")), 0);
+    answer(200, stored);
+    assert_int_equal(world.client.known, 3);
+    world_pass(SECONDS(10));
+    const json_t *sent_meta = json_object_get(world.client.body, "metadata");
+    assert_string_equal(json_text_get(json_object_get(sent_meta, "labels"), "new"), "x");
+    answer(409, NULL);
+    world_expect(KUBE_GET, LEASE);
+    answer(200, lease(FORMER)); /* and gone again */
+    sent_meta = json_object_get(world.client.body, "metadata");
+    assert_null(json_text_get(json_object_get(sent_meta, "labels"), "new"));
+    accept_put();
+}
+
 /* It would renew the lease. */
 CASE(a_report_carries_no_renewal_that_was_lost)
 {
