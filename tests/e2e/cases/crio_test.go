@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dpu-heartbeat.test/e2e/harness"
+	core "k8s.io/api/core/v1"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -198,4 +199,34 @@ func TestGivenCRIOThatStartsBesideADeadDPUWhenItReturnsThenItGoesOnAndKeepsWhatR
 	must(t, <-waiting)
 	n.networkReady(soon, true)
 	n.attached("a DPU that is back", 2)
+}
+
+// CRI-O under a kubelet: the Node itself follows. Such a node has a control plane of its own, because Pods of other
+// cases could not run there: without the hugetlb controller CRI-O starts sandboxes, but no containers.
+func TestGivenCRIOUnderAKubeletWhenTheDPUDiesAndReturnsThenTheNodeFollows(t *testing.T) {
+	t.Parallel()
+	part(t, "crio")
+	gate := ours(t, "dpu-gate")
+	w, err := newWorld(shared.parts, "-crio", false, harness.ControlPlaneOptions{})
+	must(t, err)
+	node, err := harness.StartNode(t.Context(), harness.NodeOptions{Name: "worker-crio", Dir: logDir("node-crio"), Bin: shared.parts,
+		ControlPlane: w.control, RuntimeEnv: []string{pollOn},
+		Runtime: filepath.Join(filepath.Dir(os.Getenv("DPU_E2E_RUNTIME")), "crio"),
+		CNI:     harness.CNI{Parts: shared.parts, Gate: gate}.Install})
+	must(t, err)
+	t.Cleanup(node.Stop)
+	p := w.pairOn(t, node)
+	p.StartHost()
+	p.nodeReady(2*soon, core.ConditionFalse, notReady)
+	p.StartDPU()
+	p.nodeReady(crioPoll+kubeletSync+soon, core.ConditionTrue, "")
+
+	p.DPU.Kill()
+	killed := time.Now()
+	p.nodeReady(nodeDuration+crioPoll+kubeletSync+kubeletWrite+soon, core.ConditionFalse, notReady)
+	t.Logf("the Node followed %s after the kill", time.Since(killed).Round(100*time.Millisecond))
+	p.StartDPU()
+	back := time.Now()
+	p.nodeReady(crioPoll+kubeletSync+soon, core.ConditionTrue, "")
+	t.Logf("and %s after the return", time.Since(back).Round(100*time.Millisecond))
 }
