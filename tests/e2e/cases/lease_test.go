@@ -255,3 +255,37 @@ func (p *pair) overBudget(start, end time.Time, intervals int) []string {
 	p.t.Logf("%d updates by the DPU and %d requests by the host in %d intervals", updates, len(host), intervals)
 	return faults
 }
+
+// As upstream has it: a timer of 0 turns the check off. Then neither side has a reason to ask the API server.
+func TestGivenATimerOf0WhenBothSidesRunThenNeitherSendsARequestAndPodsAreAdmitted(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		every, lasts time.Duration
+	}{{"interval", 0, duration}, {"duration", interval, 0}, {"both", 0, 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newSharedPair(t)
+			p.every, p.lasts = c.every, c.lasts
+			start := time.Now()
+			p.StartHost()
+			p.StartDPU()
+			r := p.Expect(soon, "Ready", "HealthCheckDisabled")
+			if !r.Admit {
+				t.Errorf("the record rejects Pods: %s", r.Message)
+			}
+			p.StaysFor(2*duration, "Ready")
+			for _, process := range []*harness.Process{p.Host, p.DPU} {
+				if !process.Alive() {
+					t.Errorf("%s has ended: %s", process.Log, process.Tail(5))
+				}
+			}
+			for _, side := range []string{"host", "dpu"} {
+				if n := p.count(side, start, func(harness.AuditEvent) bool { return true }); n != 0 {
+					t.Errorf("the %s side sent %d requests", side, n)
+				}
+			}
+			if _, err := p.lease(); !errors.IsNotFound(err) {
+				t.Errorf("there is a lease (%v)", err)
+			}
+		})
+	}
+}
