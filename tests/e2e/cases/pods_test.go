@@ -65,16 +65,47 @@ func (p *pair) sandbox(pod string) string {
 // inNetwork runs a command in the network namespace of a pod.
 func (p *pair) inNetwork(pod string, argv ...string) (string, error) {
 	p.t.Helper()
+	pid := p.pidOf(p.sandbox(pod))
+	return p.node.Output(p.t.Context(), append([]string{"nsenter", "-t", fmt.Sprint(pid), "-n"}, argv...)...)
+}
+
+// pidOf is the process that holds a sandbox's namespaces, as the node numbers it.
+func (p *pair) pidOf(sandbox string) int {
+	p.t.Helper()
 	var info struct{ Pid int }
-	id := p.sandbox(pod)
 	p.runtime(func(ctx context.Context, client cri.RuntimeServiceClient) error {
-		status, err := client.PodSandboxStatus(ctx, &cri.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
+		status, err := client.PodSandboxStatus(ctx, &cri.PodSandboxStatusRequest{PodSandboxId: sandbox, Verbose: true})
 		if err != nil {
 			return err
 		}
 		return json.Unmarshal([]byte(status.Info["info"]), &info)
 	})
-	return p.node.Output(p.t.Context(), append([]string{"nsenter", "-t", fmt.Sprint(info.Pid), "-n"}, argv...)...)
+	return info.Pid
+}
+
+// attach gives a pod a further interface by ptp, keeps the result as Multus does, and returns the host's end of it.
+func (p *pair) attach(pod, name string) string {
+	p.t.Helper()
+	id := p.sandbox(pod)
+	conf := fmt.Sprintf(`{"cniVersion":"1.1.0","name":"second","type":"ptp","ipam":{"type":"host-local","subnet":"10.89.0.0/24","dataDir":%q}}`,
+		"/run/second-addresses")
+	made, err := p.node.Output(p.t.Context(), "env", "CNI_COMMAND=ADD", "CNI_CONTAINERID="+id, fmt.Sprintf("CNI_NETNS=/proc/%d/ns/net", p.pidOf(id)),
+		"CNI_IFNAME="+name, "CNI_PATH="+harness.CNIBinDir, "sh", "-c", `printf %s "$1" | "$CNI_PATH/ptp"`, "sh", conf)
+	if err != nil {
+		p.t.Fatalf("%v: %s", err, made)
+	}
+	var result struct {
+		Interfaces []struct{ Name, Sandbox string }
+	}
+	must(p.t, json.Unmarshal([]byte(made), &result))
+	if len(result.Interfaces) != 2 || result.Interfaces[0].Sandbox != "" || result.Interfaces[1].Name != name {
+		p.t.Fatalf("ptp made %s", made)
+	}
+	cache := p.node.Path("/var/lib/cni/multus/results")
+	must(p.t, os.MkdirAll(cache, 0o700))
+	must(p.t, harness.WriteFile(fmt.Sprintf("%s/second-%s-%s", cache, id, name),
+		fmt.Sprintf(`{"kind":"cniCacheV1","containerId":%q,"ifName":%q,"networkName":"second","result":%s}`, id, name, made), 0o600))
+	return result.Interfaces[0].Name
 }
 
 func (p *pair) hasNetwork(pod string) error {
@@ -277,4 +308,34 @@ func TestGivenADPUThatResetsWhenItIsBackThenThePodsThatLostTheirNetworkGetItBack
 	if !strings.Contains(log, "does not stop Pod default/job: its restartPolicy is Never") {
 		t.Error("the log does not say why the job is left alone")
 	}
+}
+
+// An interface of a secondary network, beside an eth0 that stays.
+func TestGivenAPodWithASecondNetworkWhenThatIsLostThenItIsNamedAndThePodGetsANewSandbox(t *testing.T) {
+	p := realPair(t)
+	flags := []string{"--cri-socket=" + p.node.RuntimeSocket(), "--on-lost-network=restart", "--events=on"}
+	p.StartHost(flags...)
+	p.StartDPU()
+	p.nodeReady(2*kubeletSync+soon, core.ConditionTrue, "")
+	p.pod("two-nets", realNode)
+	p.podRuns("two-nets")
+	before := p.sandbox("two-nets")
+	end := p.attach("two-nets", "net1")
+	p.Host.Kill() // it reads a result once: as Multus writes it, before the runtime shows the sandbox
+	p.StartHost(flags...)
+	p.metric("pod_network_lost", "0")
+	p.looked()
+
+	p.link("del", end)
+	must(t, p.hasNetwork("two-nets"))
+	p.podEvent("two-nets", "net1 is gone from the pod's network namespace")
+	poll(t, backLimit, "the pod has a new sandbox", func() error {
+		all := p.sandboxes("two-nets")
+		if len(all) == 0 || all[0].State != cri.PodSandboxState_SANDBOX_READY || all[0].Id == before {
+			return fmt.Errorf("%v", all)
+		}
+		return nil
+	})
+	p.podRuns("two-nets")
+	p.metric("pod_network_lost", "0")
 }
