@@ -11,6 +11,7 @@
 #   run.sh cluster exec COMMAND  on the node
 #   run.sh fleet [-help|FLAG...] what N DPUs cost an API server; for tests/bench/run.sh
 #   run.sh draw                  docs/performance/*.svg anew from the tables in measured.md; measures nothing
+#   run.sh images                build the images of this machine's architecture, print NAME=FILE for each
 #   run.sh build                 make the parts and the cases, print the parts' folder
 #   run.sh prometheus            make Prometheus 3 and promtool, print their folder; for ./dev nightly
 #   run.sh packages              the Debian packages that it needs
@@ -212,6 +213,9 @@ build_ours() {
 build_images() {
   local machine file name
   machine=$(dpkg --print-architecture)
+  mkdir -p "$root/build"
+  exec 8>"$root/build/images.lock"
+  flock 8 # the walk-through's cluster has them made, too
   { "$root/deploy/package.sh" "$machine" && "$root/deploy/image.sh" "$machine"; } >"$own/images.log" 2>&1 ||
     { tail -30 "$own/images.log" >&2; return 1; }
   for file in "$root"/build/images/dpu-heartbeat-*-"$machine".tar; do
@@ -342,6 +346,7 @@ case $verb in
     ;;
   cluster) run_cluster "$@" ;;
   fleet) run_fleet "$@" ;;
+  images) mkdir -p "$own" && build_images ;;
   draw) find_go; cd "$here" && go run ./fleet -draw "$root/docs" ;;
   build) find_go; build_parts; build_cases ;;
   prometheus) find_go; mkdir -p "$cache"; build_once prometheus "$here/prometheus" go.mod build_prometheus ;;
