@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [--sample] [SUITE]...: this tree in clean roots of other releases of Debian (by default of trixie and
 # sid, which are newer than what anybody runs): the build, where warnings are errors, the unit tests, the
-# integration tests with that release's OVS and OVN, and Debian 12's packages from build/packages, installed,
-# installed again and purged. --sample: the build and the unit tests alone. Prints the rows of a table. Needs
-# root. Nothing outside of the root is written, and the tests have a network of their own.
+# integration tests with that release's OVS and OVN, the socket unit of its OVS under its systemd, and Debian
+# 12's packages from build/packages, installed, installed again and purged. --sample: the build and the unit
+# tests alone. Prints the rows of a table. Needs root. Nothing outside of the root is written, and the tests
+# have a network of their own.
 # shellcheck disable=SC2317 # step calls them
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -73,6 +74,46 @@ integration() {
     tests/integration -n "$((3 * $(nproc)))"
 }
 
+# systemd as the first process of the root, for one service, with whose end it ends, too. It has a group of
+# processes, devices and a network of its own, and reads the machine's settings only.
+under_systemd() { # under_systemd COMMAND...
+  local status=0
+  printf '%s\n' '[Unit]' SuccessAction=exit FailureAction=exit '[Service]' Type=oneshot TimeoutStartSec=300 \
+    WorkingDirectory=/src StandardOutput=truncate:/case.log StandardError=inherit "ExecStart=$*" \
+    >"$root/etc/systemd/system/case.service"
+  # shellcheck disable=SC2016 # for the shells in there
+  unshare --mount --propagation private sh -c '
+    own=/sys/fs/cgroup/distros-$$
+    mount -t cgroup2 cgroup2 /sys/fs/cgroup && mkdir "$own" && echo $$ >"$own/cgroup.procs" || exit 1
+    unshare --mount --pid --fork --kill-child --net --uts --ipc --cgroup sh -c '\''
+      mount --bind "$0" "$0" && mount -t proc proc "$0/proc" && mount --bind "$0/proc/sys" "$0/proc/sys" &&
+        mount -o remount,bind,ro "$0/proc/sys" && mount -t sysfs -o ro sysfs "$0/sys" &&
+        mount -t cgroup2 cgroup2 "$0/sys/fs/cgroup" && mount -t tmpfs -o mode=755 tmpfs "$0/run" &&
+        mount -t tmpfs -o mode=755 tmpfs "$0/dev" || exit 1
+      for device in null zero full random urandom; do
+        touch "$0/dev/$device" && mount --bind "/dev/$device" "$0/dev/$device" || exit 1
+      done
+      ip link set lo up
+      exec chroot "$0" env -i container=distros PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+        /lib/systemd/systemd --unit=case.service'\'' "$0"
+    status=$?
+    echo $$ >/sys/fs/cgroup/cgroup.procs
+    find "$own" -depth -type d -exec rmdir {} +
+    exit "$status"' "$root" || status=$?
+  cat "$root/case.log"
+  return "$status"
+}
+
+# Where OVS comes with a socket unit (4.0). Its ovs-vswitchd does without the kernel's datapath.
+socket_unit() {
+  mkdir -p "$root/etc/systemd/system/ovs-vswitchd.service.d"
+  printf '%s\n' '[Service]' ExecStart= \
+    'ExecStart=/usr/sbin/ovs-vswitchd --enable-dummy=system --disable-system --pidfile --detach' \
+    >"$root/etc/systemd/system/ovs-vswitchd.service.d/dummy.conf"
+  under_systemd env PATH=/usr/sbin:/usr/bin DPU_OWN_SYSTEMD=1 DPU_BIN_DIR=/src/build/dev python3 -m pytest -q \
+    --override-ini=addopts=--strict-markers tests/integration/test_ovn_probes.py -k systemd_would
+}
+
 packages() {
   # shellcheck disable=SC2016 # for the shell in there
   in_root sh -euc 'apt-get update -q; apt-get install -q -y --no-install-recommends /packages/*.deb
@@ -97,10 +138,23 @@ step() { # step NAME COMMAND...: one row
   [[ $result == passed ]]
 }
 
+# What the table in tests/README.md names.
+print_versions() {
+  # shellcheck disable=SC2016 # for dpkg-query
+  printf '| Debian %s | %s\n' "$suite" "$(chroot "$root" dpkg-query -W \
+    -f '${source:Package} ${source:Upstream-Version} | ' 'gcc-[1-9][0-9]' libc6 libcurl4t64 libcmocka-dev \
+    python3-minimal systemd openvswitch-switch ovn-host prometheus 2>/dev/null)"
+}
+
 run_suite() {
-  step root make_root "$suite" && step build build || return 0 # nothing to test
+  step root make_root "$suite" || return 0
+  print_versions
+  step build build || return 0 # nothing to test
   step unit unit_tests || true
   $is_sample || step integration integration || true
+  if ! $is_sample && [[ -e $root/usr/lib/systemd/system/ovsdb-server.socket ]]; then
+    step socket-unit socket_unit || true
+  fi
   $is_sample || step packages packages || true
 }
 

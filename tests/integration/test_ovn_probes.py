@@ -9,6 +9,7 @@ import time
 
 import pytest
 from dpu_testing.ovn import DAEMONS, OVN_DAEMONS, Activation, Ovn, Ovnkube, is_installed
+from dpu_testing.process import run
 from dpu_testing.wait import never, until
 from world import SOON_S
 
@@ -107,6 +108,30 @@ def test_a_database_that_whoever_connects_would_start_stays_stopped(world, targe
         wait_renewed(target)
     finally:
         socket_unit.stop()
+
+
+@pytest.mark.skipif("DPU_OWN_SYSTEMD" not in os.environ, reason="stops the machine's OVS: tests/distros has one to stop")
+def test_a_database_that_systemd_would_start_stays_stopped(world, target):
+    """The real socket unit of OVS's package, in place of the played one above."""
+
+    def systemctl(*words):
+        return run(["systemctl", *words]).stdout.strip()
+
+    def is_up():
+        return systemctl("is-active", "ovsdb-server.service") != "inactive"
+
+    systemctl("start", "openvswitch-switch")
+    run(["ovs-vsctl", "--no-wait", "set", "Open_vSwitch", ".", f"external_ids:host-k8s-nodename={target.node}"])
+    target.new_lease()
+    world.dpu(probe=[f"{QUICK};ovsdb"], node_name=None)
+    until(lambda: target.lease()["spec"].get("renewTime"), SOON_S, "a renewal")
+    systemctl("stop", "openvswitch-switch")
+    assert systemctl("is-active", "ovsdb-server.socket") == "active", "nobody would start it: this proves nothing"
+    wait_message(target, "probe 'ovsdb'", "ovsdb-server.pid", "No such file")
+    never(is_up, 12, "a start of the database")  # the name is asked for each 5 s
+    assert run(["ovs-vsctl", "--timeout=10", "show"]).returncode == 0 and is_up()  # somebody wants it
+    systemctl("start", "openvswitch-switch")
+    wait_renewed(target)
 
 
 @pytest.mark.parametrize("ovn", [{}, {"ovn_apart": True}], indirect=True, ids=["one directory", "two"])
