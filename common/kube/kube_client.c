@@ -45,8 +45,8 @@ enum {
     KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
     UNACKED_TIMEOUT_MS = 15000,
-    JUST_LEFT_S = 5, /* an idle connection that is older may be half open: no evidence goes there */
-    LEFT_S = 15,     /* nor a watch, which would be silent */
+    JUST_LEFT_S = 6, /* a connection that idled so long may be half open: no evidence goes there */
+    LEFT_S = 16,     /* nor a watch, which would be silent */
     TRIES_MAX = 2,
     WAIT_SHARE = 2,         /* of the time that an answer is waited for: when the next try begins */
     TRIM_BYTES = 256 << 10, /* an answer above this is rare enough to tidy up after it */
@@ -331,7 +331,7 @@ static void set_connection(struct try *t)
     (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, is_new ? 1L : 0L);
     if (channel != KUBE_CONTROL) {
         (void)curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN,
-                               (long)(channel == KUBE_FRESH ? JUST_LEFT_S : LEFT_S));
+                               curl_version_idle_s(channel == KUBE_FRESH ? JUST_LEFT_S : LEFT_S));
     } else {
         t->call->client->draining = false;
     }

@@ -50,6 +50,11 @@ bool curl_version_wants_authorities(void)
     return running() >= 0x081500;
 }
 
+long curl_version_idle_s(int below_s)
+{
+    return running() >= 0x081700 ? below_s : below_s - 1;
+}
+
 /* ---- an answer's header fields --------------------------------------------------------------- */
 
 static const char status_line[] = "HTTP/";
