@@ -97,7 +97,9 @@ void daemon_use_memory(void)
     json_set_alloc_funcs(mem_alloc, free);
     CURLcode rc = curl_global_init_mem(CURL_GLOBAL_DEFAULT, mem_alloc, free, mem_realloc,
                                        mem_strdup, mem_calloc);
-    assert(rc == CURLE_OK); /* fails for lack of memory only */
+    if (rc != CURLE_OK) { /* the memory of a library below libcurl: nothing else makes it fail */
+        mem_exhausted();
+    }
 }
 
 static void on_grace_over(struct ev_loop *loop, ev_timer *w, int revents)
