@@ -76,11 +76,13 @@ class Servers:
             self._run("ovsdb-client", "convert", self.remote(name), schema)
 
     def is_connected(self, name):
-        """What the server says of its database."""
+        """What the server says of its database; None if it ends the connection, as while it joins."""
         wanted = {"op": "select", "table": "Database", "where": [["name", "==", DATABASE]]}
         asked = json.dumps(["_Server", wanted])
-        answer = json.loads(self._run("ovsdb-client", "query", self.remote(name), asked))
-        return answer[0]["rows"][0]["connected"]
+        with contextlib.suppress(subprocess.CalledProcessError):
+            answer = json.loads(self._run("ovsdb-client", "query", self.remote(name), asked))
+            return answer[0]["rows"][0]["connected"]
+        return None
 
     def cleanup(self):
         for process in self.processes.values():
