@@ -14,7 +14,7 @@ build_packages=(build-essential cmake ninja-build pkg-config libcurl4-openssl-de
   libmicrohttpd-dev libssl-dev libyaml-dev libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler libcmocka-dev
   ca-certificates git iproute2 openssl procps python3 python3-yaml)
 test_packages=(python3-pytest python3-pytest-xdist containernetworking-plugins help2man jq curl prometheus
-  openvswitch-switch ovn-central ovn-host)
+  openvswitch-switch ovn-central ovn-host frr)
 logs=$PWD/build/logs/distros
 arch=$(dpkg --print-architecture)
 is_sample=false
