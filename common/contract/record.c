@@ -29,7 +29,6 @@ enum kind {
 enum {
     NEEDED = 1 << 0, /* without it a record says nothing */
     IF_SET = 1 << 1, /* left out where there is nothing to say */
-    UNREAD = 1 << 2,
 };
 
 struct member {
@@ -65,8 +64,6 @@ static const struct member record_members[] = {
     {"blindNs", KIND_INT64, 0, IN_RECORD(evidence.blind_ns)},
     {"grantedBoottimeNs", KIND_INT64, 0, IN_RECORD(evidence.granted)},
     {"marked", KIND_BOOL, 0, IN_RECORD(evidence.has_marked)},
-    /* Older readers refuse by themselves between this and writerUntil: never. */
-    {"validUntilBoottimeNs", KIND_INT64, UNREAD, IN_RECORD(hold_until)},
     {"writerUntilBoottimeNs", KIND_INT64, NEEDED, IN_RECORD(writer_until)},
     {"holdUntilBoottimeNs", KIND_INT64, NEEDED, IN_RECORD(hold_until)},
     {"transitionTime", KIND_TIME, 0, IN_READINESS(transition)},
@@ -287,7 +284,7 @@ static bool take_members(struct json_slice object, const struct member *members,
     }
     for (struct json_walk w = json_walk_start(object); json_walk_next(&w);) {
         const struct member *m = members;
-        while (m->name && ((m->flags & UNREAD) != 0 || !json_scan_equals(w.key, m->name))) {
+        while (m->name && !json_scan_equals(w.key, m->name)) {
             m++;
         }
         *out_bad = m->name;
