@@ -1,16 +1,21 @@
 # Debian packages by CPack: dpu-heartbeat-dpu for the DPU, dpu-heartbeat-host for the host.
-# deploy/package.sh makes them; the agents' man pages come from their own --help (help2man).
+# dpu-dra-driver is in the host's package, disabled until it is enabled: it needs that node's record, and the image
+# is one for both. deploy/package.sh makes them; the agents' man pages come from their own --help (help2man).
 
 set(unit_dir lib/systemd/system)
 install(FILES deploy/systemd/dpu-agent.service DESTINATION ${unit_dir} COMPONENT dpu)
 install(FILES deploy/sysusers.d/dpu-heartbeat.conf DESTINATION lib/sysusers.d COMPONENT dpu)
-install(FILES deploy/systemd/dpu-host-agent.service DESTINATION ${unit_dir} COMPONENT host)
+install(FILES deploy/systemd/dpu-host-agent.service deploy/systemd/dpu-dra-driver.service DESTINATION ${unit_dir} COMPONENT host)
 # The same for each further DPU of the host, with what has to be its own.
-file(READ deploy/systemd/dpu-host-agent.service unit)
-string(REPLACE "the DPU behind" "DPU %i behind" unit "${unit}")
-string(REPLACE "dpu-host-agent.yaml" "dpu-host-agent-%i.yaml --readiness-file=/run/dpu-heartbeat/%i.json --dra-driver-name=%i.dpu.k8s.ovn.org --cni-sync=false --on-lost-network=report" unit "${unit}")
-file(CONFIGURE OUTPUT dpu-host-agent@.service CONTENT "${unit}" @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/dpu-host-agent@.service DESTINATION ${unit_dir} COMPONENT host)
+set(own_dpu-host-agent "--cni-sync=false --on-lost-network=report")
+set(own_dpu-dra-driver "--dra-driver-name=%i.dpu.k8s.ovn.org")
+foreach(program dpu-host-agent dpu-dra-driver)
+  file(READ deploy/systemd/${program}.service unit)
+  string(REGEX REPLACE "[tT]he DPU behind" "DPU %i behind" unit "${unit}")
+  string(REPLACE "${program}.yaml" "${program}-%i.yaml --readiness-file=/run/dpu-heartbeat/%i.json ${own_${program}}" unit "${unit}")
+  file(CONFIGURE OUTPUT ${program}@.service CONTENT "${unit}" @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${program}@.service DESTINATION ${unit_dir} COMPONENT host)
+endforeach()
 install(FILES deploy/tmpfiles.d/dpu-heartbeat.conf DESTINATION lib/tmpfiles.d COMPONENT host)
 if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   set(config_dir /etc/dpu-heartbeat)
@@ -18,7 +23,7 @@ else()
   set(config_dir ${CMAKE_INSTALL_SYSCONFDIR}/dpu-heartbeat)
 endif()
 install(FILES deploy/config/dpu-agent.yaml DESTINATION ${config_dir} COMPONENT dpu)
-install(FILES deploy/config/dpu-host-agent.yaml DESTINATION ${config_dir} COMPONENT host)
+install(FILES deploy/config/dpu-host-agent.yaml deploy/config/dpu-dra-driver.yaml DESTINATION ${config_dir} COMPONENT host)
 configure_file(deploy/debian/dpu-gate.8.in dpu-gate.8 @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/dpu-gate.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT host)
 install(FILES deploy/completion/dpuctl COMPONENT host
@@ -33,7 +38,7 @@ endforeach()
 # Man pages of the agents, where --help can be run: not when cross-building.
 find_program(HELP2MAN help2man)
 if(HELP2MAN AND NOT CMAKE_CROSSCOMPILING)
-  foreach(pair dpu:dpu-agent host:dpu-host-agent)
+  foreach(pair dpu:dpu-agent host:dpu-host-agent host:dpu-dra-driver)
     string(REGEX REPLACE ":.*" "" side ${pair})
     string(REGEX REPLACE ".*:" "" program ${pair})
     add_custom_command(OUTPUT ${program}.8 DEPENDS ${program} VERBATIM
@@ -72,7 +77,7 @@ set(CPACK_DEBIAN_HOST_PACKAGE_DEPENDS "")
 set(CPACK_DEBIAN_DPU_DESCRIPTION
   "heartbeat of a DPU to its host's Kubernetes cluster\n dpu-agent renews a Lease while the DPU is healthy.")
 set(CPACK_DEBIAN_HOST_DESCRIPTION
-  "readiness of the DPU behind a Kubernetes node\n dpu-host-agent judges the DPU's Lease; dpu-gate, a CNI plugin, lets pods in only\n while the DPU is ready.")
+  "readiness of the DPU behind a Kubernetes node\n dpu-host-agent judges the DPU's Lease; dpu-gate, a CNI plugin, lets pods in only\n while the DPU is ready; dpu-dra-driver offers the DPU as a DRA device.")
 foreach(side dpu host)
   string(TOUPPER ${side} upper)
   set(control)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # image.sh [ARCHITECTURE]...: container images from scratch into build/images, as OCI archives:
-# dpu-heartbeat-host (dpu-host-agent, dpu-gate, dpuctl) and dpu-heartbeat-dpu (dpu-agent). Each
+# dpu-heartbeat-host (dpu-host-agent, dpu-gate, dpu-dra-driver, dpuctl) and dpu-heartbeat-dpu (dpu-agent). Each
 # holds its programs, the libraries that they load, and the CA certificates; no shell, no package.
 # The programs are those of the Debian packages in build/packages, which ./dev package makes.
 # Default: every architecture that has packages there.

@@ -136,7 +136,7 @@ verify() {
   checks=0
   (cd "$out" && sha256sum --quiet -c SHA256SUMS) || die "the checksums are wrong"
   for image in "$out/dpu-heartbeat-host-$version-"*.tar; do
-    run_image "$image" /usr/sbin/dpu-host-agent /usr/bin/dpuctl
+    run_image "$image" /usr/sbin/dpu-host-agent /usr/sbin/dpu-dra-driver /usr/bin/dpuctl
   done
   for image in "$out/dpu-heartbeat-dpu-$version-"*.tar; do run_image "$image" /usr/sbin/dpu-agent; done
   render_charts

@@ -686,20 +686,24 @@ void check_runtime(struct doctor *d)
 
 /* ---- the kubelet ----------------------------------------------------------------------------- */
 
-#define NEW_SOCKET "dpu-host-agent recreates a missing socket within 10 s, or its log says why not"
+#define NEW_SOCKET "dpu-dra-driver recreates a missing socket within 10 s, or its log says why not"
 
 static const struct check_row of_kubelet[] = {
     {"kubelet", CHECK_SKIP, "!kubelet.isThere", "there is no '{kubelet.directory}'",
-     "set --kubelet-root-dir if it is elsewhere"},
+     "set --kubelet-root-dir if it is elsewhere; of our Pods, only dpu-dra-driver's sees it"},
     {"kubelet", CHECK_PASS, "kubelet.isThere !kubelet.sockets",
      "the DPU is not offered as a DRA device", ""},
     {"kubelet", CHECK_WARN, "kubelet.sockets kubelet.unheard",
      "nobody listens on {kubelet.unheard} of {kubelet.sockets} sockets of driver '{dra.driver}'",
-     "restart dpu-host-agent; with --dra=off, remove the sockets"},
+     "restart dpu-dra-driver; if it is gone for good, remove the sockets"},
     {"kubelet", CHECK_WARN, "kubelet.sockets !kubelet.offered",
      "the registration socket of driver '{dra.driver}' is missing", NEW_SOCKET},
     {"kubelet", CHECK_WARN, "kubelet.sockets kubelet.offered !kubelet.serving",
      "the service socket of driver '{dra.driver}' is missing", NEW_SOCKET},
+    {"kubelet", CHECK_WARN, "kubelet.offered kubelet.serving !kubelet.unheard !kubelet.registered",
+     "no kubelet has registered driver '{dra.driver}', which waits in '{kubelet.directory}'",
+     "give the kubelet's --root-dir to dpu-dra-driver as --kubelet-root-dir (chart: "
+     "dra.kubeletRoot), and mount it there"},
 };
 
 void check_kubelet(struct doctor *d)

@@ -199,25 +199,22 @@ static void check_lease(struct doctor *d, const struct api_answer *answer, const
 /* ---- the API server -------------------------------------------------------------------------- */
 
 #define HOST_AGENT "host-agent"
-#define DRA        "host-agent-dra"
+#define DRIVER     "dra-driver"
 #define PODS       "host-agent-pods"
 #define LEASES     "coordination.k8s.io", "leases", NULL
 #define SLICES     "resource.k8s.io", "resourceslices", ""
 #define CLAIMS     "resource.k8s.io", "resourceclaims", ""
 #define EVENTS     "events.k8s.io", "events"
-#define DRA_ON     "dra=on"
-#define RULES      "resource.k8s.io", "devicetaintrules", ""
-#define TAINTS     "host-agent-taint-devices"
-#define TAINT      "taint-devices"
 #define CONDITIONS "dra-claim-conditions"
 #define CLAIMS_OF(part)                                                                            \
-    "resource.k8s.io", "resourceclaims/" part, "", CHECK_WARN, "host-agent-claims", CONDITIONS
+    "resource.k8s.io", "resourceclaims/" part, "", CHECK_WARN, "dra-driver-claims", CONDITIONS
 #define RESTART "on-lost-network=restart"
 
 /* Of node-readiness-controller; 404 where it is not installed. */
 #define READINESS_RULES "/apis/readiness.node.x-k8s.io/v1alpha1/nodereadinessrules"
 
-/* The rights of dpu-host-agent, and what is lost without each. */
+/* The rights of dpu-host-agent, or, by the files that grant them, of dpu-dra-driver; and what is
+ * lost without each. */
 static const struct right {
     const char *verb;
     const char *group;
@@ -225,7 +222,7 @@ static const struct right {
     const char *ns; /* NULL: the lease's; "": the whole cluster */
     enum check_outcome without;
     const char *file;   /* that grants it, in rbac/ */
-    const char *option; /* that needs it; "": the agent itself */
+    const char *option; /* that needs it; "": the program itself */
     const char *effect;
 } rights[] = {
     {"get", LEASES, CHECK_FAIL, HOST_AGENT, "", "the host can never prove that the DPU is dead"},
@@ -239,27 +236,26 @@ static const struct right {
      "takes no writes"},
     {"get", "", "nodes", "", CHECK_FAIL, HOST_AGENT, "",
      "the host cannot make the Node the lease's owner"},
-    {"create", SLICES, CHECK_WARN, DRA, DRA_ON, "the DPU is not a DRA device"},
-    {"get", SLICES, CHECK_WARN, DRA, DRA_ON, "the DPU is not a DRA device"},
-    {"list", SLICES, CHECK_WARN, DRA, DRA_ON,
-     "the host restores a removed slice only a minute later"},
-    {"watch", SLICES, CHECK_WARN, DRA, DRA_ON,
-     "the host restores a removed slice only a minute later"},
-    {"update", SLICES, CHECK_WARN, DRA, DRA_ON, "the scheduler does not learn that the DPU fails"},
-    {"get", CLAIMS, CHECK_WARN, DRA, DRA_ON, "the host cannot prepare claims of the DPU"},
-    {"create", EVENTS, "", CHECK_WARN, DRA, DRA_ON, "Pods that claim the DPU get no Events"},
     {"create", EVENTS, "default", CHECK_WARN, "host-agent-events", "events=on",
      "the Node gets no Events"},
     {"create", EVENTS, "", CHECK_WARN, PODS, "cri-socket", "Pods get no Events"},
     {"list", "", "pods", "", CHECK_WARN, PODS, RESTART, "no Pod gets a new sandbox"},
+    {"patch", "", "nodes/status", "", CHECK_WARN, "host-agent-node-condition", "node-condition",
+     "the Node has no condition DPUReady"},
+    {"get", "", "nodes", "", CHECK_FAIL, DRIVER, "", "the DPU is not a DRA device"},
+    {"create", SLICES, CHECK_FAIL, DRIVER, "", "the DPU is not a DRA device"},
+    {"get", SLICES, CHECK_FAIL, DRIVER, "", "the DPU is not a DRA device"},
+    {"list", SLICES, CHECK_WARN, DRIVER, "",
+     "the driver restores a removed slice only a minute later"},
+    {"watch", SLICES, CHECK_WARN, DRIVER, "",
+     "the driver restores a removed slice only a minute later"},
+    {"update", SLICES, CHECK_FAIL, DRIVER, "", "the scheduler does not learn that the DPU fails"},
+    {"get", CLAIMS, CHECK_FAIL, DRIVER, "", "the driver cannot prepare claims of the DPU"},
+    {"create", EVENTS, "", CHECK_WARN, DRIVER, "events=on",
+     "Pods that claim the DPU get no Events"},
     {"update", CLAIMS_OF("status"), "claims have no condition"},
     {"associated-node:update", CLAIMS_OF("driver"), "from 1.36 on claims have no condition"},
     {"arbitrary-node:update", CLAIMS_OF("driver"), "by a certificate claims have no condition"},
-    {"create", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver are never tainted"},
-    {"get", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver are never tainted"},
-    {"update", RULES, CHECK_WARN, TAINTS, TAINT, "devices of that driver stay as they are"},
-    {"patch", "", "nodes/status", "", CHECK_WARN, "host-agent-node-condition", "node-condition",
-     "the Node has no condition DPUReady"},
 };
 
 struct questions {
@@ -278,14 +274,15 @@ static bool is_needed(const struct admin_config *config, const struct right *r)
         const char *option;
         bool is_on;
     } options[] = {
-        {DRA_ON, config->dra != ADMIN_DRA_OFF},
         {"events=on", config->events},
         {"node-condition", config->node_condition},
-        {CONDITIONS, config->claim_conditions && config->dra != ADMIN_DRA_OFF},
-        {TAINT, !text_is_empty(config->taint_devices)},
+        {CONDITIONS, config->claim_conditions},
         {"cri-socket", has_socket},
         {RESTART, has_socket && config->on_lost_network == LOST_NETWORK_RESTART},
     };
+    if (config->is_driver != (strncmp(r->file, DRIVER, strlen(DRIVER)) == 0)) {
+        return false;
+    }
     for (size_t i = 0; i < ARRAY_LEN(options); i++) {
         if (text_equal(r->option, options[i].option)) {
             return options[i].is_on;
@@ -387,12 +384,17 @@ static bool check_reach(struct doctor *d, const struct api *api, const struct qu
     return is_open;
 }
 
+static const char *whose(const struct doctor *d)
+{
+    return d->config.is_driver ? "dpu-dra-driver" : "dpu-host-agent";
+}
+
 static void check_right(struct doctor *d, const struct right *r)
 {
     const char *ns = r->ns ? r->ns : d->config.agent.lease_namespace;
     char mend[128];
     text_format(mend, sizeof(mend), "kubectl apply -f rbac/%s.yaml", r->file);
-    check_add(d, r->without, "rights", mend, "dpu-host-agent may not %s %s%s%s%s%s: %s%s%s%s",
+    check_add(d, r->without, "rights", mend, "%s may not %s %s%s%s%s%s: %s%s%s%s", whose(d),
               r->verb, r->resource, r->group[0] ? "." : "", r->group, ns[0] ? " in " : "", ns,
               r->option[0] ? "with --" : "", r->option, r->option[0] ? ", " : "", r->effect);
 }
@@ -417,7 +419,7 @@ static void check_rights(struct doctor *d, const struct questions *q)
     if (unanswered) {
         check_add(d, CHECK_SKIP, "rights", "", "%s", unanswered->message);
     } else if (allowed == asked) {
-        check_add(d, CHECK_PASS, "rights", "", "dpu-host-agent has all %zu rights that it needs",
+        check_add(d, CHECK_PASS, "rights", "", "%s has all %zu rights that it needs", whose(d),
                   allowed);
     }
 }

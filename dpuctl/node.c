@@ -379,6 +379,23 @@ static size_t count_sockets(const char *dir, const char *prefix, size_t *unheard
     return count;
 }
 
+/* As dpu-dra-driver notes it (dra-driver/dra/instance.h). */
+static bool is_registered(const char *dir)
+{
+    char path[PATH_MAX];
+    bool found = false;
+    CLEANUP(dir) DIR *entries = opendir(dir);
+    for (struct dirent *at = entries ? readdir(entries) : NULL; at && !found;
+         at = readdir(entries)) {
+        CLEANUP(buf) struct buf note = {.max_bytes = PATH_MAX};
+        text_format(path, sizeof(path), "%s/%s", dir, at->d_name);
+        found = strncmp(at->d_name, NAMES_DRA_INSTANCE, strlen(NAMES_DRA_INSTANCE)) == 0 &&
+                file_read(path, &note, NULL) == 0 &&
+                text_equal(buf_text(&note), NAMES_DRA_REGISTERED);
+    }
+    return found;
+}
+
 json_t *dra_sockets_json(const struct admin_config *config)
 {
     const char *root = config->root ? config->root : "";
@@ -387,6 +404,7 @@ json_t *dra_sockets_json(const struct admin_config *config)
     size_t unheard = 0;
     text_format(dir, sizeof(dir), "%s%s/plugins/%s", root, config->kubelet_root, config->driver);
     size_t serving = count_sockets(dir, "dra", &unheard);
+    bool is_noted = is_registered(dir);
     text_format(dir, sizeof(dir), "%s%s/plugins_registry", root, config->kubelet_root);
     text_format(prefix, sizeof(prefix), "%s-", config->driver);
     size_t offered = count_sockets(dir, prefix, &unheard);
@@ -394,9 +412,10 @@ json_t *dra_sockets_json(const struct admin_config *config)
         offered = count_sockets(dir, "dra-", &unheard);
     }
     bool is_there = access(dir, F_OK) == 0;
-    return json_pack("{s:o, s:b, s:i, s:i, s:i, s:i}", "directory", print_json_text(dir), "isThere",
-                     is_there, "sockets", is_there ? (int)(offered + serving) : 0, "offered",
-                     (int)offered, "serving", (int)serving, "unheard", (int)unheard);
+    return json_pack("{s:o, s:b, s:i, s:i, s:i, s:i, s:b}", "directory", print_json_text(dir),
+                     "isThere", is_there, "sockets", is_there ? (int)(offered + serving) : 0,
+                     "offered", (int)offered, "serving", (int)serving, "unheard", (int)unheard,
+                     "registered", is_noted);
 }
 
 /* ---- the document ---------------------------------------------------------------------------- */

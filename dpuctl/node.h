@@ -69,7 +69,8 @@ NODISCARD int cni_probe_version(const char *path, struct err *e);
 
 /* A DRA driver's sockets in the kubelet's directories: the `directory` where they register, below
  * --root, and whether it `isThere`; how many are `offered` there and are `serving`, `sockets` in
- * all; at how many of these nobody listens: `unheard`. */
+ * all; at how many of these nobody listens: `unheard`; whether a driver of ours has noted that a
+ * kubelet has `registered` it. */
 json_t *dra_sockets_json(const struct admin_config *config);
 
 /* The runtime's socket: as given, else the first known one that is there. Returns false if there is

@@ -56,14 +56,13 @@ static const struct option_row node_rows[] = {
      .help = "The container runtime's socket. doctor and pods default to the one that exists."},
     {ROW("on-lost-network", OPTION_CHOICE, on_lost_network), .choices = "report|status|restart",
      .default_text = "report", .help = OF_AGENT},
-    {ROW("dra", OPTION_CHOICE, dra), .choices = "auto|on|off", .default_text = "auto",
-     .help = OF_AGENT},
+    {ROW("dra", OPTION_BOOL, is_driver), .default_text = "off",
+     .help = "doctor checks the rights of dpu-dra-driver, in place of dpu-host-agent's: with its "
+             "kubeconfig, or in its Pod, where this is on."},
     {ROW("events", OPTION_BOOL, events), .default_text = "on", .help = OF_AGENT},
     {ROW("node-condition", OPTION_BOOL, node_condition), .default_text = "off", .help = OF_AGENT},
     {ROW("dra-claim-conditions", OPTION_BOOL, claim_conditions), .default_text = "off",
-     .help = OF_AGENT},
-    {ROW("taint-devices", OPTION_TEXT, taint_devices), .default_text = "",
-     .placeholder = "DRIVER[/POOL]", .help = OF_AGENT},
+     .help = "The same option of dpu-dra-driver."},
     {ROW("root", OPTION_TEXT, root), .placeholder = "DIR",
      .help = "Where the node's files are mounted: /host in many debug Pods. A kubeconfig is not "
              "below it."},

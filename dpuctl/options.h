@@ -25,7 +25,6 @@ enum admin_answer { ADMIN_GOOD, ADMIN_BAD, ADMIN_UNCLEAR };
 enum admin_output { ADMIN_TEXT, ADMIN_WIDE, ADMIN_JSON, ADMIN_YAML, ADMIN_NAME };
 enum admin_color { ADMIN_COLOR_AUTO, ADMIN_COLOR_ALWAYS, ADMIN_COLOR_NEVER };
 enum admin_lost_network { LOST_NETWORK_REPORT, LOST_NETWORK_STATUS, LOST_NETWORK_RESTART };
-enum admin_dra { ADMIN_DRA_AUTO, ADMIN_DRA_ON, ADMIN_DRA_OFF };
 enum admin_filter { ADMIN_ALL, ADMIN_BROKEN, ADMIN_NOT_READY, ADMIN_UNKNOWN, ADMIN_READY };
 
 /* The table of options that a command has. */
@@ -56,10 +55,9 @@ struct admin_config {
     char *cri_socket;    /* "" for none given */
     char *root;          /* what stands before every path of the node; "" for none */
     int on_lost_network; /* enum admin_lost_network */
-    int dra;             /* enum admin_dra */
+    bool is_driver;      /* the rights of dpu-dra-driver count, not the host agent's */
     bool events;
     bool node_condition;
-    char *taint_devices;
     bool claim_conditions;
     bool asks_runtime; /* after the API server, which leaves half of the time to it */
     /* Of the cluster, and of a DRA driver. */

@@ -65,12 +65,12 @@ static void desired_condition(void *user, const json_t *existing, const char *ui
 }
 
 struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                                const char *driver, bool is_firm)
+                                const char *dpu, bool is_firm)
 {
     struct condition *c = MEM_NEW(struct condition);
     c->is_firm = is_firm;
-    bool is_first = text_equal(driver, NAMES_DRA_DRIVER);
-    c->type = mem_format("%s%sDPUReady", is_first ? "" : driver, is_first ? "" : "/");
+    c->type = text_is_empty(dpu) ? mem_strdup("DPUReady")
+                                 : mem_format("%s." NAMES_DRA_DRIVER "/DPUReady", dpu);
     const struct kube_sync_pace rarely = {.base_ns = CONDITION_CHECK_NS,
                                           .max_ns = CONDITION_CHECK_NS};
     c->sync = kube_sync_new(&(struct kube_sync_config){

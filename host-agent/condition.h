@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps the condition DPUReady on our Node in step with the verdict (--node-condition). A further
- * DPU of the node has a driver name of its own, and with it a condition: DRIVER/DPUReady. Loop
- * thread only.
+ * DPU of the node has a condition of its own: DPU.dpu.k8s.ovn.org/DPUReady. Loop thread only.
  *
  * The agent writes the condition only when state, reason or message change: a periodic write to
  * every Node would cost the API server more than the lease, which already shows freshness. So
@@ -16,7 +15,7 @@
 #define HOST_AGENT_CONDITION_H
 
 #include "contract/readiness.h"
-#include "host-agent/outputs/kube_sync.h"
+#include "outputs/kube_sync.h"
 
 #define CONDITION_SETTLE_NS (3 * NS_PER_SEC) /* at start only the outcome counts */
 #define CONDITION_GAP_NS    (5 * NS_PER_SEC)
@@ -25,9 +24,10 @@
 
 struct condition;
 
-/* Borrows `loop` and `client`. A firm one is never Unknown: it says whether pods are admitted. */
+/* Borrows `loop` and `client`. `dpu` is a further DPU's name; "": the first. A firm condition is
+ * never Unknown: it says whether pods are admitted. */
 struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                                const char *driver, bool is_firm);
+                                const char *dpu, bool is_firm);
 /* Leaves the condition as it is; before the client; accepts NULL. */
 void condition_free(struct condition *c);
 

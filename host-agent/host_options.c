@@ -2,7 +2,6 @@
 #include "host-agent/host_options.h"
 
 #include "base/text.h"
-#include "host-agent/dra/slice.h"
 #include "host-agent/podnet/podnet.h"
 
 #include <string.h>
@@ -31,51 +30,11 @@ static const struct option_row rows[] = {
              "rbac/host-agent-node-condition.yaml."},
     {ROW("node-condition-firm", OPTION_BOOL, node_condition_firm), .default_text = "off",
      .help = "If the state is Unknown, make DPUReady True if Pods are admitted, else False."},
-    {ROW("taint-devices", OPTION_TEXT, taint_devices), .placeholder = "DRIVER[/POOL]",
-     .default_text = "",
-     .help = "Another DRA driver. While the DPU is not ready, its devices in that pool (default: "
-             "the node's name) are tainted, too."},
     AGENT_HTTP_ROW(struct host_config, agent, "127.0.0.1:9412"),
     {ROW("cni-sync", OPTION_BOOL, cni_sync), .default_text = "false",
      .help = "Keep the configuration that 'dpu-host-agent install-cni' wrote in sync with its "
              "source."},
     CNI_OPTION_ROWS(struct host_config, cni),
-    {ROW("dra", OPTION_CHOICE, dra.mode), .choices = "auto|on|off", .default_text = "auto",
-     .help = "Offer the DPU to kubelet and scheduler as a DRA device. auto: if the kubelet's "
-             "plugin registry exists when the agent starts."},
-    {ROW("dra-driver-name", OPTION_TEXT, dra.driver), .default_text = NAMES_DRA_DRIVER,
-     .placeholder = "NAME",
-     .help = "The DRA driver's name: a DNS name of at most 63 bytes, as in the DeviceClass."},
-    {ROW("dra-device-name", OPTION_TEXT, dra.device), .default_text = "dpu0",
-     .placeholder = "NAME", .help = "The device's name: a DNS label."},
-    {ROW("dra-pool-name", OPTION_TEXT, dra.pool), .placeholder = "NAME",
-     .help = "The pool's name. Defaults to the node name."},
-    {ROW("kubelet-root-dir", OPTION_TEXT, dra.dirs.kubelet_root),
-     .default_text = "/var/lib/kubelet", .placeholder = "DIR",
-     .help = "The kubelet's --root-dir, as seen by this agent."},
-    {ROW("dra-registrar-dir", OPTION_TEXT, dra.dirs.registry), .placeholder = "DIR",
-     .help = "The directory of the registration socket. Defaults to plugins_registry in "
-             "--kubelet-root-dir."},
-    {ROW("dra-plugin-dir", OPTION_TEXT, dra.dirs.plugin), .placeholder = "DIR",
-     .help = "The directory of the DRA socket, the same path for the kubelet. Defaults to "
-             "plugins/DRIVER in --kubelet-root-dir."},
-    {ROW("dra-lock-dir", OPTION_TEXT, dra.lock_dir), .placeholder = "DIR",
-     .help = "The directory of the driver's locks. Defaults to --dra-plugin-dir."},
-    {ROW("dra-health-timeout", OPTION_DURATION, dra.health_timeout_ns), .default_text = "30s",
-     .min = 3 * NS_PER_SEC, .max = 3600 * NS_PER_SEC,
-     .help = "How long the kubelet believes a health report: whole seconds. The agent sends three "
-             "in that time."},
-    {ROW("dra-taint-effect", OPTION_CHOICE, dra.taint_effect),
-     .choices = "NoSchedule|NoExecute|None|off", .default_text = "NoSchedule",
-     .help = "The taint of an unhealthy DPU. NoSchedule: no further Pods get it. NoExecute: Pods "
-             "that have it are evicted. None: information only. off: no taint."},
-    {ROW("dra-claim-conditions", OPTION_BOOL, dra.claim_conditions), .default_text = "off",
-     .help = "With the Events on Pods, write the condition Ready into each prepared claim."},
-    {ROW("dra-attribute", OPTION_LIST, dra.attributes), .placeholder = "NAME=VALUE",
-     .help = "A device attribute to select by, a string."},
-    {ROW("dra-rolling-update-uid", OPTION_TEXT, dra.rolling_uid), .placeholder = "UID",
-     .help = "The UID of the agent's Pod. Two Pods may then run side by side during a rolling "
-             "update."},
     {ROW("probe", OPTION_LIST, probes), .placeholder = "PROBE",
      .help = "A check of the DPU from the host. If it fails, Pods are rejected at once, whatever "
              "the Lease says. It counts only after it has passed once since the host booted, and "
@@ -101,13 +60,13 @@ static const struct option_row rows[] = {
 };
 /* clang-format on */
 
-/* Its lease is ovn-dpu-NODE--DPU, as the admission policies know it. */
-static bool is_further_dpu(const struct agent_config *agent)
+const char *host_options_further_dpu(const struct agent_config *agent)
 {
     char first[NAMES_K8S_NAME_BYTES + sizeof(NAMES_LEASE_PREFIX)];
     text_format(first, sizeof(first), NAMES_LEASE_PREFIX "%s--",
                 agent->node_name ? agent->node_name : "");
-    return agent->lease_name && strncmp(agent->lease_name, first, strlen(first)) == 0;
+    bool is_further = agent->lease_name && strncmp(agent->lease_name, first, strlen(first)) == 0;
+    return is_further ? agent->lease_name + strlen(first) : "";
 }
 
 /* Refuses options that only one agent of a node may have, because they concern all of its Pods. */
@@ -115,7 +74,8 @@ static int check_further_dpu(const struct host_config *host, const struct option
                              struct err *e)
 {
     bool acts_on_pods = host->on_lost_network != PODNET_MODE_REPORT;
-    if (!is_further_dpu(&host->agent) || (!host->cni_sync && !acts_on_pods)) {
+    const char *dpu = host_options_further_dpu(&host->agent);
+    if (text_is_empty(dpu) || (!host->cni_sync && !acts_on_pods)) {
         return 0;
     }
     const char *from = option_origin(origins, host->cni_sync ? "cni-sync" : "on-lost-network");
@@ -143,22 +103,21 @@ static int check(void *config, const struct option_origins *origins, struct err 
     agent_options_guess_node(&host->agent);
     int rc = agent_options_check(&host->agent, origins, e);
     if (rc != 0 || (rc = check_pods(host, origins, e)) != 0 ||
-        (rc = check_further_dpu(host, origins, e)) != 0 ||
-        (rc = taint_rule_check(host->taint_devices, e)) != 0 ||
-        (rc = cni_options_check(&host->cni, origins, e)) != 0) {
+        (rc = check_further_dpu(host, origins, e)) != 0) {
         return rc;
     }
-    return dra_options_check(&host->dra, e);
+    return cni_options_check(&host->cni, origins, e);
 }
 
 const struct option_program *host_options_program(void)
 {
     static const struct option_program program = {
         .name = "dpu-host-agent",
-        .summary = "Watches the heartbeat Lease of this node and tells CNI, kubelet and "
-                   "scheduler whether its DPU is ready. The commands install-cni and "
-                   "uninstall-cni put dpu-gate in front of the node's CNI plugin and remove it "
-                   "again; each has --help.",
+        .summary =
+            "Watches the heartbeat Lease of this node and tells CNI, the API server "
+            "and all readers of its record whether the DPU is ready. The commands install-cni and "
+            "uninstall-cni put dpu-gate in front of the node's CNI plugin and remove it "
+            "again; each has --help.",
         .env_prefix = AGENT_ENV_PREFIX,
         .rows = rows,
         .row_count = ARRAY_LEN(rows),

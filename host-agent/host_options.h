@@ -3,7 +3,6 @@
 #ifndef HOST_AGENT_HOST_OPTIONS_H
 #define HOST_AGENT_HOST_OPTIONS_H
 
-#include "host-agent/dra/dra_service.h"
 #include "host-agent/install/cni_install.h"
 #include "loop/agent_options.h"
 #include "loop/option.h"
@@ -21,13 +20,15 @@ struct host_config {
     bool events;         /* on the Node; only with an API client at all */
     bool node_condition; /* DPUReady */
     bool node_condition_firm;
-    char *taint_devices; /* "": none */
-    struct dra_options dra;
     char *cri_socket;          /* an absolute path; "": nobody looks at pods */
     char *host_root;           /* an absolute path, or "" */
     struct option_list probes; /* as written; the probe module reads them */
     int on_lost_network;       /* enum podnet_mode */
 };
+
+/* The name of a further DPU of the node, by its lease `ovn-dpu-NODE--DPU`, as the admission
+ * policies know it; "" for the first DPU. Borrowed from the config. */
+const char *host_options_further_dpu(const struct agent_config *agent);
 
 /* Static: lives as long as the program. */
 const struct option_program *host_options_program(void);

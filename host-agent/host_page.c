@@ -20,7 +20,6 @@ static struct host_snapshot snapshot(const struct host_page *p)
         .events = parts->events ? events_stats(parts->events) : NULL,
         .condition = parts->condition ? condition_stats(parts->condition) : NULL,
         .pods = p->pods ? podnet_stats(p->pods) : NULL,
-        .dra = p->dra ? dra_service_stats(p->dra) : NULL,
     };
 }
 
@@ -148,34 +147,6 @@ static void write_outputs(const struct host_snapshot *s, struct buf *page)
     metrics_rows(page, rows, ARRAY_LEN(rows));
 }
 
-static void write_dra(const struct host_snapshot *s, struct buf *page)
-{
-    const struct metrics_row rows[] = {
-        {"dra_registered", FLAG, &s->dra->is_registered,
-         "1 while the driver is registered with the kubelet."},
-        {"dra_registrations_total", COUNT, &s->dra->registrations,
-         "How often the kubelet accepted the driver."},
-        {"dra_registration_failures_total", COUNT, &s->dra->rejections,
-         "How often the kubelet rejected the driver."},
-        {"dra_health_streams", COUNT, &s->dra->health_streams,
-         "Open health streams of the kubelet."},
-        {"dra_health_reports_total", COUNT, &s->dra->health_reports,
-         "Health reports that the agent sent."},
-        {"dra_claims_prepared_total", COUNT, &s->dra->claims_prepared,
-         "Claims that the agent prepared for Pods."},
-        {"dra_claim_failures_total", COUNT, &s->dra->claim_failures,
-         "Claims that the agent could not prepare."},
-        {"dra_claims_unprepared_total", COUNT, &s->dra->claims_unprepared,
-         "Claims that the agent unprepared."},
-        {"dra_slice_published", FLAG, &s->dra->is_slice_published,
-         "1 while the published ResourceSlice is up to date."},
-        {"dra_slice_updates_total", COUNT, &s->dra->slice->written, "Writes of the ResourceSlice."},
-        {"dra_slice_failures_total", COUNT, &s->dra->slice->failed,
-         "Failed requests for the ResourceSlice, including reads."},
-    };
-    metrics_rows(page, rows, ARRAY_LEN(rows));
-}
-
 static void write_pods(const struct host_snapshot *s, struct buf *page)
 {
     const struct metrics_row rows[] = {
@@ -208,9 +179,6 @@ void host_metrics_write(const struct host_snapshot *s, struct buf *page)
         write_host_probes(&s->verdict->host_probes, page);
     }
     write_outputs(s, page);
-    if (s->dra) {
-        write_dra(s, page);
-    }
     if (s->pods) {
         write_pods(s, page);
     }
@@ -260,17 +228,6 @@ static json_t *describe_lease(const struct readiness_lease *l)
 }
 
 /* Null where there is no DRA. */
-static json_t *describe_dra(const struct host_snapshot *s)
-{
-    if (!s->dra) {
-        return json_null();
-    }
-    return json_pack("{s:s, s:b, s:s, s:I, s:b}", "driver", s->dra->driver, "registered",
-                     s->dra->is_registered, "refusal", s->dra->refusal, "healthStreams",
-                     (json_int_t)s->dra->health_streams, "slicePublished",
-                     s->dra->is_slice_published);
-}
-
 static json_t *describe(const void *user)
 {
     const struct host_page *p = user;
@@ -278,7 +235,7 @@ static json_t *describe(const void *user)
     const struct readiness *v = s.verdict;
     bool was_seen = v->observed.ns > 0;
     return json_pack(
-        "{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:o}", "version",
+        "{s:s, s:s, s:s, s:b, s:s, s:s, s:s, s:o, s:o, s:o, s:b, s:o, s:b, s:o}", "version",
         DPU_VERSION, "node", p->agent->node_name, "state", readiness_state_name(v->state), "admit",
         v->admit, "reason", readiness_reason_name(v->reason), "message", v->message,
         "transitionTime", rfc3339_text(v->transition, false).text, "lastRenewalAgeSeconds",
@@ -287,7 +244,7 @@ static json_t *describe(const void *user)
         "lease", describe_lease(&v->lease), "apiReachable", s.monitor.api_reachable,
         "dpuClockSkewSeconds",
         s.monitor.has_skew ? agent_page_seconds(s.monitor.skew_ns) : json_null(), "recordWritten",
-        s.record->is_current, "dra", describe_dra(&s), "sources", agent_options_sources(p->agent));
+        s.record->is_current, "sources", agent_options_sources(p->agent));
 }
 
 int host_page_start(struct host_page *p, struct ev_loop *loop, struct err *e)

@@ -8,17 +8,16 @@
 
 #include "base/err.h"
 #include "host-agent/condition.h"
-#include "host-agent/dra/dra_service.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/monitor.h"
-#include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record.h"
 #include "kube/kube_answer.h"
 #include "loop/agent_options.h"
 #include "loop/agent_page.h"
 #include "loop/metrics.h"
+#include "outputs/events.h"
 
 struct ev_loop;
 
@@ -26,7 +25,6 @@ struct ev_loop;
 struct host_page {
     const struct agent_config *agent; /* also its address */
     const struct monitor *monitor;
-    const struct dra_service *dra; /* NULL: off */
     const struct kube_client *api; /* NULL: no client */
     const struct podnet *pods;     /* NULL: off */
     struct agent_page *page;       /* made here: end it with agent_page_stop */
@@ -47,7 +45,6 @@ struct host_snapshot {
     const struct event_stats *events;
     const struct kube_sync_stats *condition;
     const struct podnet_stats *pods;
-    const struct dra_stats *dra;
 };
 
 void host_metrics_write(const struct host_snapshot *s, struct buf *page);

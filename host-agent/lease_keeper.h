@@ -14,7 +14,7 @@
 #define HOST_AGENT_LEASE_KEEPER_H
 
 #include "contract/lease.h"
-#include "host-agent/outputs/kube_sync.h"
+#include "outputs/kube_sync.h"
 
 struct lease_keeper;
 

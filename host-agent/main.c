@@ -6,19 +6,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "host-agent/dra/dra_service.h"
 #include "host-agent/host_options.h"
 #include "host-agent/host_page.h"
 #include "host-agent/host_probes.h"
 #include "host-agent/install/cni_install.h"
 #include "host-agent/install/cni_sync.h"
 #include "host-agent/monitor.h"
-#include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
 #include "loop/option.h"
+#include "outputs/events.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +37,6 @@ struct host_agent {
     struct podnet *pods;             /* NULL: off */
     struct host_probes *host_probes; /* NULL: none; asked once the monitor is there */
     bool is_misused;                 /* --probe is wrong */
-    struct dra_service *dra;         /* NULL: off; there while waiting, with a rolling UID */
     struct cni_sync *cni;            /* NULL: off */
     struct host_page page;
 };
@@ -55,7 +53,6 @@ static void start_monitor(struct host_agent *host)
     const struct monitor_config config = {
         .daemon = host->daemon,
         .client = host->client,
-        .dra = host->dra,
         .pods = host->pods,
         .events = host->events,
         .verdict = {.lease_ns = c->agent.lease_namespace,
@@ -66,14 +63,12 @@ static void start_monitor(struct host_agent *host)
                     .api_outage_hold_ns = c->api_outage_hold_ns,
                     .pods_count = pods_count(c)},
         .node = c->agent.node_name,
-        .driver = c->dra.driver,
+        .dpu = host_options_further_dpu(&c->agent),
         .readiness_file = c->readiness_file,
         .turn = host->turn,
         .stale_hold_ns = c->stale_hold_ns,
         .has_condition = c->node_condition,
         .is_condition_firm = c->node_condition_firm,
-        .taint_devices = c->taint_devices,
-        .taint_effect = c->dra.taint_effect,
     };
     struct record carry;
     struct err why = ERR_INIT;
@@ -92,38 +87,6 @@ static bool is_working(void *user, struct mono now)
 {
     const struct host_agent *host = user;
     return !host->monitor || monitor_makes_progress(host->monitor, now);
-}
-
-static bool is_monitor_alive(void *user, struct mono now)
-{
-    const struct host_agent *host = user;
-    return host->monitor ? is_working(user, now) : record_turn_vouches(host->turn, now);
-}
-
-static void on_dra_stopped(void *user)
-{
-    struct host_agent *host = user;
-    daemon_quit(host->daemon, 0);
-}
-
-static int start_dra(struct host_agent *host, struct err *e)
-{
-    const struct dra_config config = {
-        .loop = daemon_loop(host->daemon),
-        .client = host->client,
-        .events = host->events,
-        .node_name = host->config.agent.node_name,
-        .options = &host->config.dra,
-        .probes = &host->config.probes,
-        .host_root = host->config.host_root,
-        .renew_interval_ns = host->config.agent.renew_interval_ns,
-        .check_interval_ns = DRA_CHECK_NS,
-        .is_second = record_turn_is_waiting(host->turn),
-        .is_monitor_alive = is_monitor_alive,
-        .on_stopped = on_dra_stopped,
-        .user = host,
-    };
-    return dra_service_start(&config, &host->dra, e);
 }
 
 static void on_pods_changed(void *user, size_t lost, const char *words)
@@ -223,15 +186,10 @@ static void log_start(const struct host_agent *host)
              a->disabled_by ? "health check disabled" : kube_client_describe(host->client));
 }
 
-/* The kubelet is told before we go. */
 static void on_stop_asked(void *user)
 {
     struct host_agent *host = user;
-    if (host->dra) {
-        dra_service_stop(host->dra);
-    } else {
-        daemon_quit(host->daemon, 0);
-    }
+    daemon_quit(host->daemon, 0);
 }
 
 /* The record is ours to write. */
@@ -239,13 +197,6 @@ static int begin_work(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
     struct ev_loop *loop = daemon_loop(host->daemon);
-    int rc = 0;
-    if (dra_options_enabled(&c->dra)) {
-        rc = host->dra ? dra_service_lead(host->dra, e) : start_dra(host, e);
-    }
-    if (rc != 0) {
-        return rc;
-    }
     if (!text_is_empty(c->cri_socket)) {
         start_pods(host);
     }
@@ -253,12 +204,9 @@ static int begin_work(struct host_agent *host, struct err *e)
     if (c->cni_sync) {
         start_cni_sync(host);
     }
-    host->page = (struct host_page){.agent = &c->agent,
-                                    .monitor = host->monitor,
-                                    .dra = host->dra,
-                                    .api = host->client,
-                                    .pods = host->pods};
-    rc = host_page_start(&host->page, loop, e);
+    host->page = (struct host_page){
+        .agent = &c->agent, .monitor = host->monitor, .api = host->client, .pods = host->pods};
+    int rc = host_page_start(&host->page, loop, e);
     if (rc != 0) {
         return rc;
     }
@@ -286,23 +234,6 @@ static void on_turn_lost(void *user)
     daemon_quit(host->daemon, EXIT_FAILURE); /* and started again we wait */
 }
 
-static void show_writers_verdict(void *user, const struct readiness *verdict)
-{
-    struct host_agent *host = user;
-    if (host->dra) {
-        dra_service_publish(host->dra, verdict);
-    }
-}
-
-/* The new pod of a rolling update shows itself to the kubelet before the old one goes, under a name
- * of its own; without one it would only take the old one's sockets away. */
-static int await_turn(struct host_agent *host, struct err *e)
-{
-    const struct dra_options *dra = &host->config.dra;
-    daemon_notify_ready(host->daemon, "waiting: another dpu-host-agent writes the record");
-    return dra_options_enabled(dra) && !text_is_empty(dra->rolling_uid) ? start_dra(host, e) : 0;
-}
-
 static int make_host_probes(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
@@ -323,8 +254,7 @@ static int start(struct host_agent *host, struct err *e)
     host->daemon = daemon_new(STOP_GRACE_MS, on_stop_asked, is_working, host);
     int rc = c->probes.count > 0 && !c->agent.disabled_by ? make_host_probes(host, e) : 0;
     if (rc == 0 &&
-        (!c->agent.disabled_by || dra_options_enabled(&c->dra) || c->node_condition ||
-         !text_is_empty(c->taint_devices) || c->on_lost_network == PODNET_MODE_RESTART)) {
+        (!c->agent.disabled_by || c->node_condition || c->on_lost_network == PODNET_MODE_RESTART)) {
         rc = start_client(host, e);
     }
     if (rc != 0) {
@@ -334,7 +264,6 @@ static int start(struct host_agent *host, struct err *e)
                                             .path = c->readiness_file,
                                             .lease_ns = c->agent.lease_namespace,
                                             .lease_name = c->agent.lease_name,
-                                            .on_verdict = show_writers_verdict,
                                             .on_turn = on_turn,
                                             .on_lost = on_turn_lost,
                                             .user = host};
@@ -342,7 +271,11 @@ static int start(struct host_agent *host, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    return record_turn_is_waiting(host->turn) ? await_turn(host, e) : begin_work(host, e);
+    if (record_turn_is_waiting(host->turn)) {
+        daemon_notify_ready(host->daemon, "waiting: another dpu-host-agent writes the record");
+        return 0;
+    }
+    return begin_work(host, e);
 }
 
 /* The record stays: its own validity ends it, and a restart reads it. */
@@ -350,7 +283,6 @@ static void stop(struct host_agent *host)
 {
     agent_page_stop(host->page.page);
     cni_sync_stop(host->cni);
-    dra_service_free(host->dra);
     monitor_free(host->monitor);
     podnet_free(host->pods);
     host_probes_free(host->host_probes);

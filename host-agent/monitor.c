@@ -7,14 +7,12 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "host-agent/condition.h"
-#include "host-agent/dra/dra_service.h"
-#include "host-agent/dra/slice.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
-#include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record.h"
 #include "loop/daemon.h"
+#include "outputs/events.h"
 
 #include <stdlib.h>
 
@@ -79,9 +77,6 @@ static void publish(struct monitor *m)
     const struct readiness *v = &m->record.readiness;
     daemon_notify_ready(m->config.daemon, "%s (%s): %s", readiness_state_name(v->state),
                         readiness_reason_name(v->reason), v->message);
-    if (m->config.dra) {
-        dra_service_publish(m->config.dra, v);
-    }
     if (m->config.pods) {
         podnet_publish(m->config.pods, v);
     }
@@ -90,9 +85,6 @@ static void publish(struct monitor *m)
     }
     if (m->parts.condition) {
         condition_publish(m->parts.condition, v);
-    }
-    if (m->parts.rule) {
-        taint_rule_publish(m->parts.rule, v);
     }
 }
 
@@ -271,15 +263,8 @@ static void start_parts(struct monitor *m)
         events_begin(c->events, left);
     }
     if (c->has_condition) {
-        m->parts.condition = condition_new(daemon_loop(c->daemon), c->client, c->node, c->driver,
-                                           c->is_condition_firm);
-    }
-    if (!text_is_empty(c->taint_devices)) {
-        const struct dra_device device = {.driver = c->driver,
-                                          .node_name = c->node,
-                                          .effect = (enum slice_effect)c->taint_effect};
-        m->parts.rule =
-            taint_rule_new(daemon_loop(c->daemon), c->client, c->taint_devices, &device);
+        m->parts.condition =
+            condition_new(daemon_loop(c->daemon), c->client, c->node, c->dpu, c->is_condition_firm);
     }
 }
 
@@ -305,7 +290,6 @@ void monitor_free(struct monitor *m)
 {
     if (m) {
         condition_free(m->parts.condition);
-        taint_rule_free(m->parts.rule);
         lease_watch_stop(m->parts.watch);
         lease_keeper_stop(m->parts.keeper);
         boot_timer_free(m->timer);

@@ -12,7 +12,6 @@
 
 struct condition;
 struct daemon;
-struct dra_service;
 struct events;
 struct kube_client;
 struct lease_keeper;
@@ -21,7 +20,6 @@ struct podnet;
 struct monitor;
 struct record_turn;
 struct record_writer;
-struct taint_rule;
 
 #define MONITOR_LATE_NS       (5 * NS_PER_SEC)  /* a wake-up this late is a stall */
 #define MONITOR_UNANSWERED_NS (60 * NS_PER_SEC) /* so is a read with no outcome for so long */
@@ -30,19 +28,16 @@ struct taint_rule;
 struct monitor_config {
     struct daemon *daemon;
     struct kube_client *client; /* NULL: nobody looks at the lease, or tells the API server */
-    struct dra_service *dra;    /* NULL: off */
     struct podnet *pods;        /* NULL: off */
     struct events *events;      /* NULL: off */
     struct verdict_config verdict;
     const char *node;
-    const char *driver; /* of the DRA, on or off: names the condition */
+    const char *dpu; /* a further DPU of the node, which names its condition; "": the first */
     const char *readiness_file;
     struct record_turn *turn; /* NULL: the record is always ours to write */
     int64_t stale_hold_ns;
     bool has_condition;
     bool is_condition_firm;
-    const char *taint_devices; /* of another driver; NULL or "": none */
-    int taint_effect;          /* enum slice_effect */
 };
 
 /* The monitor's parts, for their counters. NULL: off. */
@@ -52,7 +47,6 @@ struct monitor_parts {
     struct lease_keeper *keeper; /* with the watch */
     struct events *events;
     struct condition *condition;
-    struct taint_rule *rule;
 };
 
 /* For metrics. Counters since the start. */

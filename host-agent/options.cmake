@@ -1,2 +1,2 @@
 dpu_library(host_options host_options.c)
-target_link_libraries(host_options PUBLIC agent_options cni_install dra_service)
+target_link_libraries(host_options PUBLIC agent_options cni_install)

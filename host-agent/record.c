@@ -117,19 +117,9 @@ static int follow_writer(struct record_turn *t, struct err *e)
                        "a node needs its own --readiness-file",
                        c->path, lease->ns, lease->name);
     }
-    bool is_news =
-        !t->has_others || !readiness_same_verdict(&found.readiness, &t->others.readiness);
     t->others = found;
     t->has_others = true;
-    if (is_news) {
-        c->on_verdict(c->user, &t->others.readiness);
-    }
     return 0;
-}
-
-bool record_turn_vouches(const struct record_turn *t, struct mono now)
-{
-    return t->has_others && mono_before(now, t->others.writer_until);
 }
 
 /* The writer has its lock and does not write. Our own looks count its time: none is taken while the
@@ -138,7 +128,8 @@ static bool is_writer_frozen(struct record_turn *t, struct mono now)
 {
     int64_t half_ns = mono_since(t->others.hold_until, t->others.writer_until) / 2;
     int64_t most_ns = t->has_others ? mono_ns_min(half_ns, RECORD_FROZEN_NS) : RECORD_FROZEN_NS;
-    t->overdue_ns = record_turn_vouches(t, now) ? 0 : t->overdue_ns + RECORD_TURN_POLL_NS;
+    bool is_alive = t->has_others && mono_before(now, t->others.writer_until);
+    t->overdue_ns = is_alive ? 0 : t->overdue_ns + RECORD_TURN_POLL_NS;
     return t->overdue_ns > most_ns;
 }
 
@@ -178,7 +169,6 @@ static int await_turn(struct record_turn *t, struct err *e)
     if (rc != 0) {
         return rc;
     }
-    t->has_others = false; /* the loop tells it again: to those who are there by then */
     boot_timer_arm(t->timer, clock_mono_now());
     log_info("record", "another dpu-host-agent holds '%s': waiting until it ends", t->lock.path);
     return 0;

@@ -41,8 +41,6 @@ struct record_turn_config {
     const char *path; /* of the record; borrowed, as is what follows */
     const char *lease_ns;
     const char *lease_name;
-    /* While we wait: what the writer says is new (borrowed). */
-    void (*on_verdict)(void *user, const struct readiness *verdict);
     /* The record is ours to write: once, from the loop. Not called if that is so at the start. */
     void (*on_turn)(void *user);
     /* The lock was removed under us and another process has it, or who has it writes of another
@@ -57,8 +55,6 @@ NODISCARD int record_turn_start(const struct record_turn_config *config, struct 
 /* Gives the lock back: after the record's writer has ended. Accepts NULL. */
 void record_turn_stop(struct record_turn *t);
 bool record_turn_is_waiting(const struct record_turn *t); /* another agent writes */
-/* The writer that we wait for was alive just now. */
-bool record_turn_vouches(const struct record_turn *t, struct mono now);
 
 /* ---- what a former agent left ---------------------------------------------------------------- */
 

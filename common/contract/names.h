@@ -37,6 +37,11 @@
 /* Its options are also those of the commands beside the agent. */
 #define NAMES_HOST_AGENT_CONFIG "/etc/dpu-heartbeat/dpu-host-agent.yaml"
 
+/* dpu-dra-driver's note beside its socket, a file that is called so and by its UID, once a kubelet
+ * has registered it. */
+#define NAMES_DRA_INSTANCE   "instance-"
+#define NAMES_DRA_REGISTERED "registered"
+
 /* What CNI, the kubelet and the admin read when the DPU is not ready; upstream's words. */
 #define NAMES_NOT_READY_PREFIX "DPU Not Ready: "
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options that both agents have: who we are, which lease, which timers, how to log. Each
- * program's config struct holds a `struct agent_config`, its table starts with AGENT_OPTION_ROWS,
- * and its check begins with agent_options_check. Values are const once option_parse is done,
- * but for the names that agent_options_set_node sets.
+ * The options that the agents have in common: who we are, which lease, which timers, how to log;
+ * the DRA driver has those without the lease. Each program's config struct holds a `struct
+ * agent_config`, its table starts with AGENT_OPTION_ROWS, and its check begins with
+ * agent_options_check. Values are const once option_parse is done, but for the names that
+ * agent_options_set_node sets.
  */
 #ifndef LOOP_AGENT_OPTIONS_H
 #define LOOP_AGENT_OPTIONS_H
@@ -86,12 +87,21 @@ json_t *agent_options_sources(const struct agent_config *config);
      .env = {"NODE_NAME", "K8S_NODE"}, .placeholder = "NAME", \
      .help = "The Kubernetes node that the DPU serves. Defaults to the host name in lower case."}
 
-/* The rows for the member `at` of the config struct `owner`. A macro, because a C array cannot be
- * put together from another one. */
-#define AGENT_OPTION_ROWS(owner, at) \
+/* The rows for the member `at` of the config struct `owner`. Macros, because a C array cannot be put
+ * together from another one. */
+#define AGENT_BASE_ROWS(owner, at) \
     {AGENT_ROW("kubeconfig", OPTION_TEXT, owner, at, kubeconfig), \
      .env = {"KUBECONFIG"}, .placeholder = "FILE", \
      .help = "The kubeconfig for the Kubernetes API. Defaults to the Pod's service account."}, \
+    {AGENT_ROW("log-level", OPTION_CHOICE, owner, at, log_level), \
+     .choices = "error|warn|info|debug", .default_text = "info", \
+     .help = "The lowest level to log."}, \
+    {AGENT_ROW("log-format", OPTION_CHOICE, owner, at, log_format), \
+     .choices = "text|json", .default_text = "text", .help = "The format of log lines."}
+
+/* Of both agents. */
+#define AGENT_OPTION_ROWS(owner, at) \
+    AGENT_BASE_ROWS(owner, at), \
     {AGENT_ROW("namespace", OPTION_TEXT, owner, at, lease_namespace), \
      .default_text = NAMES_LEASE_NAMESPACE, .placeholder = "NAME", \
      .env = {"OVNKUBE_NODE_LEASE_NAMESPACE", "OVN_KUBERNETES_NAMESPACE"}, \
@@ -112,12 +122,7 @@ json_t *agent_options_sources(const struct agent_config *config);
              "disables the health check."}, \
     {AGENT_ROW("holder-identity", OPTION_TEXT, owner, at, holder_identity), \
      .default_text = NAMES_HOLDER_IDENTITY, .placeholder = "NAME", \
-     .help = "The holder of the Lease. Only this holder's renewals count."}, \
-    {AGENT_ROW("log-level", OPTION_CHOICE, owner, at, log_level), \
-     .choices = "error|warn|info|debug", .default_text = "info", \
-     .help = "The lowest level to log."}, \
-    {AGENT_ROW("log-format", OPTION_CHOICE, owner, at, log_format), \
-     .choices = "text|json", .default_text = "text", .help = "The format of log lines."}
+     .help = "The holder of the Lease. Only this holder's renewals count."}
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 

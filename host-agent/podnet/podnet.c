@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "grpc/cri_message.h"
 #include "grpc/grpc_unary.h"
-#include "host-agent/outputs/events.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
+#include "outputs/events.h"
 #include "probe/pod_net.h"
 
 #include <stdlib.h>

@@ -148,12 +148,13 @@ class Fleet:
                     f"--dpu-node-lease-duration={max(3, int(4 * interval_s))}", "--http-bind-address=127.0.0.1:0",
                 ]  # fmt: skip
                 if name == "dpu-host-agent":
-                    words += ["--dra=off", f"--readiness-file={self.record_of(side)}"]
+                    words += [f"--readiness-file={self.record_of(side)}"]
                 else:
                     words += dpu_flags
                 self.running[side, name] = Process(
                     [*wrapper, self.builds[side].path(name), *words],
                     os.path.join(self.directory, f"{side}-{name}.log"),
+                    env=clean_env(DPU_HEARTBEAT_DRA="off"),  # of an older one, whose host agent has a driver in it
                 )
         for side in SIDES:
             wait.until(lambda side=side: self.state(side) == "Ready", 60, f"the DPU '{side}' is ready")

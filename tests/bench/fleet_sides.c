@@ -10,11 +10,11 @@
 #include "dpu-agent/lease_writer.h"
 #include "host-agent/lease_watch.h"
 #include "host-agent/monitor.h"
-#include "host-agent/outputs/events.h"
 #include "host-agent/record.h"
 #include "kube/kube_client.h"
 #include "kube/kube_conf.h"
 #include "loop/daemon.h"
+#include "outputs/events.h"
 
 #include <ev.h>
 #include <stdlib.h>

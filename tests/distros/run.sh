@@ -117,7 +117,7 @@ socket_unit() {
 packages() {
   # shellcheck disable=SC2016 # for the shell in there
   in_root sh -euc 'apt-get update -q; apt-get install -q -y --no-install-recommends /packages/*.deb
-    for program in dpu-agent dpu-host-agent dpuctl kubectl-dpu; do
+    for program in dpu-agent dpu-host-agent dpu-dra-driver dpuctl kubectl-dpu; do
       test "$($program --version 2>&1 | wc -l)" = 1
     done
     CNI_COMMAND=VERSION /usr/libexec/cni/dpu-gate

@@ -39,7 +39,7 @@ NODE = "worker-1"
 SKIPPED = 77
 LIMIT_S = 60
 INSIDE = "--inside"
-PROGRAMS = {"dpu-agent": "sbin", "dpu-host-agent": "sbin", "dpuctl": "bin", "dpu-gate": "libexec/cni"}
+PROGRAMS = {"dpu-agent": "sbin", "dpu-host-agent": "sbin", "dpu-dra-driver": "sbin", "dpuctl": "bin", "dpu-gate": "libexec/cni"}
 EMPTY = ["opt/cni/bin", "etc/cni/net.d", "etc/dpu-heartbeat", "run", "tmp", "var/tmp",
          "var/lib/kubelet/plugins", "var/lib/kubelet/plugins_registry"]  # fmt: skip
 PLUGIN_CONF = '{"cniVersion": "1.1.0", "name": "ovn-kubernetes", "type": "ovn-k8s-cni-overlay"}\n'
@@ -107,12 +107,16 @@ class Host:
         self.programs.append(self.standin)
         os.rename(self.standin.kubeconfig("dpu"), "/etc/dpu-heartbeat/dpu.kubeconfig")
         os.rename(self.standin.kubeconfig("host"), "/etc/dpu-heartbeat/kubeconfig")
+        os.rename(self.standin.kubeconfig("dra"), "/etc/dpu-heartbeat/dra.kubeconfig")
         write("/etc/dpu-heartbeat/dpu-host-agent.yaml",
-              "kubeconfig: /etc/dpu-heartbeat/kubeconfig\ndra: \"on\"\n")  # fmt: skip
+              "kubeconfig: /etc/dpu-heartbeat/kubeconfig\n")  # fmt: skip
+        write("/etc/dpu-heartbeat/dpu-dra-driver.yaml",
+              "kubeconfig: /etc/dpu-heartbeat/dra.kubeconfig\n")  # fmt: skip
         write("/etc/dpu-heartbeat/dpu-agent.yaml",
               f"kubeconfig: /etc/dpu-heartbeat/dpu.kubeconfig\nnode-name: {NODE}\n")  # fmt: skip
         subprocess.run(["dpu-host-agent", "install-cni"], check=True, capture_output=True, env=clean_env())
         self.start("dpu-host-agent")
+        self.start("dpu-dra-driver")
         self.start("dpu-agent")
         until(self.is_ready, 30, lambda: f"{NODE} is Ready: " + "".join(p.tail() for p in self.programs[1:]))
 
@@ -122,8 +126,9 @@ class Host:
         )
 
     def is_ready(self):
-        done = subprocess.run(["dpuctl", "status"], capture_output=True, env=clean_env(), check=False)
-        return done.returncode == 0
+        """For the gate, and as the DRA driver shows it."""
+        looks = (["dpuctl", "status"], ["dpuctl", "dra", "watch", "--once"])
+        return all(subprocess.run(look, capture_output=True, env=clean_env(), check=False).returncode == 0 for look in looks)
 
     def cleanup(self):
         for program in reversed(self.programs):

@@ -5,8 +5,8 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "dra-driver/dra/plugin.h"
 #include "grpc_proto/plugin.pb-c.h"
-#include "host-agent/dra/plugin.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/h2_client.h"
 

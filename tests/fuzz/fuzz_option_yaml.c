@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char flag[64];
     char *argv[] = {flag, flag, NULL};
-    struct host_config config = {.dra = false};
+    struct host_config config = {.cni_sync = false};
     enum option_outcome outcome;
     struct err e = ERR_INIT;
     int fd = memfd_create("config", MFD_CLOEXEC);

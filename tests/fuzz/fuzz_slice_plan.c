@@ -4,7 +4,7 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "host-agent/dra/slice.h"
+#include "dra-driver/dra/slice.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_device(const json_t *slice, const char *taint, struct slice_dropped dropped)

@@ -394,9 +394,7 @@ RESTART = ("--cri-socket=/cri.sock", "--on-lost-network=restart")
     [
         (("--node-condition",), "patch", "nodes/status", "warn", "dpu-host-agent may not patch nodes/status: with --node-condition", "host-agent-node-condition"),
         ((), "patch", "nodes/status", None, "", ""),
-        (("--dra=off",), "get", "resourceclaims", None, "", ""),
-        ((), "get", "resourceclaims", "warn", "dpu-host-agent may not get resourceclaims.resource.k8s.io: with --dra=on", "host-agent-dra"),
-        (("--events=off", "--dra=off"), "create", "events", None, "", ""),
+        (("--events=off",), "create", "events", None, "", ""),
         ((), "list", "leases", "warn", "dpu-host-agent may not list leases.coordination.k8s.io in ovn-kubernetes: the host polls the lease", "host-agent"),
         ((), "patch", "leases", "warn", "reports a living DPU as dead while the API server takes no writes", "host-agent"),
         ((), "get", "leases", "fail", "the host can never prove that the DPU is dead", "host-agent"),
@@ -439,11 +437,15 @@ def granted(path):
 @pytest.mark.standin_only
 def test_the_doctor_asks_for_all_that_rbac_grants_and_for_no_more(target, patient):
     target.standin.set_rules({**target.standin.rules, "rules": []})
-    _, links = patient.examine(*RESTART, "--node-condition", "--taint-devices=vf.example.com", "--dra-claim-conditions")
-    said = [re.match(r"dpu-host-agent may not (\S+) (\S+?)(?: in (\S+))?: ", c["found"]).groups("") for c in links["rights"]]
-    asked = {(*s, pathlib.Path(c["mend"]).stem) for s, c in zip(said, links["rights"], strict=True)}
-    granting = (pathlib.Path(__file__).parents[2] / "rbac").glob("host-agent*.yaml")
-    assert asked == set().union(*map(granted, granting)) - UNASKED
+    rbac = pathlib.Path(__file__).parents[2] / "rbac"
+    for program, words, files in (
+        ("dpu-host-agent", (*RESTART, "--node-condition"), "host-agent*.yaml"),
+        ("dpu-dra-driver", ("--dra", "--dra-claim-conditions"), "dra-driver*.yaml"),
+    ):
+        _, links = patient.examine(*words)
+        said = [re.match(rf"{program} may not (\S+) (\S+?)(?: in (\S+))?: ", c["found"]).groups("") for c in links["rights"]]
+        asked = {(*s, pathlib.Path(c["mend"]).stem) for s, c in zip(said, links["rights"], strict=True)}
+        assert asked == set().union(*map(granted, rbac.glob(files))) - UNASKED
 
 
 @pytest.mark.parametrize(

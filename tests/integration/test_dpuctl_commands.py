@@ -245,7 +245,8 @@ def test_a_plugin_is_found_by_its_rolling_name_among_what_else_lies_there(world,
         words = ["dra", "watch", "--once", f"--kubelet-root-dir={kubelet_root}", f"--driver={name}"]
         return run([world.binaries.path("dpuctl"), *words])
 
-    world.host(dra="on", kubelet_root_dir=kubelet_root, dra_driver_name=driver, dra_rolling_update_uid=UID)
+    world.host()
+    world.driver(kubelet_root, is_registered=False, dra_driver_name=driver, dra_rolling_update_uid=UID)
     until(lambda: [name for name in os.listdir(registry) if name.endswith("-reg.sock")], SOON_S, "its socket")
     assert os.listdir(registry) != [f"{driver}-reg.sock"]
     world.dpu()

@@ -122,7 +122,7 @@ class Prometheus:
 
     def is_up(self):
         try:
-            return len(self.query("up == 1")) == 2
+            return len(self.query("up == 1")) == 3
         except (AssertionError, OSError):  # it is starting
             return False
 
@@ -130,8 +130,6 @@ def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, r
     # With all that there is, so that no panel is empty.
     dated = world.target.standin.dated_kubeconfig
     host = world.host(
-        dra="on",
-        kubelet_root_dir=kubelet_root,
         node_condition=True,
         kubeconfig=dated("host"),
         cri_socket=runtime.socket,
@@ -139,10 +137,12 @@ def test_every_expression_has_data_from_a_real_prometheus(world, kubelet_root, r
     )
     dpu = world.dpu(probe="interval=100ms;exec:true", kubeconfig=dated("dpu"))
     world.wait_state("Ready")
-    targets = {"dpu-host-agent": Page(host).port, "dpu-agent": Page(dpu).port}
+    driver = world.driver(kubelet_root, kubeconfig=dated("dra"))
+    targets = {program: Page(process).port for program, process in
+               {"dpu-host-agent": host, "dpu-dra-driver": driver, "dpu-agent": dpu}.items()}  # fmt: skip
     prometheus = Prometheus(str(tmp_path), targets)
     try:
-        until(prometheus.is_up, 60, "both targets are scraped")
+        until(prometheus.is_up, 60, "all targets are scraped")
         quiet = {"What is broken", *(rule["alert"] for rule in rules())}
         for where, expression in expressions():
             # A busy machine delays renewals, and a rate needs two samples: neither for long.

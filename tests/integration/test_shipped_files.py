@@ -27,7 +27,7 @@ def defaults(text):
     return found | {key: found[other] for key, other in others.items() if other in found}
 
 
-@pytest.mark.parametrize("name", ["dpu-agent", "dpu-host-agent"])
+@pytest.mark.parametrize("name", ["dpu-agent", "dpu-dra-driver", "dpu-host-agent"])
 def test_what_a_shipped_configuration_shows_is_the_default_where_there_is_one(binaries, name):
     told = subprocess.run([binaries.path(name), "--help"], stdout=subprocess.PIPE, text=True, check=True)
     known = defaults(told.stdout)

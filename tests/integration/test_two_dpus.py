@@ -30,19 +30,18 @@ class Dpu:
         os.mkdir(directory)
         self.gate = Gate(world.binaries.path("dpu-gate"), directory, self.readiness_file)
         self.host = None
+        self.driver_program = None
         self.dpu = None
 
     def start_host(self, **options):
-        own = {
-            "dra": "on",
-            "kubelet_root_dir": self.kubelet_root,
-            "node_condition": True,
-            "dra_driver_name": self.driver,
-            "lease_name": self.lease,
-            "readiness_file": self.readiness_file,
-        }
+        own = {"node_condition": True, "lease_name": self.lease, "readiness_file": self.readiness_file}
         self.host = self.world.host(**{**own, **options})
         return self.host
+
+    def start_driver(self, **options):
+        own = {"dra_driver_name": self.driver, "readiness_file": self.readiness_file}
+        self.driver_program = self.world.driver(self.kubelet_root, **{**own, **options})
+        return self.driver_program
 
     def start_dpu(self):
         self.dpu = self.world.dpu(lease_name=self.lease)
@@ -94,6 +93,7 @@ def two(world, kubelet_root):
 def test_each_is_judged_by_its_own_lease_and_shown_by_its_own_names(two):
     for dpu in two:
         dpu.start_host()
+        dpu.start_driver()
         dpu.start_dpu()
     for dpu in two:
         dpu.wait("Ready")
@@ -105,9 +105,9 @@ def test_each_is_judged_by_its_own_lease_and_shown_by_its_own_names(two):
     second.start_dpu()
     second.wait("Ready")
     for dpu in two:
-        page = Page(dpu.host)
+        page = Page(dpu.driver_program)
         assert page.metrics()["dpu_heartbeat_dra_registered"] == 1
-        assert len(dpu.host.lines(mod="dra", msg="writing it again")) == 0, "they fight"
+        assert len(dpu.driver_program.lines(mod="dra", msg="writing it again")) == 0, "they fight"
         assert "removed or broken" not in dpu.host.text()
     second.host.kill()
     second.dpu.kill()
@@ -123,14 +123,11 @@ def refused(host, *words):
 def test_one_driver_name_or_one_record_for_two_is_an_error_at_the_start(two):
     first, second = two
     first.start_host()
-    until(first.taint, SOON_S, "the first one's slice")
-    third = second.start_host(
-        dra_driver_name=first.driver, lease_name="ovn-dpu-x", readiness_file=second.readiness_file + "3"
-    )
+    first.start_driver()
+    until(lambda: first.taint() is not None, SOON_S, "the first one's slice")
+    third = second.start_driver(dra_driver_name=first.driver, is_registered=False)
     refused(third, f"'{first.driver}'", "--dra-driver-name")
-    third = second.start_host(
-        dra_driver_name="third.example.com", lease_name="ovn-dpu-x", readiness_file=first.readiness_file
-    )
+    third = second.start_host(lease_name="ovn-dpu-x", readiness_file=first.readiness_file)
     refused(third, f"'{first.readiness_file}'"[:60], first.lease, "--readiness-file")
     assert first.host.is_running() and "removed or broken" not in first.host.text()
     slices = first.world.target.admin.get(SLICES)["items"]

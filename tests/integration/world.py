@@ -5,7 +5,7 @@ import os
 
 from dpu_testing import record
 from dpu_testing.gate import Gate
-from dpu_testing.process import SANITIZER, Process  # noqa: F401  for other modules
+from dpu_testing.process import SANITIZER, Process, run  # noqa: F401  for other modules
 from dpu_testing.wait import boottime_ns, never, until
 
 # Asan builds on a busy machine are slow: what must happen gets this long, latencies are judged apart.
@@ -38,16 +38,17 @@ class World:
     # Starting.
 
     def flags(self, user, **options):
-        """The flags both agents get; an option None is left out."""
+        """The flags all programs get, and both agents; an option None is left out."""
         flags = {
             "kubeconfig": self.target.kubeconfig(user),
             "node-name": self.target.node,
-            "namespace": self.target.namespace,
-            "dpu-node-lease-renew-interval": f"{self.interval_ms}ms",
-            "dpu-node-lease-duration": self.duration_s,
             "log-level": "debug",
             "http-bind-address": "127.0.0.1:0",
         }
+        if user != "dra":
+            flags["namespace"] = self.target.namespace
+            flags["dpu-node-lease-renew-interval"] = f"{self.interval_ms}ms"
+            flags["dpu-node-lease-duration"] = self.duration_s
         flags.update({key.replace("_", "-"): value for key, value in options.items()})
         words = []
         for key, value in flags.items():
@@ -70,6 +71,17 @@ class World:
     def host(self, env=None, wrapper=(), **options):
         options.setdefault("readiness_file", self.readiness_file)
         return self.start("dpu-host-agent", self.flags("host", **options), env, wrapper)
+
+    def driver(self, kubelet_root, is_registered=True, **options):
+        """The DRA driver. Unless told otherwise, a kubelet registers it as soon as it is there."""
+        options.setdefault("readiness_file", self.readiness_file)
+        driver = self.start("dpu-dra-driver", self.flags("dra", kubelet_root_dir=kubelet_root, **options))
+        if is_registered:
+            name = options.get("dra_driver_name", "dpu.k8s.ovn.org")
+            words = ["dra", "watch", "--once", "--register", f"--kubelet-root-dir={kubelet_root}", f"--driver={name}"]
+            program = self.binaries.path("dpuctl")
+            until(lambda: run([program, *words]).stdout, SOON_S, "what the driver says to a kubelet")
+        return driver
 
     def both(self, **dpu_options):
         """Both agents, with the node ready. Returns (host, dpu)."""

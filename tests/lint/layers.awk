@@ -3,7 +3,7 @@
 
 function room_of(path) {
   if (path ~ /^common\//) { sub(/^common\//, "", path); sub(/\/.*/, "", path); return path }
-  if (match(path, /^host-agent\/(grpc|dra|install|outputs|podnet)\//)) return substr(path, 1, RLENGTH - 1)
+  if (match(path, /^(host-agent\/(install|podnet)|dra-driver\/(dra|grpc))\//)) return substr(path, 1, RLENGTH - 1)
   sub(/\/.*/, "", path)
   return path
 }
@@ -20,29 +20,32 @@ function forbid(from, list,   i, n, names) {
 }
 
 BEGIN {
-  server = "host-agent/grpc"
-  plugin = "host-agent/dra"
+  server = "dra-driver/grpc"
+  plugin = "dra-driver/dra"
   install = "host-agent/install"
-  outputs = "host-agent/outputs"
   podnet = "host-agent/podnet"
-  programs = "dpu-agent host-agent cni dpuctl " server " " plugin " " install " " outputs " " podnet
-  n = split("base contract grpc kube loop probe", commons, " ")
+  host = "host-agent " install " " podnet
+  driver = "dra-driver " server " " plugin
+  programs = "dpu-agent cni dpuctl " host " " driver
+  n = split("base contract grpc kube loop outputs probe", commons, " ")
   for (c = 1; c <= n; c++) forbid(commons[c], programs)
-  forbid("base", "contract grpc kube loop probe")
-  forbid("contract", "grpc kube loop probe")
-  forbid("grpc", "contract kube probe") # curl on the loop
-  forbid("loop", "grpc kube probe") # what a program runs on; its metrics are kube's, too
-  forbid("kube", "contract grpc probe")
-  forbid("probe", "grpc kube")
-  forbid("dpu-agent", "host-agent cni dpuctl grpc " server " " plugin " " install " " outputs " " podnet)
-  forbid("host-agent", "dpu-agent cni dpuctl")
-  forbid(server, "host-agent dpu-agent cni dpuctl kube loop " plugin " " install " " outputs " " podnet)
-  forbid(plugin, "dpu-agent host-agent cni dpuctl " install " " podnet)
-  forbid(install, "dpu-agent host-agent cni dpuctl kube grpc " server " " plugin " " outputs " " podnet)
-  forbid(outputs, "dpu-agent host-agent cni dpuctl grpc probe " server " " plugin " " install " " podnet)
-  forbid(podnet, "dpu-agent host-agent cni dpuctl " server " " plugin " " install)
-  forbid("cni", "kube loop grpc probe dpu-agent host-agent dpuctl " server " " plugin " " install " " outputs " " podnet)
-  forbid("dpuctl", "dpu-agent host-agent cni " server " " plugin " " install " " outputs " " podnet)
+  forbid("base", "contract grpc kube loop outputs probe")
+  forbid("contract", "grpc kube loop outputs probe")
+  forbid("grpc", "contract kube outputs probe") # curl on the loop
+  forbid("loop", "grpc kube outputs probe") # what a program runs on; its metrics are kube's, too
+  forbid("kube", "contract grpc outputs probe")
+  forbid("outputs", "grpc probe")
+  forbid("probe", "grpc kube outputs")
+  forbid("dpu-agent", "cni dpuctl grpc outputs " host " " driver)
+  forbid("host-agent", "dpu-agent cni dpuctl " driver)
+  forbid(install, "dpu-agent host-agent cni dpuctl kube grpc outputs " podnet " " driver)
+  forbid(podnet, "dpu-agent host-agent cni dpuctl " install " " driver)
+  # The driver knows the record and nothing of who writes it.
+  forbid("dra-driver", "dpu-agent cni dpuctl probe " host)
+  forbid(server, "dra-driver dpu-agent cni dpuctl kube loop contract outputs probe " plugin " " host)
+  forbid(plugin, "dra-driver dpu-agent cni dpuctl probe " host)
+  forbid("cni", "kube loop grpc outputs probe dpu-agent dpuctl " host " " driver)
+  forbid("dpuctl", "dpu-agent cni outputs " host " " driver)
 }
 
 FILENAME ~ /^tests\// { next }

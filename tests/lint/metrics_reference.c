@@ -2,8 +2,10 @@
 /* Prints docs/metrics.md from what the agents would serve; a test compares the two. */
 #include "base/mem.h"
 #include "dpu-agent/dpu_metrics.h"
+#include "dra-driver/driver.h"
 #include "host-agent/host_page.h"
 #include "kube/kube_answer.h"
+#include "outputs/kube_sync.h"
 
 #include <ev.h>
 #include <stdio.h>
@@ -15,11 +17,11 @@ enum { NAME_BYTES = 128, LABELS_BYTES = 128 };
 static const char intro[] =
     "# Metrics\n"
     "\n"
-    "This page lists every metric of both agents, generated from their own help (`./dev fmt`). "
+    "This page lists every metric of the programs, generated from their own help (`./dev fmt`). "
     "[monitoring.md](monitoring.md) tells how to\n"
     "scrape them, and has alerts and queries.\n"
     "\n"
-    "- Names that end in `_total` are counters, which start at 0 with the agent. All others are "
+    "- Names that end in `_total` are counters, which start at 0 with the program. All others are "
     "gauges, unless *histogram* is said.\n"
     "- Ages and remaining times are computed when they are read, on the boot-time clock. A step of "
     "the wall clock moves none.\n"
@@ -27,9 +29,8 @@ static const char intro[] =
     "- Labels come from fixed sets, and the names of probes from the configuration, so the number "
     "of series has a bound.\n"
     "- Families of parts that are off are absent: those of the lease with "
-    "`--dpu-node-lease-renew-interval=0`, `dra_*` with\n"
-    "  `--dra=off`, `events_total` with `--events=off`, `node_condition_writes_total` without "
-    "`--node-condition`.\n";
+    "`--dpu-node-lease-renew-interval=0`, `events_total`\n"
+    "  with `--events=off`, `node_condition_writes_total` without `--node-condition`.\n";
 
 /* The names of a sample's labels, as "{a,b}"; "" if it has none. */
 static void label_names(const char *sample, char out[static LABELS_BYTES])
@@ -103,10 +104,18 @@ static void print_host(void)
         .events = &(struct event_stats){0},
         .condition = &(struct kube_sync_stats){0},
         .pods = &(struct podnet_stats){0},
-        .dra = &(struct dra_stats){.slice = &(struct kube_sync_stats){0}},
     };
     struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
     host_metrics_write(&s, &page);
+    print_rows(&page);
+}
+
+static void print_driver(void)
+{
+    const struct dra_stats stats = {.slice = &(struct kube_sync_stats){0}};
+    const struct readiness verdict = {.admit = false};
+    struct buf page = {.max_bytes = METRICS_PAGE_MAX_BYTES};
+    driver_metrics_write(&stats, &verdict, &page);
     print_rows(&page);
 }
 
@@ -123,10 +132,12 @@ static void print_dpu(void)
 int main(void)
 {
     (void)fputs(intro, stdout);
-    (void)fputs("\n## Both agents\n", stdout);
+    (void)fputs("\n## All programs\n", stdout);
     print_common();
     (void)fputs("\n## dpu-host-agent\n", stdout);
     print_host();
+    (void)fputs("\n## dpu-dra-driver\n", stdout);
+    print_driver();
     (void)fputs("\n## dpu-agent\n", stdout);
     print_dpu();
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

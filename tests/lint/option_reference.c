@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints docs/configuration.md from the option tables; a test compares the two. */
 #include "dpu-agent/dpu_options.h"
+#include "dra-driver/driver.h"
 #include "host-agent/host_options.h"
 
 #include <stdbool.h>
@@ -11,7 +12,7 @@
 static const char intro[] =
     "# Configuration\n"
     "\n"
-    "This page lists every option of both agents, generated from their option tables (`./dev "
+    "This page lists every option of the programs, generated from their option tables (`./dev "
     "fmt`).\n"
     "\n"
     "You can give each option four ways, the stronger first: the flag `--option=VALUE`, an "
@@ -64,26 +65,49 @@ static void print_row(const struct option_row *row)
     (void)fputs(row->env[0] ? ".\n" : "\n", stdout);
 }
 
-/* The rows that the other program has alike, or those that it has not. */
-static void print_rows(const struct option_program *program, const struct option_program *other,
-                       bool is_common)
+enum { DPU, HOST, DRIVER, PROGRAMS };
+
+/* The rows of `program` that those of the bits in `alike` have alike, and no others. */
+static void print_rows(const struct option_program *const programs[static PROGRAMS], int program,
+                       unsigned alike)
 {
-    for (size_t i = 0; i < program->row_count; i++) {
-        if ((same_row(other, &program->rows[i]) != NULL) == is_common) {
-            print_row(&program->rows[i]);
+    for (size_t i = 0; i < programs[program]->row_count; i++) {
+        const struct option_row *row = &programs[program]->rows[i];
+        unsigned found = 0;
+        for (unsigned p = 0; p < PROGRAMS; p++) {
+            found |= same_row(programs[p], row) ? 1U << p : 0;
+        }
+        if (found == alike) {
+            print_row(row);
         }
     }
 }
 
 int main(void)
 {
-    const struct option_program *dpu = dpu_options_program();
-    const struct option_program *host = host_options_program();
-    (void)printf("%s\n## Both agents\n\n", intro);
-    print_rows(dpu, host, true);
-    (void)printf("\n## dpu-agent\n\n%s\n\n", dpu->summary);
-    print_rows(dpu, host, false);
-    (void)printf("\n## dpu-host-agent\n\n%s\n\n", host->summary);
-    print_rows(host, dpu, false);
+    static const struct {
+        const char *title;
+        int program;
+        unsigned alike;
+    } parts[] = {
+        {"All programs", DPU, 1U << DPU | 1U << HOST | 1U << DRIVER},
+        {"Both agents", DPU, 1U << DPU | 1U << HOST},
+        {"dpu-host-agent and dpu-dra-driver", HOST, 1U << HOST | 1U << DRIVER},
+        {"dpu-agent", DPU, 1U << DPU},
+        {"dpu-host-agent", HOST, 1U << HOST},
+        {"dpu-dra-driver", DRIVER, 1U << DRIVER},
+    };
+    const struct option_program *const programs[PROGRAMS] = {
+        dpu_options_program(), host_options_program(), driver_options_program()};
+    (void)fputs(intro, stdout);
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        const struct option_program *p = programs[parts[i].program];
+        bool is_one = strcmp(parts[i].title, p->name) == 0;
+        (void)printf("\n## %s\n\n", parts[i].title);
+        if (is_one) {
+            (void)printf("%s\n\n", p->summary);
+        }
+        print_rows(programs, parts[i].program, parts[i].alike);
+    }
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -47,7 +47,7 @@ check_cores() {
 # handler of a crash reads. No other.
 check_globals() {
   local found
-  found=$(find build/dev/{cni,common,dpu-agent,dpuctl,host-agent} -name '*.c.o' ! -path '*/tests/*' -print0 |
+  found=$(find build/dev/{cni,common,dpu-agent,dpuctl,dra-driver,host-agent} -name '*.c.o' ! -path '*/tests/*' -print0 |
     xargs -0 objdump -t | awk '/ O \.t?(bss|data)[ \t]/ { sub(/\..*/, "", $NF); print $NF }' | sort -u | xargs)
   [[ $found == "armed_mark offset_ns sink" ]] ||
     { echo "variables of the programs: '$found'; allowed: 'armed_mark offset_ns sink'"; return 1; }
@@ -75,7 +75,7 @@ check_tidy() {
   local tidy=(clang-tidy -p build/dev --quiet --extra-arg=-Wno-unknown-warning-option)
   {
     "${tidy[@]}" common/base/err.c common/base/text.c &&
-      files 'common/*.c' 'dpu-agent/*.c' 'host-agent/*.c' 'cni/*.c' 'dpuctl/*.c' |
+      files 'common/*.c' 'dpu-agent/*.c' 'host-agent/*.c' 'dra-driver/*.c' 'cni/*.c' 'dpuctl/*.c' |
       grep -vxE 'common/base/(err|text)\.c' |
         xargs -P "$JOBS" -n 4 "${tidy[@]}" --extra-arg=-include --extra-arg="$PWD/tests/lint/analyzer.h" \
           --extra-arg="-I$PWD/common" --extra-arg="-I$PWD"
@@ -86,12 +86,12 @@ check_tidy() {
 # compound literal inside ?: (internalAstError), or know that LIST_FOREACH sets its variable.
 check_cppcheck() {
   local rooms=() room
-  for room in common dpu-agent host-agent cni dpuctl tests/standin; do
+  for room in common dpu-agent host-agent dra-driver cni dpuctl tests/standin; do
     [[ -d $room ]] && rooms+=("$room")
   done
   cppcheck -q -j "$JOBS" --std=c11 --error-exitcode=1 --inline-suppr -I . -I common -D_GNU_SOURCE \
     --enable=warning,performance,portability --suppress=missingInclude \
-    --suppress=missingIncludeSystem --suppress=resourceLeak --suppress=memleak --suppress=internalAstError --suppress=uninitvar:common/kube/kube_client.c --suppress=uninitvar:host-agent/grpc/grpc_server.c "${rooms[@]}"
+    --suppress=missingIncludeSystem --suppress=resourceLeak --suppress=memleak --suppress=internalAstError --suppress=uninitvar:common/kube/kube_client.c --suppress=uninitvar:dra-driver/grpc/grpc_server.c "${rooms[@]}"
 }
 
 check_shell() {

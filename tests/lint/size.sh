@@ -15,10 +15,10 @@ files() {
 lines() { files "$@" | xargs -r cat | wc -l; }
 
 # At most, per row: one place to look for a reader, one idea per file.
-declare -A limits=(["products, files of C"]=156 ["docs, pages"]=12)
+declare -A limits=(["products, files of C"]=164 ["docs, pages"]=12)
 # What the products had when somebody last looked. Growth past it is no failure: the commit that raises
 # this figure says what the lines are for.
-declare -A ratchet=(["products, lines of C"]=35391)
+declare -A ratchet=(["products, lines of C"]=36111)
 only_limits=
 [[ ${1:-} != --limits ]] || only_limits=yes
 bad=0
@@ -39,8 +39,9 @@ row "common, lines of C" "$(lines common/'*.'{c,h})"
 row "host-agent, lines of C" "$(lines host-agent/'*.'{c,h})"
 row "dpuctl, lines of C" "$(lines dpuctl/'*.'{c,h})"
 row "dpu-agent and cni, lines of C" "$(lines {dpu-agent,cni}/'*.'{c,h})"
-row "products, lines of C" "$(lines '*.c' '*.h' ':!tests')"
-row "products, files of C" "$(files '*.c' '*.h' ':!tests' | wc -l)"
+row "dra-driver, lines of C" "$(lines dra-driver/'*.'{c,h})"
+row "products, lines of C" "$(lines '*.c' '*.h' ':!tests' ':!docs')"
+row "products, files of C" "$(files '*.c' '*.h' ':!tests' ':!docs' | wc -l)"
 row "tests, lines of C, Python, Go, shell" "$(lines tests/'*.'{c,h,py,go,sh})"
 # Without docs/performance/, which a measurement writes.
 pages=(':(glob)docs/*.md')

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parents[2]
-ROOMS = ("common", "dpu-agent", "host-agent", "cni", "dpuctl")
+ROOMS = ("common", "dpu-agent", "host-agent", "dra-driver", "cni", "dpuctl")
 
 
 def products():

@@ -57,11 +57,12 @@ echo "install"
 in_root sh -c 'dpkg -i /dpu-heartbeat-*.deb' >/dev/null
 check "dpu-agent runs" in_root dpu-agent --version
 check "dpu-host-agent runs" in_root dpu-host-agent --version
+check "dpu-dra-driver runs" in_root dpu-dra-driver --version
 check "dpuctl runs" in_root dpuctl --version
 check "it is a plugin of kubectl, too" in_root kubectl-dpu --version
 check "dpu-gate runs" in_root env CNI_COMMAND=VERSION /usr/libexec/cni/dpu-gate
 check "the DPU side has a user of its own" in_root getent passwd dpu-heartbeat
-for file in dpu-agent dpu-host-agent; do
+for file in dpu-agent dpu-host-agent dpu-dra-driver; do
   check "$file.yaml is a configuration that is understood" \
     in_root sh -c "/usr/sbin/$file --config=/etc/dpu-heartbeat/$file.yaml --kubeconfig=/nonexistent --node-name=n 2>&1 |
       grep -q \"kubeconfig '/nonexistent'\""
@@ -74,6 +75,11 @@ check "a further DPU's agent has a unit whose options are understood" in_root sh
     printf 'lease-name: ovn-dpu-n--dpu1\ncni-sync: true\n' >>/etc/dpu-heartbeat/dpu-host-agent-dpu1.yaml &&
     \$(sed -n 's/^ExecStart=//p' $unit | sed 's/%i/dpu1/g') --kubeconfig=/nonexistent --node-name=n 2>&1 |
     grep -q \"kubeconfig '/nonexistent'\" && rm /etc/dpu-heartbeat/dpu-host-agent-dpu1.yaml"
+check "a further DPU's driver has a unit whose options are understood" in_root sh -c \
+  "cp /etc/dpu-heartbeat/dpu-dra-driver.yaml /etc/dpu-heartbeat/dpu-dra-driver-dpu1.yaml &&
+    \$(sed -n 's/^ExecStart=//p' '/usr/lib/systemd/system/dpu-dra-driver@.service' | sed 's/%i/dpu1/g') \
+      --kubeconfig=/nonexistent --node-name=n 2>&1 |
+    grep -q \"kubeconfig '/nonexistent'\" && rm /etc/dpu-heartbeat/dpu-dra-driver-dpu1.yaml"
 check "dpuctl has a man page" present /usr/share/man/man8/dpuctl.8
 # With a /proc of its own, where bash finds /dev/fd; both are gone with the shell.
 # shellcheck disable=SC2016 # for the shell in there
@@ -120,7 +126,7 @@ cp /etc/resolv.conf "$root/etc/"
 # shellcheck disable=SC2016 # for the shell in there
 check "it can be installed" in_root sh -c 'DEBIAN_FRONTEND=noninteractive
   apt-get install -q -y --no-install-recommends /dpu-heartbeat-*.deb >/apt.log 2>&1 || { tail -n 20 /apt.log; exit 1; }'
-for program in dpu-agent dpu-host-agent dpuctl kubectl-dpu; do
+for program in dpu-agent dpu-host-agent dpu-dra-driver dpuctl kubectl-dpu; do
   check "$program runs without a remark" in_root sh -c "[ \"\$($program --version 2>&1 | wc -l)\" = 1 ]"
 done
 check "dpu-gate runs" in_root env CNI_COMMAND=VERSION /usr/libexec/cni/dpu-gate

@@ -4,13 +4,11 @@
 #include "contract/names.h"
 #include "contract/record.h"
 #include "dpu-agent/lease_writer.h"
-#include "host-agent/dra/dra_service.h"
-#include "host-agent/dra/slice.h"
 #include "host-agent/monitor.h"
-#include "host-agent/outputs/events.h"
 #include "host-agent/record.h"
 #include "kube/kube_client.h"
 #include "loop/daemon.h"
+#include "outputs/events.h"
 #include "tests/sim/api.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/oracle.h"
@@ -30,18 +28,10 @@ struct daemon {
     struct proc *proc;
 };
 
-/* The part of the DRA service that talks to the API server. */
-struct dra_service {
-    struct dra_config config;
-    struct slice_publisher *publisher;
-    struct dra_stats stats;
-};
-
 struct host {
     struct proc proc;
     struct daemon daemon;
     struct kube_client *client;
-    struct dra_service dra;
     struct events *events;
     struct monitor *monitor;
     struct readiness_host_probes said;
@@ -127,21 +117,6 @@ static struct kube_client *make_client(struct ev_loop *loop)
 
 /* ---- the host agent -------------------------------------------------------------------------- */
 
-void dra_service_publish(struct dra_service *dra, const struct readiness *verdict)
-{
-    slice_publisher_publish(dra->publisher, verdict);
-}
-
-static void start_dra(struct host *host)
-{
-    static const struct dra_device device = {
-        .driver = "dpu.example", .node_name = NODE, .pool = NODE, .name = "dpu"};
-    host->dra.config = (struct dra_config){.loop = host->proc.loop,
-                                           .client = host->client,
-                                           .renew_interval_ns = agents.config.interval_ns};
-    host->dra.publisher = slice_publisher_new(&host->dra.config, &device, &host->dra.stats);
-}
-
 /* As host-agent/host_probes.c, whose probes are not simulated. */
 static void look_at_function(struct host *host)
 {
@@ -186,7 +161,6 @@ static void start_monitor(struct host *host)
     struct monitor_config config = {
         .daemon = &host->daemon,
         .client = host->client,
-        .dra = &host->dra,
         .verdict = {.lease_ns = NAMES_LEASE_NAMESPACE,
                     .lease_name = LEASE,
                     .holder = NAMES_HOLDER_IDENTITY,
@@ -215,12 +189,10 @@ static void kill_host(struct proc *proc)
     struct proc *before = enter(proc);
     monitor_free(host->monitor);
     events_free(host->events);
-    slice_publisher_free(host->dra.publisher);
     kube_client_free(host->client);
     loop_free(proc->loop);
     host->monitor = NULL;
     host->events = NULL;
-    host->dra.publisher = NULL;
     host->client = NULL;
     proc->loop = NULL;
     proc->kill_after = -1;
@@ -241,7 +213,6 @@ static void start_host(struct host *host)
     host->proc.loop = loop_new(&host->proc);
     host->daemon.proc = &host->proc;
     host->client = make_client(host->proc.loop);
-    start_dra(host);
     start_monitor(host);
     leave(before);
 }

@@ -105,7 +105,7 @@ static void log_change(void *user, const char *who, const json_t *before, const 
 /* "leases", "nodes/status"; those of the kubelet apart. */
 static void note_request(const char *who, const char *method, const char *path)
 {
-    static const char *const resources[] = {"leases", "nodes", "events", "resourceslices"};
+    static const char *const resources[] = {"leases", "nodes", "events"};
     const char *list = strcmp(method, "GET") == 0 && strchr(path, '?') ? "LIST" : method;
     for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
         const char *at = strstr(path, resources[i]);

@@ -10,7 +10,7 @@
  */
 #include "base/err.h"
 #include "base/mem.h"
-#include "host-agent/grpc/grpc_server.h"
+#include "dra-driver/grpc/grpc_server.h"
 #include "loop/daemon.h"
 
 #include <ev.h>

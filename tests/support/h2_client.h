@@ -6,7 +6,7 @@
 #ifndef SUPPORT_H2_CLIENT_H
 #define SUPPORT_H2_CLIENT_H
 
-#include "host-agent/grpc/grpc_server.h"
+#include "dra-driver/grpc/grpc_server.h"
 
 #include <ev.h>
 #include <nghttp2/nghttp2.h>

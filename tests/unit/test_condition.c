@@ -18,17 +18,17 @@ static struct world {
     struct condition *condition;
 } * t;
 
-static void start_for(const char *driver, bool is_firm)
+static void start_for(const char *dpu, bool is_firm)
 {
     condition_free(t->condition);
     world_start();
-    t->condition = condition_new(NULL, &world.client, "w1", driver, is_firm);
+    t->condition = condition_new(NULL, &world.client, "w1", dpu, is_firm);
 }
 
 static void start(struct world *w)
 {
     t = w;
-    start_for(NAMES_DRA_DRIVER, false);
+    start_for("", false);
 }
 
 static void stop(struct world *w)
@@ -130,7 +130,7 @@ TEST_IN(a_firm_condition_says_whether_pods_are_admitted)
                 {READINESS_UNKNOWN, false, "False"},
                 {READINESS_NOT_READY, false, "False"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        start_for(NAMES_DRA_DRIVER, true);
+        start_for("", true);
         struct readiness v = world_health(rows[i].state, REASON_API_SERVER_NOT_WRITING, "held");
         v.admit = rows[i].admit;
         condition_publish(t->condition, &v);
@@ -146,7 +146,7 @@ TEST_IN(a_firm_condition_says_whether_pods_are_admitted)
 
 TEST_IN(a_further_dpu_has_a_condition_of_its_own)
 {
-    start_for("dpu1.dpu.k8s.ovn.org", false);
+    start_for("dpu1", false);
     ready();
     world_pass(CONDITION_SETTLE_NS);
     world_answer(200, NODE_SAYS_READY);

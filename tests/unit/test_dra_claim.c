@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/claim.h"
+#include "dra-driver/dra/claim.h"
 
-#include "host-agent/outputs/events.h"
+#include "outputs/events.h"
 #include "tests/support/case.h"
 #include "tests/support/scratch.h"
 #include "tests/unit/api_world.h"
@@ -442,7 +442,7 @@ TEST_IN(each_pod_of_each_claim_is_told_once)
     assert_string_equal(sent("note"), "LeaseExpired: silent");
     assert_string_equal(sent("reportingInstance"), "node1");
     assert_string_equal(json_text_get(json_object_get(world.client.body, "metadata"), "name"),
-                        "a.18c75eca3e75c000");
+                        "a.18c75eca3e75c003");
     assert_string_equal(sent("eventTime"), "2026-07-31T12:13:20.000000Z");
     world_answer(201, NULL);
     assert_string_equal(told("name"), "b");
@@ -450,6 +450,24 @@ TEST_IN(each_pod_of_each_claim_is_told_once)
     assert_false(world.client.is_busy);
     tell(w, &DEAD);
     assert_false(w->client.is_busy || world.client.is_busy);
+}
+
+TEST_IN(two_changes_in_one_second_are_two_events)
+{
+    struct readiness back = ALIVE;
+    back.transition = DEAD.transition;
+    is_prepared(w, "u1");
+    tell(w, &DEAD);
+    respond_claim(w, "u1", "[{\"resource\":\"pods\",\"name\":\"a\",\"uid\":\"ua\"}]");
+    char first[64];
+    (void)snprintf(first, sizeof(first), "%s",
+                   json_text_get(json_object_get(world.client.body, "metadata"), "name"));
+    world_answer(201, NULL);
+    tell(w, &back);
+    respond_claim(w, "u1", "[{\"resource\":\"pods\",\"name\":\"a\",\"uid\":\"ua\"}]");
+    assert_string_not_equal(json_text_get(json_object_get(world.client.body, "metadata"), "name"),
+                            first);
+    world_answer(201, NULL);
 }
 
 TEST_IN(newer_verdict_begins_anew)
@@ -770,7 +788,7 @@ TEST_IN(a_missing_right_has_the_same_hint_whatever_its_status)
         CLEANUP(json) json_t *body = json_loads(rows[i].body, 0, NULL);
         respond(w, rows[i].status, "", body);
         assert_int_equal(loop_world_said("writing the condition of claim 'shop/cu1'"), 1);
-        assert_int_equal(loop_world_said("rbac/host-agent-claims.yaml"), rows[i].is_denial);
+        assert_int_equal(loop_world_said("rbac/dra-driver-claims.yaml"), rows[i].is_denial);
         log_set_fd(STDERR_FILENO);
         assert_int_equal(close(world.log_fd), 0);
         while (world.client.is_busy) {

@@ -1,33 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/slice.h"
+#include "dra-driver/dra/slice.h"
 
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "tests/support/case.h"
-#include "tests/support/scratch.h"
 
 #define UID      "7d0c3a52-6d52-4f2e-9d3e-0d6f5b8f2c11"
 #define DRIVER63 "a23456789012345678901234567890.b2345678901234567890123456789012"
-
-TEST(auto_follows_the_plugin_registry)
-{
-    char root[SCRATCH_BYTES];
-    scratch_make(root);
-    char driver[] = "a.b";
-    char device[] = "d";
-    struct dra_options o = {
-        .dirs.kubelet_root = root, .driver = driver, .device = device, .mode = DRA_AUTO};
-    assert_int_equal(dra_options_check(&o, NULL), 0);
-    assert_false(dra_options_enabled(&o));
-    o.mode = DRA_ON;
-    assert_true(dra_options_enabled(&o));
-    scratch_put(root, "plugins_registry/any", "");
-    o.mode = DRA_AUTO;
-    assert_true(dra_options_enabled(&o));
-    o.mode = DRA_OFF;
-    assert_false(dra_options_enabled(&o));
-    scratch_remove(root);
-}
 
 /* ---- names of sockets ------------------------------------------------------------------------ */
 
@@ -35,9 +14,8 @@ static int name_sockets(struct dra_options *o, const char *root, const char *dri
                         const char *uid)
 {
     static char device[] = "dpu0";
-    o->mode = DRA_ON;
     o->device = device;
-    o->dirs.kubelet_root = (char *)(uintptr_t)root;
+    o->kubelet_root = (char *)(uintptr_t)root;
     o->driver = (char *)(uintptr_t)driver;
     o->rolling_uid = (char *)(uintptr_t)uid;
     return dra_options_check(o, NULL);
@@ -62,31 +40,58 @@ TEST(names_are_those_a_kubelet_expects)
          "/var/lib/kubelet/plugins/dpu.k8s.ovn.org/dra-" UID ".sock"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct dra_options o = {.mode = DRA_ON};
+        struct dra_options o = {.pool = NULL};
         assert_int_equal(name_sockets(&o, rows[i].root, rows[i].driver, rows[i].uid), 0);
         assert_string_equal(o.names.registration, rows[i].registration);
         assert_string_equal(o.names.dra, rows[i].dra);
     }
 }
 
-TEST(directories_of_ones_own_take_the_place_of_the_kubelets)
+TEST(a_directory_of_ones_own_has_to_be_below_the_kubelets)
 {
-    struct dra_options o = {.mode = DRA_ON};
-    char words[][20] = {"/var/lib/kubelet", "/reg/", "/data/ours", "data"};
-    o.dirs.registry = words[1];
-    o.dirs.plugin = words[2];
-    assert_int_equal(name_sockets(&o, words[0], "a.b", NULL), 0);
-    assert_string_equal(o.names.registration, "/reg/a.b-reg.sock");
-    assert_string_equal(o.names.dra, "/data/ours/dra.sock");
-    assert_string_equal(o.names.plugin_dir, "/data/ours");
-    o.dirs.plugin = words[3];
-    assert_int_equal(name_sockets(&o, words[0], "a.b", NULL), ERR_PARSE);
+    static const struct {
+        const char *dir;
+        const char *plugin_dir; /* NULL: refused */
+    } rows[] = {
+        {"/data/kubelet/ours", "/data/kubelet/ours"},
+        {"/data/kubelet/plugins_registry//", "/data/kubelet/plugins_registry"},
+        {"data", NULL},
+        {"/data/ours", NULL},
+        {"/data/kubelet", NULL},
+        {"/data/kubelet2/ours", NULL},
+        {"/data/kubelet/../ours", NULL},
+        {"/data/kubelet/./ours", NULL},
+        {"/data/kubelet//ours", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct dra_options o = {.plugin_dir = (char *)(uintptr_t)rows[i].dir};
+        int rc = name_sockets(&o, "/data/kubelet/", "a.b", NULL);
+        assert_int_equal(rc, rows[i].plugin_dir ? 0 : ERR_PARSE);
+        if (rows[i].plugin_dir) {
+            assert_string_equal(o.names.plugin_dir, rows[i].plugin_dir);
+            assert_string_equal(o.names.registration,
+                                "/data/kubelet/plugins_registry/a.b-reg.sock");
+        }
+    }
+}
+
+TEST(the_sockets_of_another_instance_are_those_that_it_names)
+{
+    struct dra_options o = {.pool = NULL};
+    struct dra_options other = {.pool = NULL};
+    char registration[SOCKET_PATH_BYTES];
+    char dra[SOCKET_PATH_BYTES];
+    assert_int_equal(name_sockets(&o, "/var/lib/kubelet", DRIVER63, "uid-1"), 0);
+    assert_int_equal(name_sockets(&other, "/var/lib/kubelet", DRIVER63, UID), 0);
+    assert_true(dra_options_name_sockets(&o, UID, registration, dra));
+    assert_string_equal(registration, other.names.registration);
+    assert_string_equal(dra, other.names.dra);
 }
 
 TEST(long_names_are_hashed_until_they_fit)
 {
-    struct dra_options o = {.mode = DRA_ON};
-    struct dra_options other = {.mode = DRA_ON};
+    struct dra_options o = {.pool = NULL};
+    struct dra_options other = {.pool = NULL};
     assert_int_equal(name_sockets(&o, "/var/lib/kubelet", DRIVER63, UID), 0);
     assert_true(strlen(o.names.registration) <= 107);
     assert_non_null(strstr(o.names.registration, "/dra-"));
@@ -104,7 +109,7 @@ TEST(every_length_of_root_gives_a_fitting_name_or_an_error)
     char root[128];
     int fitting = 0;
     for (size_t len = 1; len < sizeof(root); len++) {
-        struct dra_options o = {.mode = DRA_ON};
+        struct dra_options o = {.pool = NULL};
         memset(root, 'r', len);
         root[0] = '/';
         root[len] = '\0';

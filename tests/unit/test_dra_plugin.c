@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/plugin.h"
+#include "dra-driver/dra/plugin.h"
 
 #include "base/json_text.h"
 #include "base/log.h"
@@ -11,8 +11,7 @@
 #include "tests/support/h2_client.h"
 #include "tests/support/scratch.h"
 
-#define V1(method)   "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/" method
-#define BETA(method) "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/" method
+#define V1(method) "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/" method
 
 #define HEALTH       "/v1.DRAResourceHealth/NodeWatchResources"
 #define HEALTH_ALPHA "/v1alpha1.DRAResourceHealth/NodeWatchResources"
@@ -62,16 +61,10 @@ struct world {
     char dir[SCRATCH_BYTES];
     struct dra_options options;
     struct dra_config config;
-    bool is_alive; /* the monitor */
     struct mono now;
 };
 
 static struct wall wall; /* as of the last word */
-
-static bool is_alive(void *user, struct mono now)
-{
-    return ((struct world *)user)->is_alive;
-}
 
 static const struct dra_device DEVICE = {
     .driver = "dpu.example.com", .pool = "node1", .name = "dpu0"};
@@ -82,14 +75,9 @@ static void up(struct world *w)
     (void)strcpy(w->options.names.dra, "/p/dra.sock");
     scratch_make(w->dir);
     (void)strcpy(w->options.names.plugin_dir, w->dir);
-    w->is_alive = true;
     w->now = (struct mono){1000 * NS_PER_SEC};
     w->loop = ev_loop_new(EVFLAG_AUTO);
-    w->config = (struct dra_config){.loop = w->loop,
-                                    .client = &w->client,
-                                    .options = &w->options,
-                                    .is_monitor_alive = is_alive,
-                                    .user = w};
+    w->config = (struct dra_config){.loop = w->loop, .client = &w->client, .options = &w->options};
     w->plugin = (struct plugin){
         .config = &w->config, .device = &DEVICE, .claims = claim_events_new(&w->config, &DEVICE)};
     plugin_init(&w->plugin);
@@ -196,9 +184,8 @@ static const Dra__Prepared *entry(const Dra__PrepareResponse *r, const char *uid
 
 TEST_IN(prepared_claim_names_device_request_and_share)
 {
-    static const char *const paths[] = {V1("NodePrepareResources"), BETA("NodePrepareResources")};
-    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-        int32_t id = ask(w, paths[i], (const char *const[]){"u1"}, 1);
+    for (size_t i = 0; i < 2; i++) { /* the kubelet asks again after its own restart */
+        int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
         assert_string_equal(w->client.lookups[i].path,
                             "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/cu1");
         answer(w, i, "u1", ",\"shareID\":\"share-7\"");
@@ -254,6 +241,7 @@ TEST_IN(prepared_claim_gets_the_condition_of_now)
     w->options.claim_conditions = true;
     w->config.events = (struct events *)&w->client; /* there are Events: nobody is told here */
     plugin_publish(&w->plugin, &dead, (struct mono){0}, (struct wall){0});
+    claim_events_show(w->plugin.claims, &dead); /* as the service does */
     int32_t id = ask(w, V1("NodePrepareResources"), (const char *const[]){"u1"}, 1);
     answer(w, 0, "u1", "");
     assert_int_equal(stream(w, id)->grpc_status, 0);
@@ -266,11 +254,9 @@ TEST_IN(prepared_claim_gets_the_condition_of_now)
 
 TEST_IN(unprepare_succeeds_for_any_claim_and_asks_nobody)
 {
-    static const char *const paths[] = {V1("NodeUnprepareResources"),
-                                        BETA("NodeUnprepareResources")};
-    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-        struct h2_stream *s =
-            stream(w, ask(w, paths[i], (const char *const[]){"gone", "never-seen"}, 2));
+    for (size_t i = 0; i < 2; i++) {
+        struct h2_stream *s = stream(w, ask(w, V1("NodeUnprepareResources"),
+                                            (const char *const[]){"gone", "never-seen"}, 2));
         const uint8_t *bytes = NULL;
         assert_int_equal(s->grpc_status, 0);
         int len = h2_stream_message(s, 0, &bytes);
@@ -370,8 +356,8 @@ TEST_IN(malformed_request_and_one_with_too_many_claims_are_refused)
 
 static void assert_info_is_ours(const struct h2_stream *s)
 {
-    static const char *const versions[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin",
-                                           "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"};
+    static const char *const versions[] = {"v1.DRAPlugin", "v1.DRAResourceHealth",
+                                           "v1alpha1.DRAResourceHealth"};
     const uint8_t *bytes = NULL;
     assert_int_equal(s->grpc_status, 0);
     int len = h2_stream_message(s, 0, &bytes);
@@ -511,27 +497,37 @@ TEST_IN(heartbeat_comes_at_exactly_a_third_of_the_timeout)
     assert_int_equal(mono_since(w->plugin.next_beat, w->now), 10 * NS_PER_SEC);
 }
 
-TEST_IN(stalled_monitor_is_told_once_and_then_silence)
+TEST_IN(reports_are_repeated_quickly_while_another_instance_goes)
 {
     struct h2_stream *s = h2_peer_call(&w->peer, HEALTH, "", 0);
     publish(w, HEALTH_HEALTHY, "well");
-    w->is_alive = false;
-    tick_after(w, 10 * NS_PER_SEC);
+    plugin_hurry(&w->plugin, w->now, mono_add(w->now, NS_PER_SEC));
     int told = message_count(s);
-    assert_last(s, HEALTH_UNKNOWN, "the agent that watches the DPU on this node makes no progress");
-    tick_after(w, 10 * NS_PER_SEC);
-    tick_after(w, 10 * NS_PER_SEC);
-    assert_int_equal(message_count(s), told);
-    struct h2_stream *late = h2_peer_call(&w->peer, HEALTH, "", 0);
-    assert_last(late, HEALTH_UNKNOWN,
-                "the agent that watches the DPU on this node makes no progress");
-    w->is_alive = true;
-    tick_after(w, 10 * NS_PER_SEC);
+    tick_after(w, 0);
+    assert_int_equal(message_count(s), told + 1); /* at once */
+    for (int i = 0; i < 20; i++) {
+        tick_after(w, PLUGIN_QUICK_NS);
+    }
+    assert_int_equal(message_count(s), told + 21);
     assert_last(s, HEALTH_HEALTHY, "LeaseRenewed: well");
-    w->is_alive = false;
-    tick_after(w, 10 * NS_PER_SEC);
-    publish(w, HEALTH_HEALTHY, "as new"); /* a verdict is progress */
-    assert_last(s, HEALTH_HEALTHY, "LeaseRenewed: as new");
+    assert_int_equal(mono_since(w->plugin.next_beat, w->now), 10 * NS_PER_SEC);
+}
+
+TEST_IN(who_is_succeeded_says_nothing_more)
+{
+    publish(w, HEALTH_HEALTHY, "well");
+    struct h2_stream *s = h2_peer_call(&w->peer, HEALTH, "", 0);
+    int told = message_count(s);
+    plugin_hush(&w->plugin);
+    plugin_hurry(&w->plugin, w->now, mono_add(w->now, NS_PER_SEC));
+    tick_after(w, 60 * NS_PER_SEC);
+    assert_false(s->is_closed);
+    assert_int_equal(h2_peer_call(&w->peer, HEALTH, "", 0)->grpc_status, GRPC_UNAVAILABLE);
+    plugin_stop(&w->plugin, wall);
+    assert_int_equal(h2_client_pump(w->peer.client), 0);
+    assert_int_equal(message_count(s), told);
+    assert_true(s->is_closed);
+    assert_int_equal(s->grpc_status, 0);
 }
 
 TEST_IN(stop_sends_a_last_unknown_and_ends_the_streams)
@@ -541,7 +537,7 @@ TEST_IN(stop_sends_a_last_unknown_and_ends_the_streams)
     wall.ns += NS_PER_SEC;
     plugin_stop(&w->plugin, wall);
     assert_int_equal(h2_client_pump(w->peer.client), 0);
-    assert_last(s, HEALTH_UNKNOWN, "the agent that watches the DPU on this node is stopping");
+    assert_last(s, HEALTH_UNKNOWN, "the DRA driver on this node is stopping");
     assert_true(s->is_closed);
     assert_int_equal(s->grpc_status, 0);
     assert_int_equal(w->plugin.stats.health_streams, 0);

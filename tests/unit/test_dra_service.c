@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole plugin under a kubelet root of its own; the API server never answers. */
-#include "host-agent/dra/dra_service.h"
+#include "dra-driver/dra/dra_service.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "grpc_proto/health.pb-c.h"
+#include "grpc_proto/registration.pb-c.h"
 #include "tests/support/case.h"
 #include "tests/support/h2_client.h"
 #include "tests/support/scratch.h"
@@ -49,16 +51,16 @@ static void up(struct world *w)
     scratch_make(w->root);
     (void)snprintf(w->driver, sizeof(w->driver), "%s", DRIVER);
     (void)snprintf(w->device, sizeof(w->device), "dpu0");
-    w->options = (struct dra_options){.mode = DRA_ON,
-                                      .driver = w->driver,
+    w->options = (struct dra_options){.driver = w->driver,
                                       .device = w->device,
-                                      .dirs.kubelet_root = w->root,
+                                      .kubelet_root = w->root,
                                       .health_timeout_ns = 30 * NS_PER_SEC};
     assert_int_equal(dra_options_check(&w->options, NULL), 0);
     w->config = (struct dra_config){
         .loop = w->loop,
         .client = &w->client,
         .node_name = "node1",
+        .record_path = "/run/r.json",
         .options = &w->options,
         .check_interval_ns = 10 * NS_PER_MS,
         .on_stopped = on_stopped,
@@ -106,6 +108,24 @@ static struct h2_client *call(const struct world *w, const char *name, const cha
     return c;
 }
 
+/* What a kubelet says when it has taken the plugin. */
+static void registers(struct world *w, const char *name)
+{
+    char path[160];
+    uint8_t out[16];
+    Registration__Status status = REGISTRATION__STATUS__INIT;
+    status.plugin_registered = true;
+    size_t len = registration__status__pack(&status, out);
+    path_of(w, name, path);
+    struct h2_client *c = h2_client_new(w->loop, path, false);
+    const struct h2_stream *s = h2_client_stream(
+        c,
+        h2_client_call(c, "/pluginregistration.Registration/NotifyRegistrationStatus", out, len));
+    assert_int_equal(h2_client_pump(c), 0);
+    assert_int_equal(s->grpc_status, 0);
+    h2_client_free(c);
+}
+
 static int last_health(const struct h2_stream *s, char *message, size_t message_bytes)
 {
     const uint8_t *bytes = NULL;
@@ -143,7 +163,9 @@ TEST_IN(verdict_reaches_the_stream_in_the_same_turn)
     assert_int_equal(last_health(s, message, sizeof(message)), HEALTH__STATUS__HEALTHY);
     assert_string_equal(message, "LeaseRenewed: DPU renewed its lease");
     assert_int_equal(dra_service_stats(w->service)->health_streams, 1);
-    assert_true(w->client.requests > 0); /* the slice is on its way, too */
+    assert_int_equal(w->client.requests, 0); /* no kubelet has registered it: nothing is on offer */
+    registers(w, "plugins_registry/" DRIVER "-reg.sock");
+    assert_true(w->client.requests > 0); /* the slice is on its way */
     h2_client_free(c);
 }
 
@@ -216,32 +238,182 @@ TEST_IN(stop_without_sockets_tells_as_well)
     assert_int_equal(w->stopped, 1);
 }
 
-TEST_IN(two_instances_share_the_directories_in_a_rolling_update)
+/* ---- two instances of a rolling update ------------------------------------------------------- */
+
+#define OLD "11111111-aaaa"
+#define NEW "22222222-bbbb"
+
+struct second {
+    struct dra_options options;
+    struct dra_config config;
+    struct dra_service *service;
+};
+
+static void start_rolling(struct world *w, struct second *s, const char *uid)
 {
-    start_service(w);
-    struct dra_service *second = NULL;
-    struct dra_config config = w->config;
-    struct dra_options options = w->options;
-    char uid[] = "11111111-2222";
-    options.rolling_uid = uid;
-    assert_int_equal(dra_options_check(&options, NULL), 0);
-    config.options = &options;
-    config.is_second = true;
-    assert_int_equal(dra_service_start(&config, &second, NULL), 0);
-    assert_int_equal(dra_service_lead(second, NULL), ERR_CONFLICT);
-    for (int i = 0; i < 2; i++) {
-        CLEANUP(fd) int old = dial(w, "plugins/" DRIVER "/dra.sock");
-        CLEANUP(fd) int new = dial(w, "plugins/" DRIVER "/dra-11111111-2222.sock");
-        assert_true(new >= 0);
-        assert_int_equal(old >= 0, i == 0);
-        dra_service_free(w->service);
-        w->service = NULL;
-    }
-    assert_int_equal(dra_service_lead(second, NULL), 0);
-    dra_service_free(second);
+    s->options = w->options;
+    s->options.rolling_uid = (char *)(uintptr_t)uid;
+    assert_int_equal(dra_options_check(&s->options, NULL), 0);
+    s->config = w->config;
+    s->config.options = &s->options;
+    assert_int_equal(dra_service_start(&s->config, &s->service, NULL), 0);
 }
 
-TEST_IN(a_second_agent_of_one_driver_is_refused_and_touches_nothing)
+static void turn_until_leading(const struct world *w, const struct dra_service *s)
+{
+    struct mono begin = clock_mono_now();
+    while (!dra_service_stats(s)->is_leading) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+        assert_true(mono_since(clock_mono_now(), begin) < 10 * NS_PER_SEC);
+    }
+}
+
+/* A health stream of the instance with that UID, and what it says of the DPU. */
+static struct h2_client *watch_health(struct world *w, const char *uid, struct h2_stream **out)
+{
+    char name[96];
+    (void)snprintf(name, sizeof(name), "plugins/" DRIVER "/dra-%s.sock", uid);
+    return call(w, name, "/v1.DRAResourceHealth/NodeWatchResources", out);
+}
+
+static const struct readiness READY = {
+    .state = READINESS_READY, .admit = true, .reason = REASON_LEASE_RENEWED, .message = "well"};
+
+TEST_IN(a_registered_successor_takes_over_without_an_unknown)
+{
+    struct second old;
+    struct second new;
+    struct h2_stream *on_old;
+    struct h2_stream *on_new;
+    char message[256];
+    make_dirs(w);
+    start_rolling(w, &old, OLD);
+    assert_true(dra_service_stats(old.service)->is_leading);
+    start_rolling(w, &new, NEW);
+    assert_false(dra_service_stats(new.service)->is_leading);
+    registers(w, "plugins_registry/" DRIVER "-" NEW "-reg.sock");
+    dra_service_publish(old.service, &READY);
+    dra_service_publish(new.service, &READY);
+    assert_int_equal(w->client.requests, 0); /* neither: one is not registered, one does not lead */
+    struct h2_client *c = watch_health(w, OLD, &on_old);
+    struct h2_client *d = watch_health(w, NEW, &on_new);
+    dra_service_stop(old.service);
+    turn_until_leading(w, new.service);
+    assert_true(w->client.requests > 0);
+    assert_false(on_old->is_closed); /* it serves until the other one surely leads */
+    uint64_t reports = dra_service_stats(new.service)->health_reports;
+    while (w->stopped == 0) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+        (void)h2_client_pump(c);
+    }
+    assert_true(on_old->is_closed);
+    assert_int_equal(last_health(on_old, message, sizeof(message)), HEALTH__STATUS__HEALTHY);
+    assert_string_equal(message, "LeaseRenewed: well");
+    /* A kubelet forgets all reports when the old stream ends: the new one repeats its own. */
+    assert_true(dra_service_stats(new.service)->health_reports >= reports + 3);
+    (void)h2_client_pump(d);
+    assert_int_equal(last_health(on_new, message, sizeof(message)), HEALTH__STATUS__HEALTHY);
+    h2_client_free(c);
+    h2_client_free(d);
+    dra_service_free(old.service);
+    dra_service_free(new.service);
+}
+
+TEST_IN(a_successor_that_no_kubelet_has_registered_yet_is_waited_for)
+{
+    struct second old;
+    struct second new;
+    struct h2_stream *on_old;
+    char message[256];
+    make_dirs(w);
+    start_rolling(w, &old, OLD);
+    start_rolling(w, &new, NEW);
+    dra_service_publish(old.service, &READY);
+    struct h2_client *c = watch_health(w, OLD, &on_old);
+    dra_service_stop(old.service);
+    struct mono begin = clock_mono_now();
+    while (mono_since(clock_mono_now(), begin) < 2 * DRA_LEAVE_MIN_NS) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+    }
+    assert_int_equal(w->stopped, 0);
+    assert_true(dra_service_stats(old.service)->is_leading);
+    registers(w, "plugins_registry/" DRIVER "-" NEW "-reg.sock");
+    turn_until_leading(w, new.service);
+    while (w->stopped == 0) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+        (void)h2_client_pump(c);
+    }
+    assert_int_equal(last_health(on_old, message, sizeof(message)), HEALTH__STATUS__HEALTHY);
+    h2_client_free(c);
+    dra_service_free(old.service);
+    dra_service_free(new.service);
+}
+
+TEST_IN(without_another_instance_the_last_word_is_unknown)
+{
+    struct second old;
+    struct second new;
+    struct h2_stream *on_old;
+    char message[256];
+    make_dirs(w);
+    start_rolling(w, &old, OLD);
+    start_rolling(w, &new, NEW);
+    registers(w, "plugins_registry/" DRIVER "-" NEW "-reg.sock");
+    dra_service_free(new.service); /* it goes, too */
+    dra_service_publish(old.service, &READY);
+    struct h2_client *c = watch_health(w, OLD, &on_old);
+    dra_service_stop(old.service);
+    while (w->stopped == 0) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+        (void)h2_client_pump(c);
+    }
+    assert_int_equal(last_health(on_old, message, sizeof(message)), HEALTH__STATUS__UNKNOWN);
+    h2_client_free(c);
+    dra_service_free(old.service);
+}
+
+TEST_IN(what_a_killed_instance_left_is_removed_and_what_somebody_serves_is_not)
+{
+    struct second new;
+    char path[160];
+    make_dirs(w);
+    assert_true(scratch_run("mkdir -p %s/plugins/" DRIVER, w->root));
+    scratch_put(w->root, "plugins/" DRIVER "/instance-" OLD ".lock", "registered");
+    scratch_put(w->root, "plugins/" DRIVER "/dra-" OLD ".sock", "");
+    scratch_put(w->root, "plugins_registry/" DRIVER "-" OLD "-reg.sock", "");
+    scratch_put(w->root, "plugins_registry/other-reg.sock", "");
+    start_rolling(w, &new, NEW);
+    path_of(w, "plugins_registry/" DRIVER "-" OLD "-reg.sock", path);
+    for (int i = 0; i < 200 && access(path, F_OK) == 0; i++) {
+        (void)ev_run(w->loop, EVRUN_ONCE); /* the check timer ends each turn */
+    }
+    assert_true(scratch_run("cd %s && ! ls plugins/" DRIVER "/*" OLD "* plugins_registry/*" OLD "*",
+                            w->root));
+    assert_true(scratch_run("rm %s/plugins_registry/other-reg.sock", w->root));
+    assert_true(appears(w, "plugins_registry/" DRIVER "-" NEW "-reg.sock"));
+    dra_service_free(new.service);
+}
+
+TEST_IN(two_records_for_one_driver_are_an_error_in_a_rolling_update_too)
+{
+    struct second old;
+    struct second new;
+    struct err e = ERR_INIT;
+    make_dirs(w);
+    start_rolling(w, &old, OLD);
+    new.options = w->options;
+    char uid[] = NEW;
+    new.options.rolling_uid = uid;
+    assert_int_equal(dra_options_check(&new.options, NULL), 0);
+    new.config = w->config;
+    new.config.options = &new.options;
+    new.config.record_path = "/run/another.json";
+    assert_int_equal(dra_service_start(&new.config, &new.service, &e), ERR_CONFLICT);
+    assert_non_null(strstr(e.msg, "--dra-driver-name"));
+    dra_service_free(old.service);
+}
+
+TEST_IN(a_second_driver_of_one_name_is_refused_and_touches_nothing)
 {
     start_service(w);
     struct err e = ERR_INIT;

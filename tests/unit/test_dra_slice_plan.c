@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/slice.h"
+#include "dra-driver/dra/slice.h"
 
 #include "base/json_text.h"
 #include "base/mem.h"

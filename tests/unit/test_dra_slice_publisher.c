@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/slice.h"
+#include "dra-driver/dra/slice.h"
 
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/text.h"
-#include "host-agent/outputs/kube_sync.h"
+#include "outputs/kube_sync.h"
 #include "tests/support/case.h"
 #include "tests/unit/api_world.h"
 
@@ -22,7 +23,7 @@ struct world {
 static void up(struct world *w)
 {
     loop_world_start();
-    w->config = (struct dra_config){.client = &world.client, .renew_interval_ns = FLIP_NS};
+    w->config = (struct dra_config){.client = &world.client};
     w->device = (struct dra_device){.driver = "dpu.example.com",
                                     .node_name = "node1",
                                     .pool = "node1",
@@ -44,7 +45,9 @@ WORLD(up, down)
  */
 static struct readiness verdict_of(const char *value)
 {
-    struct readiness verdict = {.admit = !value, .reason = REASON_API_SERVER_UNREACHABLE};
+    struct readiness verdict = {.admit = !value,
+                                .reason = REASON_API_SERVER_UNREACHABLE,
+                                .lease.duration_s = 4 * FLIP_NS / NS_PER_SEC};
     assert_true(!value || readiness_reason_from_name(value, &verdict.reason));
     return verdict;
 }
@@ -53,12 +56,6 @@ static void publish(struct world *w, const char *value)
 {
     const struct readiness verdict = verdict_of(value);
     slice_publisher_publish(w->publisher, &verdict);
-}
-
-static void publish_rule(struct taint_rule *rule, const char *value)
-{
-    const struct readiness verdict = verdict_of(value);
-    taint_rule_publish(rule, &verdict);
 }
 
 static void respond_json(int status, json_t *body)
@@ -306,6 +303,31 @@ TEST_IN(verdict_that_toggles_is_written_once_per_interval_last_state_last)
     assert_true(rests());
 }
 
+static const char *taint_in(const json_t *slice)
+{
+    const json_t *devices = json_object_get(json_object_get(slice, "spec"), "devices");
+    const json_t *taints = json_object_get(json_array_get(devices, 0), "taints");
+    return json_text_get(json_array_get(taints, 0), "value");
+}
+
+TEST_IN(a_taint_keeps_its_reason_when_the_judge_dies)
+{
+    json_decref(settle(w));
+    publish(w, "RecordStale"); /* it was admitted until now */
+    (void)wait_asked();
+    json_t *stored = respond_stored("2");
+    assert_string_equal(taint_in(stored), "RecordStale");
+    json_decref(stored);
+    publish(w, "LeaseExpired");
+    (void)wait_asked();
+    stored = respond_stored("3");
+    assert_string_equal(taint_in(stored), "LeaseExpired");
+    json_decref(stored);
+    publish(w, "RecordStale");
+    world_pass(60 * NS_PER_SEC);
+    assert_true(rests());
+}
+
 TEST_IN(what_is_forbidden_waits_for_an_admin)
 {
     json_decref(settle(w));
@@ -313,7 +335,7 @@ TEST_IN(what_is_forbidden_waits_for_an_admin)
     for (int64_t waited_ns = 0; waited_ns < 4000 * NS_PER_SEC; waited_ns += SLICE_RETRY_MAX_NS) {
         bool is_hour_over = waited_ns >= 3600 * NS_PER_SEC;
         world_answer(403, NULL);
-        assert_int_equal(loop_world_said("apply rbac/host-agent-dra.yaml"), is_hour_over ? 2 : 1);
+        assert_int_equal(loop_world_said("apply rbac/dra-driver.yaml"), is_hour_over ? 2 : 1);
         assert_int_equal(wait_asked(), SLICE_RETRY_MAX_NS);
     }
     json_decref(respond_stored("2"));
@@ -331,14 +353,14 @@ TEST_IN(what_is_invalid_has_the_hint_only_where_a_right_is_missing)
     publish(w, "LeaseExpired");
     for (int i = 0; i < 20; i++) { /* an hour, until it may be said again */
         world_answer(422, wrong);
-        assert_int_equal(loop_world_said("apply rbac/host-agent-dra.yaml"), 0);
+        assert_int_equal(loop_world_said("apply rbac/dra-driver.yaml"), 0);
         assert_int_equal(wait_asked(), SLICE_RETRY_MAX_NS);
     }
     for (int i = 0; i < 3600 / (SLICE_RETRY_MAX_NS / NS_PER_SEC); i++) {
         world_answer(422, denied);
         assert_int_equal(wait_asked(), SLICE_RETRY_MAX_NS);
     }
-    assert_int_equal(loop_world_said("apply rbac/host-agent-dra.yaml"), 1);
+    assert_int_equal(loop_world_said("apply rbac/dra-driver.yaml"), 1);
 }
 
 TEST_IN(failures_back_off_and_a_new_verdict_does_not_wait_for_that)
@@ -387,97 +409,4 @@ TEST_IN(forbidden_watch_is_replaced_by_reads)
         }
     }
     assert_int_equal(loop_world_said("watching ResourceSlices is forbidden"), 2);
-}
-
-/* ---- the devices of another driver ----------------------------------------------------------- */
-
-#define RULE     "dpu.example.com-node1"
-#define RULES(v) "/apis/resource.k8s.io/" v "/devicetaintrules"
-#define RULE_BODY(selector, value)                                                                 \
-    "{\"metadata\":{\"name\":\"" RULE "\",\"ownerReferences\":[{\"apiVersion\":\"v1\","            \
-    "\"kind\":\"Node\",\"name\":\"node1\",\"uid\":\"node-uid\"}]},\"spec\":{" selector             \
-    "\"taint\":{\"key\":\"dpu.example.com/unhealthy\",\"value\":\"" value                          \
-    "\",\"effect\":\"NoSchedule\"}}}"
-
-/* In place of the slice's publisher: the world has one timer. */
-static struct taint_rule *start_rule(struct world *w, const char *devices)
-{
-    slice_publisher_free(TAKE(w->publisher));
-    return taint_rule_new(NULL, &world.client, devices, &w->device);
-}
-
-static void assert_body(const char *wanted)
-{
-    CLEANUP(free) char *text = json_dumps(world.client.body, JSON_COMPACT);
-    assert_string_equal(text, wanted);
-}
-
-/* It selects no device while the DPU is ready, and is never removed. */
-TEST_IN(a_rule_taints_the_devices_of_another_driver)
-{
-    struct taint_rule *rule = start_rule(w, "vf.example.com");
-    publish_rule(rule, NULL);
-    world_answer(200, NODE);
-    world_expect(KUBE_GET, RULES("v1") "/" RULE);
-    world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
-    world_expect(KUBE_POST, RULES("v1"));
-    assert_body(RULE_BODY("", "ready"));
-    json_decref(respond_stored("1"));
-    publish_rule(rule, NULL);
-    assert_false(world.client.is_busy);
-    world_pass(TAINT_RULE_GAP_NS);
-    publish_rule(rule, "LeaseExpired");
-    world_expect(KUBE_PUT, RULES("v1") "/" RULE);
-    CLEANUP(json) json_t *stored = json_deep_copy(world.client.body);
-    json_t *spec = json_object_get(stored, "spec");
-    assert_string_equal(json_text_get(json_object_get(spec, "deviceSelector"), "pool"), "node1");
-    (void)json_object_set_new(json_object_get(spec, "taint"), "timeAdded", json_string("then"));
-    respond_json(200, stored);
-    assert_false(world.client.is_busy); /* what the server adds is no reason to write */
-    world_pass(SLICE_REPAIR_MAX_NS);
-    world_expect(KUBE_GET, RULES("v1") "/" RULE); /* it is looked at anew */
-    world_answer(403, NULL);
-    assert_int_equal(loop_world_said("DeviceTaintRule '" RULE "': told by the test; "
-                                     "rbac/host-agent-taint-devices.yaml gives that right"),
-                     1);
-    taint_rule_free(rule);
-}
-
-TEST_IN(a_rule_is_tried_in_older_versions_of_its_api)
-{
-    static const char *const served[] = {RULES("v1"), RULES("v1beta2"), RULES("v1alpha3"),
-                                         RULES("v1")};
-    struct taint_rule *rule = start_rule(w, "vf.example.com/east");
-    publish_rule(rule, "LeaseExpired");
-    world_answer(200, NODE);
-    for (size_t i = 0; i < ARRAY_LEN(served); i++) {
-        world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
-        world_expect(KUBE_POST, served[i]);
-        world_answer_reason(404, NULL, "NotFound");
-        /* as of a group that has other resources */
-        int64_t waited_ns = wait_asked();
-        assert_int_equal(waited_ns >= 10 * SLICE_RETRY_MAX_NS, i == 2); /* all were tried */
-        assert_int_equal(loop_world_said("serves no DeviceTaintRules"), i >= 2);
-    }
-    world_expect(KUBE_GET, RULES("v1beta2") "/" RULE);
-    world_answer_reason(404, NULL, "NotFound"); /* the object, not the version */
-    world_expect(KUBE_POST, RULES("v1beta2"));
-    assert_body(RULE_BODY("\"deviceSelector\":{\"driver\":\"vf.example.com\",\"pool\":\"east\"},",
-                          "LeaseExpired"));
-    taint_rule_free(rule);
-}
-
-#define DRIVER63 "a23456789012345678901234567890.b2345678901234567890123456789012"
-
-TEST(devices_to_be_tainted_are_named_by_driver_and_pool)
-{
-    static const char *const good[] = {"", "a", "vf.example.com", "vf.example.com/node1.x",
-                                       DRIVER63};
-    static const char *const bad[] = {"/", "A", "a/", "/a", "a/B", "a/-b", DRIVER63 "x"};
-    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-        assert_int_equal(taint_rule_check(good[i], NULL), 0);
-    }
-    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        assert_int_equal(taint_rule_check(bad[i], NULL), ERR_PARSE);
-    }
 }

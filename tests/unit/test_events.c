@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which Events are written, when, in what order, and what stands in them. */
-#include "host-agent/outputs/events.h"
+#include "outputs/events.h"
 
 #include "base/err.h"
 #include "tests/support/case.h"

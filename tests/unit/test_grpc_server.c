@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/grpc/grpc_server.h"
+#include "dra-driver/grpc/grpc_server.h"
 
 #include "base/log.h"
 #include "tests/support/case.h"

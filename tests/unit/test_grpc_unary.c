@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "base/time.h"
-#include "host-agent/grpc/grpc_server.h"
+#include "dra-driver/grpc/grpc_server.h"
 #include "tests/support/case.h"
 #include "tests/support/scratch.h"
 

@@ -126,7 +126,6 @@ TEST_IN(parts_that_are_off_have_no_families)
     write_page(w);
     assert_false(view_has(&w->page, "renewals_observed_total"));
     assert_false(view_has(&w->page, "api_reachable"));
-    assert_null(strstr(buf_text(&w->page), "_dra_"));
     assert_null(strstr(buf_text(&w->page), "_events_"));
     assert_null(strstr(buf_text(&w->page), "_condition_"));
     expect(w, "record_writes_total", 9);
@@ -149,17 +148,6 @@ TEST_IN(each_counter_has_its_own_sample)
         {"api_reachable", 0},
         {"api_outage_seconds_total", 1.5},
         {"record_write_failures_total", 15},
-        {"dra_registered", 1},
-        {"dra_registrations_total", 21},
-        {"dra_registration_failures_total", 22},
-        {"dra_health_streams", 23},
-        {"dra_health_reports_total", 24},
-        {"dra_claims_prepared_total", 25},
-        {"dra_claim_failures_total", 26},
-        {"dra_claims_unprepared_total", 27},
-        {"dra_slice_published", 1},
-        {"dra_slice_updates_total", 28},
-        {"dra_slice_failures_total", 29},
         {"events_total{result=\"created\"}", 31},
         {"events_total{result=\"suppressed\"}", 33},
         {"events_total{result=\"failed\"}", 34},
@@ -178,16 +166,6 @@ TEST_IN(each_counter_has_its_own_sample)
     w->s.monitor.api_reachable = false;
     w->s.monitor.outage_ns = 1500 * NS_PER_MS;
     w->record.failures = 15;
-    w->s.dra = &(struct dra_stats){.is_registered = true,
-                                   .is_slice_published = true,
-                                   .registrations = 21,
-                                   .rejections = 22,
-                                   .health_streams = 23,
-                                   .health_reports = 24,
-                                   .claims_prepared = 25,
-                                   .claim_failures = 26,
-                                   .claims_unprepared = 27,
-                                   .slice = &(struct kube_sync_stats){.written = 28, .failed = 29}};
     w->s.events = &(struct event_stats){.created = 31, .suppressed = 33, .failed = 34};
     w->s.condition = &(struct kube_sync_stats){.written = 41, .failed = 42};
     write_page(w);

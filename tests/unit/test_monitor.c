@@ -3,18 +3,16 @@
 #include "host-agent/monitor.h"
 
 #include "host-agent/condition.h"
-#include "host-agent/dra/dra_service.h"
-#include "host-agent/dra/slice.h"
 #include "host-agent/lease_keeper.h"
 #include "host-agent/lease_watch.h"
-#include "host-agent/outputs/events.h"
 #include "host-agent/podnet/podnet.h"
 #include "host-agent/record.h"
+#include "outputs/events.h"
 #include "tests/support/case.h"
 #include "tests/unit/api_world.h"
 #include "tests/unit/verdict_world.h"
 
-#define READY_STORY "record systemd dra pods events condition rule"
+#define READY_STORY "record systemd pods events condition"
 
 /* One for all parts: each is only ever passed back to its functions. */
 static struct stage {
@@ -177,10 +175,10 @@ void events_tell_reboot(struct events *x, struct wall at)
 }
 
 struct condition *condition_new(struct ev_loop *loop, struct kube_client *client, const char *node,
-                                const char *driver, bool is_firm)
+                                const char *dpu, bool is_firm)
 {
     assert_string_equal(node, "w1");
-    assert_string_equal(driver, "dpu.example");
+    assert_string_equal(dpu, "dpu1");
     assert_true(is_firm);
     return part();
 }
@@ -195,30 +193,6 @@ void condition_publish(struct condition *c, const struct readiness *verdict)
     note("condition");
 }
 
-struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *client,
-                                  const char *devices, const struct dra_device *device)
-{
-    assert_string_equal(devices, "vf.example");
-    assert_string_equal(device->node_name, "w1");
-    assert_int_equal(device->effect, SLICE_EFFECT_NO_EXECUTE);
-    return part();
-}
-
-void taint_rule_free(struct taint_rule *t)
-{
-    part_ends(t);
-}
-
-void taint_rule_publish(struct taint_rule *t, const struct readiness *verdict)
-{
-    note("rule");
-}
-
-void dra_service_publish(struct dra_service *s, const struct readiness *verdict)
-{
-    note("dra");
-}
-
 void podnet_publish(struct podnet *l, const struct readiness *verdict)
 {
     note("pods");
@@ -230,13 +204,10 @@ static struct monitor_config everything(void)
 {
     return (struct monitor_config){.daemon = (struct daemon *)&stage,
                                    .client = &world.client,
-                                   .dra = (struct dra_service *)&stage,
                                    .pods = (struct podnet *)&stage,
                                    .verdict = world_config(),
                                    .node = "w1",
-                                   .driver = "dpu.example",
-                                   .taint_devices = "vf.example",
-                                   .taint_effect = SLICE_EFFECT_NO_EXECUTE,
+                                   .dpu = "dpu1",
                                    .readiness_file = "/run/x/readiness.json",
                                    .stale_hold_ns = 300 * NS_PER_SEC,
                                    .events = (struct events *)&stage,
@@ -366,17 +337,15 @@ TEST_WITH(each_verdict_is_in_the_record_before_others_hear_of_it, stage_up, stag
 TEST_WITH(what_is_off_is_not_told, stage_up, stage_down)
 {
     struct monitor_config config = everything();
-    config.dra = NULL;
     config.pods = NULL;
     config.events = NULL;
     config.has_condition = false;
-    config.taint_devices = "";
     begin(config, NULL);
     assert_story("record systemd");
     config = everything();
     config.client = NULL;
     begin(config, NULL);
-    assert_story("record systemd dra pods");
+    assert_story("record systemd pods");
     world_pass(60 * NS_PER_SEC); /* there is nobody to look at the lease */
     assert_null(strstr(stage.story, "confirm"));
     assert_false(stats().api_reachable);

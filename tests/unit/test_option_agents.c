@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of both agents: names, defaults, and how they have to fit together. */
 #include "dpu-agent/dpu_options.h"
-#include "host-agent/dra/slice.h"
 #include "host-agent/host_options.h"
 #include "tests/support/case.h"
 
@@ -76,7 +75,6 @@ TEST_IN(defaults_are_those_of_upstream)
     assert_string_equal(w->host.readiness_file, "/run/dpu-heartbeat/readiness.json");
     assert_true(w->host.api_outage_hold_ns == INT64_MAX);
     assert_true(w->host.stale_hold_ns == 300 * NS_PER_SEC);
-    assert_int_equal(w->host.dra.mode, DRA_AUTO);
     assert_int_equal(w->dpu.probes.count, 0);
     assert_true(w->dpu.probe_interval_ns == 5 * NS_PER_SEC);
     assert_true(w->dpu.probe_timeout_ns == 2 * NS_PER_SEC);
@@ -304,85 +302,4 @@ TEST_IN(probes_are_carried_as_they_are_written)
     assert_string_equal(w->dpu.probes.items[0], "interval=2s,failures=2;exec:a b=c");
     assert_string_equal(w->dpu.probes.items[1], "unix:/run/x");
     assert_true(w->dpu.announce_shutdown);
-}
-
-/* ---- of the DRA plugin ----------------------------------------------------------------------- */
-
-TEST_IN(every_dra_option_arrives)
-{
-    const char *const *args =
-        ARGS("--node-name=a", "--dra-driver-name=d.example.com", "--dra-device-name=card",
-             "--dra-pool-name=pool.x", "--kubelet-root-dir=/data/kubelet",
-             "--dra-health-timeout=9s", "--dra-taint-effect=off", "--dra-attribute=model=bf3",
-             "--dra-attribute=rack=4", "--dra-rolling-update-uid=a-b-c", "--dra-registrar-dir=/r",
-             "--dra-plugin-dir=/p", "--dra-lock-dir=/l");
-    const struct dra_options *o = &w->host.dra;
-    assert_int_equal(parse_host(w, args, NULL), 0);
-    assert_string_equal(o->driver, "d.example.com");
-    assert_string_equal(o->device, "card");
-    assert_string_equal(o->pool, "pool.x");
-    assert_string_equal(o->dirs.kubelet_root, "/data/kubelet");
-    assert_string_equal(o->dirs.registry, "/r");
-    assert_string_equal(o->dirs.plugin, "/p");
-    assert_string_equal(o->lock_dir, "/l");
-    assert_string_equal(o->rolling_uid, "a-b-c");
-    assert_int_equal(o->health_timeout_ns, 9 * NS_PER_SEC);
-    assert_int_equal(o->taint_effect, SLICE_EFFECT_OFF);
-    assert_int_equal(o->attributes.count, 2);
-    assert_string_equal(o->attributes.items[0], "model=bf3");
-    assert_string_equal(o->attributes.items[1], "rack=4");
-}
-
-TEST_IN(effects_are_in_the_order_of_their_names)
-{
-    static const struct {
-        const char *flag;
-        enum slice_effect effect;
-    } effects[] = {
-        {"--dra-taint-effect=NoSchedule", SLICE_EFFECT_NO_SCHEDULE},
-        {"--dra-taint-effect=NoExecute", SLICE_EFFECT_NO_EXECUTE},
-        {"--dra-taint-effect=None", SLICE_EFFECT_NONE},
-        {"--dra-taint-effect=off", SLICE_EFFECT_OFF},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(effects); i++) {
-        assert_int_equal(parse_host(w, ARGS("--node-name=a", effects[i].flag), NULL), 0);
-        assert_int_equal(w->host.dra.taint_effect, effects[i].effect);
-    }
-}
-
-TEST_IN(what_can_never_work_is_refused_at_start)
-{
-    static const char *const flags[] = {
-        "--dra-driver-name=Upper",
-        "--dra-driver-name=",
-        "--dra-device-name=a.b",
-        "--dra-driver-name=../evil",
-        "--dra-driver-name=a b",
-        "--dra-driver-name=a23456789012345678901234567890.b2345678901234567890123456789012x",
-        "--dra-rolling-update-uid=../uid",
-        "--kubelet-root-dir=",
-        "--dra-device-name=",
-        "--dra-pool-name=no pool",
-        "--kubelet-root-dir=var",
-        "--dra-health-timeout=2s",
-        "--dra-health-timeout=3500ms",
-        "--dra-attribute=x",
-        "--dra-attribute=n:int=1",
-        "--dra-rolling-update-uid=a/b",
-        "--dra-taint-effect=maybe",
-        "--dra-registrar-dir=r",
-        "--dra-plugin-dir=p",
-        "--dra-lock-dir=l",
-    };
-    for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
-        w->e = (struct err)ERR_INIT;
-        if (parse_host(w, ARGS("--node-name=a", flags[i]), NULL) == 0) {
-            fail_msg("'%s' was accepted", flags[i]);
-        }
-        assert_true(strlen(w->e.msg) > 0);
-        /* A plugin that is off is not checked: its options may be those of another fleet. */
-        bool is_row_check = strstr(flags[i], "timeout=2s") || strstr(flags[i], "maybe");
-        assert_int_equal(parse_host(w, ARGS("--node-name=a", flags[i], "--dra=off"), NULL) == 0,
-                         !is_row_check);
-    }
 }

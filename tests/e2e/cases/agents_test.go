@@ -42,6 +42,7 @@ type pair struct {
 	every, lasts time.Duration
 	Host         *harness.Process
 	DPU          *harness.Process
+	Driver       *harness.Process // of DRA, in some cases
 	// HostRelay and DPURelay stand between the agents and the API server.
 	HostRelay, DPURelay *harness.Relay
 	starts              int

@@ -226,7 +226,7 @@ func TestGivenAnOptionThatAChartSetsWhenTheAdminSetsItThenItIsThereOnce(t *testi
 		"DPU_HEARTBEAT_HTTP_BIND_ADDRESS": "127.0.0.1:9499",
 	}
 	for _, c := range []struct{ name, chart, values string }{
-		{"host", hostChart, "dra.enabled=true,dra.claimConditions=true,pods.criSocket=/run/x/x.sock,apiServer.host=h,cni.source=x.conf,taintDevices=d"},
+		{"host", hostChart, "dra.enabled=true,dra.claimConditions=true,pods.criSocket=/run/x/x.sock,apiServer.host=h,cni.source=x.conf"},
 		{"further_DPU", hostChart, "dpu.name=d,gate=off"},
 		{"DPU", dpuChart, "credentialSecret=s"},
 	} {

@@ -187,12 +187,13 @@ func TestGivenBadArgumentsWhenACredentialIsAskedForThenItSaysWhatIsWrong(t *test
 		args []string
 		says string
 	}{
-		"no_such_node": {[]string{"nobody-here", t.TempDir()}, "nobody-here"},
-		"no_name":      {[]string{"Not A Node", t.TempDir()}, "is no name of a Node"},
-		"no_directory": {[]string{realNode}, "DIRECTORY is missing"},
-		"no_hours":     {[]string{realNode, t.TempDir(), "--duration", "1d"}, "whole hours"},
-		"no_end":       {[]string{realNode, "--host", "--revoke"}, "all hosts"},
-		"no_TLS":       {[]string{realNode, t.TempDir(), "--server", "http://x"}, "https://"},
+		"no_such_node":  {[]string{"nobody-here", t.TempDir()}, "nobody-here"},
+		"no_name":       {[]string{"Not A Node", t.TempDir()}, "is no name of a Node"},
+		"no_directory":  {[]string{realNode}, "DIRECTORY is missing"},
+		"no_hours":      {[]string{realNode, t.TempDir(), "--duration", "1d"}, "whole hours"},
+		"no_end":        {[]string{realNode, "--host", "--revoke"}, "all hosts"},
+		"no_end_of_DRA": {[]string{realNode, "--dra", "--revoke"}, "dpu-dra-driver"},
+		"no_TLS":        {[]string{realNode, t.TempDir(), "--server", "http://x"}, "https://"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusedWith(t, c.says, name, runCredential(t.Context(), c.args...))

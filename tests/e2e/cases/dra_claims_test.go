@@ -41,7 +41,7 @@ func (p *pair) allocatedByHand(name string) {
 func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEventsOnPodsSaySo(t *testing.T) {
 	p := draPair(t)
 	p.claimObjects()
-	p.startDRAHost("--log-level=debug")
+	p.startDRA()
 	p.offered()
 
 	// Given a pod in a crash loop, then its claim is prepared once, and its health shown as for any other.
@@ -55,7 +55,7 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 		})
 	})
 	p.podHealth(2*soon, "crashes", core.ResourceHealthStatusHealthy, "")
-	if n := strings.Count(p.Host.Tail(10000), "DRAPlugin/NodePrepareResources"); n != 1 {
+	if n := strings.Count(p.Driver.Tail(10000), "DRAPlugin/NodePrepareResources"); n != 1 {
 		t.Errorf("the kubelet asked %d times to prepare it, want 1", n)
 	}
 
@@ -78,54 +78,6 @@ func TestGivenAPodThatHasTheDPUAndCrashesWhenItsClaimOrItsDPUIsInTroubleThenEven
 	// When that pod goes, then the other one runs.
 	p.deletePod("crashes")
 	p.podRuns("waits")
-}
-
-// The devices are on a Node without a kubelet: who schedules and evicts is what is asked for.
-func TestGivenDevicesOfAnotherDriverWhenTheDPUIsNotReadyThenTheyAreKeptFromPodsAndTheirPodsEvicted(t *testing.T) {
-	if minor < 37 {
-		t.Skip("this Kubernetes serves no DeviceTaintRules by default")
-	}
-	p := newSharedPair(t)
-	driver, name := "vf."+p.Node, "vf-"+p.Node
-	must(t, nodeStatus(p.admin, p.Node, `{"status":{"capacity":{"pods":"9"},"allocatable":{"pods":"9"}}}`)(t.Context()))
-	p.apply("devices.yaml", fmt.Sprintf(`
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata: {name: %[1]s}
-spec:
-  driver: %[2]s
-  nodeName: %[3]s
-  pool: {name: %[3]s, generation: 1, resourceSliceCount: 1}
-  devices: [{name: vf0}]
----
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: %[1]s}
-spec: {selectors: [{cel: {expression: "device.driver == '%[2]s'"}}]}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: %[1]s}
-spec: {devices: {requests: [{name: vf, exactly: {deviceClassName: %[1]s}}]}}
-`, name, driver, p.Node))
-
-	// Given a DPU that was never seen alive, then nobody gets such a device.
-	p.StartHost("--taint-devices="+driver, "--dra-taint-effect=NoExecute")
-	poll(t, soon, "the rule", func() error {
-		return rules(p.admin.RESTClient().Get(), draDriver+"-"+p.Node).Do(t.Context()).Error()
-	})
-	p.podSpec(name, func(spec *core.PodSpec) {
-		anyNode(spec)
-		spec.ResourceClaims = []core.PodResourceClaim{{Name: "vf", ResourceClaimName: &name}}
-		spec.Containers[0].Resources.Claims = []core.ResourceClaim{{Name: "vf"}}
-	})
-	p.podNotScheduled(name)
-
-	// When it lives, then a Pod does; and when it dies, that Pod is evicted.
-	p.StartDPU()
-	p.awaitPod(2*soon, name, "has its device", func(pod *core.Pod) bool { return pod.Spec.NodeName == p.Node })
-	p.DPU.Kill()
-	p.awaitPod(2*soon, name, "is evicted", func(pod *core.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
 const draDeploy = deployDir + "/dra"
@@ -167,7 +119,7 @@ func TestGivenPodsThatKnowNoDRAWhenTheDPUDiesThenTheyAreShownItAndKeptAway(t *te
 	p.applyFile(draDeploy + "/deviceclass.yaml")
 	p.applyFile(draDeploy + "/claim-template.yaml")
 	p.applyFile(draDeploy + "/claim-for-namespaces.yaml")
-	p.startDRAHost()
+	p.startDRA()
 	p.offered()
 
 	// Given an extended resource in a namespace without the label, then it is served by the claim that

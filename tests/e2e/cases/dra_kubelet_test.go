@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
+	resource "k8s.io/api/resource/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -37,8 +39,8 @@ func (p *pair) reports(health string) {
 	})
 }
 
-// What the kubelet makes of an agent that says too much, nothing, and is no more.
-func TestGivenAPodThatClaimsTheDPUWhenTheAgentIsHastyHangsOrIsGoneThenTheKubeletHasTheLastWord(t *testing.T) {
+// What the kubelet makes of a driver that says too much, nothing, and is no more.
+func TestGivenAPodThatClaimsTheDPUWhenTheDriverIsHastyHangsOrIsGoneThenTheKubeletHasTheLastWord(t *testing.T) {
 	p, _ := claimedDPU(t)
 	p.healthyPod("sees")
 
@@ -55,18 +57,18 @@ func TestGivenAPodThatClaimsTheDPUWhenTheAgentIsHastyHangsOrIsGoneThenTheKubelet
 	p.StartDPU()
 	p.podHealth(2*soon, "sees", core.ResourceHealthStatusHealthy, "")
 
-	// When the agent is stopped in its tracks, then its last report is believed for the timeout, and not
+	// When the driver is stopped in its tracks, then its last report is believed for the timeout, and not
 	// a moment longer than it takes the kubelet to look again.
-	must(t, p.Host.Signal(syscall.SIGSTOP))
+	must(t, p.Driver.Signal(syscall.SIGSTOP))
 	p.podHealth(draTimeout+2*podSync+soon, "sees", core.ResourceHealthStatusUnknown, "")
-	must(t, p.Host.Signal(syscall.SIGCONT))
+	must(t, p.Driver.Signal(syscall.SIGCONT))
 	p.podHealth(podSync+soon, "sees", core.ResourceHealthStatusHealthy, "")
 
 	// When it is gone, then the kubelet takes its slice away; with another one it is back.
-	p.Host.Kill()
+	p.Driver.Kill()
 	p.podHealth(podSync+soon, "sees", core.ResourceHealthStatusUnknown, "")
 	gone(t, sliceWipe+soon, "the slice", p.slice)
-	p.startDRAHost()
+	p.startDriver()
 	p.taints(soon, "")
 	p.podHealth(podSync+soon, "sees", core.ResourceHealthStatusHealthy, "")
 }
@@ -132,7 +134,7 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	t.Cleanup(func() { p.gates(context.Background(), true) })
 	p.gates(t.Context(), false)
 	p.claimObjects()
-	p.startDRAHost()
+	p.startDRA()
 	p.StartDPU()
 	p.Expect(soon, "Ready", "LeaseRenewed")
 	p.withdrawn(soon, false)
@@ -153,13 +155,13 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 		t.Error("there is health in a pod's status with the gate off")
 	}
 
-	// When they are on, then from the agent's next start it is offered to all; they see its health, and its
+	// When they are on, then from the driver's next start it is offered to all; they see its health, and its
 	// taint keeps others away. (The scheduler loses count of a device that is shared while one has it alone.)
 	p.deletePod("second")
 	p.deletePod("first")
 	p.gates(t.Context(), true)
-	p.Host.Kill()
-	p.startDRAHost()
+	p.Driver.Kill()
+	p.startDriver()
 	p.offeredToAll(soon)
 	p.podShares(2*soon, "second")
 	p.healthyPod("shares")
@@ -167,7 +169,7 @@ func TestGivenGatesThatAreOffWhenTheyAreTurnedOnThenTaintsSharingAndHealthAreThe
 	p.taints(nodeDuration+soon, "LeaseExpired/NoSchedule")
 	p.podHealth(2*soon, "shares", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
 
-	// When they are off again, then the agent goes on, and a pod that is made now is shown no health.
+	// When they are off again, then the driver goes on, and a pod that is made now is shown no health.
 	p.StartDPU()
 	p.taints(soon, "")
 	p.gates(t.Context(), false)
@@ -191,4 +193,77 @@ func TestGivenThePackageOfTheKubeletWhenAPluginSpeaksThenDpuctlKnowsWhatItKnows(
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
+}
+
+// entries are the device healths in the pod's status, by the name that the kubelet gives each.
+func (p *pair) entries(name string) (map[string]core.ResourceHealthStatus, error) {
+	pod, err := p.getPod(name)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]core.ResourceHealthStatus{}
+	for _, status := range pod.Status.ContainerStatuses {
+		for _, allocated := range status.AllocatedResourcesStatus {
+			for _, r := range allocated.Resources {
+				found[string(allocated.Name)] = r.Health
+			}
+		}
+	}
+	return found, nil
+}
+
+// One story, in order, of what a pod may ask for, and of a Lease that nobody may write.
+func TestGivenAPodWithTwoClaimsAndASubrequestWhenTheDPUChangesThenEachEntryFollows(t *testing.T) {
+	if minor < 36 {
+		t.Skip("the 1.34 kubelet shows the health of one claim alone")
+	}
+	p := draPairAlone(t)
+	p.claimObjects()
+	p.startDRA()
+	p.taints(soon, "AwaitingFirstRenewal/NoSchedule") // nobody has seen it alive
+	p.offered()
+	claims := p.admin.ResourceV1().ResourceClaims("default")
+	_, err := claims.Create(t.Context(), &resource.ResourceClaim{ObjectMeta: meta.ObjectMeta{Name: "either"},
+		Spec: resource.ResourceClaimSpec{Devices: resource.DeviceClaim{Requests: []resource.DeviceRequest{{Name: "any",
+			FirstAvailable: []resource.DeviceSubRequest{{Name: "dpu", DeviceClassName: draDriver,
+				AllocationMode: resource.DeviceAllocationModeExactCount, Count: 1}}}}}}}, meta.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() { _ = claims.Delete(bounded(t), "either", meta.DeleteOptions{}) })
+	either := "either"
+	p.claimingPodThat("asks", func(spec *core.PodSpec) {
+		oneClaim(spec)
+		spec.ResourceClaims = append(spec.ResourceClaims, core.PodResourceClaim{Name: "other", ResourceClaimName: &either})
+		spec.Containers[0].Resources.Claims = []core.ResourceClaim{{Name: "dpu"}, {Name: "other", Request: "any"}}
+	})
+	p.podRuns("asks")
+	shows := func(want core.ResourceHealthStatus) {
+		t.Helper()
+		poll(t, 2*soon, fmt.Sprintf("both entries are %s", want), func() error {
+			found, err := p.entries("asks")
+			if err == nil && (len(found) != 2 || found["claim:dpu"] != want || found["claim:other/any"] != want) {
+				err = fmt.Errorf("they are %v", found)
+			}
+			return err
+		})
+	}
+	shows(core.ResourceHealthStatusHealthy)
+
+	// Given a DPU that is well, then nothing else is shown for five of the kubelet's time-outs.
+	stop := p.watchHealth("asks")
+	time.Sleep(5 * draTimeout)
+	if seen := stop(); !slices.Equal(seen, []string{string(core.ResourceHealthStatusHealthy)}) {
+		t.Errorf("meanwhile the Pod's status showed %v", seen)
+	}
+
+	// When nobody may write the Lease, then nobody knows the DPU, and it keeps its Pods.
+	allow := p.refuseLease()
+	p.Expect(nodeDuration+2*soon, "Unknown", "ApiServerNotWriting")
+	shows(core.ResourceHealthStatusUnknown)
+	p.taints(0, "")
+	allow()
+	shows(core.ResourceHealthStatusHealthy)
+
+	// When it dies, then both say so.
+	p.DPU.Kill()
+	shows(core.ResourceHealthStatusUnhealthy)
 }

@@ -4,8 +4,10 @@ package cases
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,10 +56,22 @@ func draPairAlone(t *testing.T) *pair {
 	return own.pair(t)
 }
 
-// startDRAHost is StartHost with the DRA plugin and a short health timeout.
-func (p *pair) startDRAHost(more ...string) {
+// startDRA starts the host's agent and the DRA driver, which gets these flags.
+func (p *pair) startDRA(more ...string) {
 	p.t.Helper()
-	p.StartHost(append([]string{"--dra=on", "--dra-health-timeout=" + draTimeout.String()}, more...)...)
+	p.StartHost()
+	p.startDriver(more...)
+}
+
+// startDriver starts the DRA driver on the node, with a short health timeout.
+func (p *pair) startDriver(more ...string) {
+	p.t.Helper()
+	p.starts++
+	argv := append([]string{ours(p.t, "dpu-dra-driver"), "--kubeconfig", p.file("dra.kubeconfig"), "--node-name", p.Node,
+		"--dra-health-timeout", draTimeout.String(), "--log-level", "debug", "--http-bind-address", "127.0.0.1:0"}, more...)
+	var err error
+	p.Driver, err = p.node.Run(p.t.Context(), fmt.Sprintf("dpu-dra-driver-%d", p.starts), argv...)
+	must(p.t, err)
 }
 
 // claimedDPU is the real node with a DPU that is Ready, on offer by DRA and healthy.
@@ -65,7 +79,7 @@ func claimedDPU(t *testing.T, flags ...string) (*pair, *resource.ResourceSlice) 
 	t.Helper()
 	p := draPair(t)
 	p.claimObjects()
-	p.startDRAHost(flags...)
+	p.startDRA(flags...)
 	return p, p.offered()
 }
 
@@ -255,13 +269,16 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 		t.Errorf("the slice's owners are %v", slice.OwnerReferences)
 	}
 	p.healthyPod("claims")
-	p.claimingPod("shares") // every pod of the node may have it
+	p.claimingPodThat("twin", oneClaim) // of the same claim
+	p.claimingPod("shares")             // every pod of the node may have it
+	p.podRuns("twin")
 	p.podRuns("shares")
 
 	// When the DPU dies, then the pod says so, and no new claim is given the device.
 	p.DPU.Kill()
 	p.taints(nodeDuration+soon, "LeaseExpired/NoSchedule")
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
+	p.podHealth(2*soon, "twin", core.ResourceHealthStatusUnhealthy, "LeaseExpired")
 	p.claimCondition(meta.ConditionFalse, "LeaseExpired")
 	p.claimingPod("late")
 	p.podNotScheduled("late")
@@ -277,11 +294,18 @@ func TestGivenAPodThatClaimsTheDPUWhenTheDPUDiesAndReturnsThenPodAndSchedulerFol
 	must(t, p.admin.ResourceV1().ResourceSlices().Delete(t.Context(), p.draSlice(), meta.DeleteOptions{}))
 	p.madeAnew(soon, slice)
 
-	// When the agent stops, then the pod is told Unknown; when another one starts, Healthy.
-	must(t, p.Host.Signal(syscall.SIGTERM))
-	must(t, p.Host.Wait(10*time.Second))
+	// When the driver stops, then the pod is told Unknown; when another one starts, Healthy.
+	must(t, p.Driver.Signal(syscall.SIGTERM))
+	must(t, p.Driver.Wait(10*time.Second))
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusUnknown, "")
-	p.startDRAHost()
+	p.startDriver()
+	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
+
+	// When the judge dies, then the pod is told so once the record is overdue; with another judge, Healthy.
+	p.Host.Kill()
+	p.podHealth(2*soon, "claims", core.ResourceHealthStatusUnknown, "RecordStale")
+	p.taints(0, "") // its last verdict still counts, as it does for CNI
+	p.StartHost()
 	p.podHealth(2*soon, "claims", core.ResourceHealthStatusHealthy, "")
 
 	// When a pod goes, then nothing holds it: Unprepare succeeds without its claim.
@@ -336,7 +360,7 @@ func (p *pair) runsOn(set string) {
 func TestGivenTwoNodesAndNoExecuteWhenOneDPUDiesThenItsPodsMoveOrLeaveWhenTheirTolerationEnds(t *testing.T) {
 	p := draPairAlone(t)
 	p.claimObjects()
-	p.startDRAHost("--dra-taint-effect=NoExecute")
+	p.startDRA("--dra-taint-effect=NoExecute")
 	p.offered()
 	labels, one, patience := map[string]string{"set": "moves"}, int32(1), int64(5)
 	sets := p.admin.AppsV1().ReplicaSets("default")
@@ -356,7 +380,7 @@ func TestGivenTwoNodesAndNoExecuteWhenOneDPUDiesThenItsPodsMoveOrLeaveWhenTheirT
 	p.runsOn("moves")
 	other := p.beside("worker-2")
 	t.Cleanup(func() { _, _ = p.control.Kubectl(bounded(t), "delete", "--cascade=foreground", "replicaset", "moves") })
-	other.startDRAHost("--dra-taint-effect=NoExecute")
+	other.startDRA("--dra-taint-effect=NoExecute")
 	other.offered()
 
 	p.DPU.Kill()
@@ -368,23 +392,22 @@ func TestGivenTwoNodesAndNoExecuteWhenOneDPUDiesThenItsPodsMoveOrLeaveWhenTheirT
 	p.podRuns("bystander") // it claims nothing
 }
 
-// rollingHost runs the host agent as the DaemonSet that we ship, with the node's programs and libraries for an image.
-func (p *pair) rollingHost() {
+// rollingDriver runs the driver as the DaemonSet that we ship, with the node's programs and libraries for an image.
+func (p *pair) rollingDriver() {
 	p.t.Helper()
 	var set apps.DaemonSet
-	must(p.t, yaml.Unmarshal([]byte(readFile(p.t, deployDir+"/kustomize/host/daemonset.yaml")), &set))
-	program := ours(p.t, "dpu-host-agent")
+	must(p.t, yaml.Unmarshal([]byte(readFile(p.t, deployDir+"/kustomize/dra/daemonset.yaml")), &set))
+	program := ours(p.t, "dpu-dra-driver")
 	spec := &set.Spec.Template.Spec
 	spec.NodeSelector = nil
-	agent := &spec.Containers[0]
-	agent.Image, agent.ImagePullPolicy, agent.Command = harness.PodImage, core.PullNever, []string{program}
-	agent.Args = append(agent.Args, "--dra=on", "--kubeconfig="+p.file("host.kubeconfig"),
-		"--dpu-node-lease-renew-interval="+interval.String(), "--dpu-node-lease-duration="+nodeDuration.String())
+	driver := &spec.Containers[0]
+	driver.Image, driver.ImagePullPolicy, driver.Command = harness.PodImage, core.PullNever, []string{program}
+	driver.Args = append(driver.Args, "--kubeconfig="+p.file("dra.kubeconfig"))
 	for i, dir := range []string{"/usr", "/lib", "/lib64", filepath.Dir(program), logDir("")} {
 		name := fmt.Sprintf("node-%d", i)
 		spec.Volumes = append(spec.Volumes, core.Volume{Name: name,
 			VolumeSource: core.VolumeSource{HostPath: &core.HostPathVolumeSource{Path: dir}}})
-		agent.VolumeMounts = append(agent.VolumeMounts, core.VolumeMount{Name: name, MountPath: dir, ReadOnly: true})
+		driver.VolumeMounts = append(driver.VolumeMounts, core.VolumeMount{Name: name, MountPath: dir, ReadOnly: true})
 	}
 	_, err := p.admin.AppsV1().DaemonSets(set.Namespace).Create(p.t.Context(), &set, meta.CreateOptions{})
 	must(p.t, err)
@@ -393,38 +416,97 @@ func (p *pair) rollingHost() {
 	})
 }
 
-// hostPod waits until the DaemonSet has one Pod, other than old, and returns its UID.
-func (p *pair) hostPod(old types.UID) types.UID {
+// driverPod waits until the DaemonSet has one Pod, other than old, that is Ready, and returns it.
+func (p *pair) driverPod(old types.UID) *core.Pod {
 	p.t.Helper()
-	agents := meta.ListOptions{LabelSelector: "app.kubernetes.io/name=dpu-host-agent"}
-	return await(p.t, 2*soon, "a Pod of the DaemonSet has taken over", func() (*core.PodList, error) {
-		return p.admin.CoreV1().Pods(harness.Namespace).List(p.t.Context(), agents)
-	}, func(pods *core.PodList) bool { return len(pods.Items) == 1 && pods.Items[0].UID != old }).Items[0].UID
+	drivers := meta.ListOptions{LabelSelector: "app.kubernetes.io/name=dpu-dra-driver"}
+	pods := await(p.t, 3*soon, "a Pod of the DaemonSet has taken over", func() (*core.PodList, error) {
+		return p.admin.CoreV1().Pods(harness.Namespace).List(p.t.Context(), drivers)
+	}, func(pods *core.PodList) bool {
+		return len(pods.Items) == 1 && pods.Items[0].UID != old && slices.ContainsFunc(pods.Items[0].Status.Conditions,
+			func(c core.PodCondition) bool { return c.Type == core.PodReady && c.Status == core.ConditionTrue })
+	})
+	return &pods.Items[0]
+}
+
+// watchHealth notes each health that the pod's status shows, until stop is called, which returns them in order.
+func (p *pair) watchHealth(name string) (stop func() []string) {
+	p.t.Helper()
+	watcher, err := p.admin.CoreV1().Pods("default").Watch(p.t.Context(),
+		meta.ListOptions{FieldSelector: "metadata.name=" + name})
+	must(p.t, err)
+	seen := make(chan []string)
+	go func() {
+		var all []string
+		for event := range watcher.ResultChan() {
+			pod, ok := event.Object.(*core.Pod)
+			if !ok {
+				all = append(all, fmt.Sprintf("%s: %v", event.Type, event.Object))
+				break
+			}
+			for _, status := range pod.Status.ContainerStatuses {
+				for _, allocated := range status.AllocatedResourcesStatus {
+					for _, r := range allocated.Resources {
+						if n := len(all); n == 0 || all[n-1] != string(r.Health) {
+							all = append(all, string(r.Health))
+						}
+					}
+				}
+			}
+		}
+		seen <- all
+	}()
+	return func() []string {
+		watcher.Stop()
+		return <-seen
+	}
+}
+
+// rollouts is how many are watched: DPU_E2E_ROLLOUTS, or a few.
+func rollouts(t *testing.T) int {
+	text := os.Getenv("DPU_E2E_ROLLOUTS")
+	if text == "" {
+		return 3
+	}
+	n, err := strconv.Atoi(text)
+	must(t, err)
+	return n
 }
 
 func TestGivenADaemonSetWithDRAWhenItRollsThenTheDPUStaysOnOfferAndHealthy(t *testing.T) {
 	p := draPairAlone(t) // elsewhere, it gives each case's Node a Pod, and an overlay meets it
 	p.claimObjects()
-	p.rollingHost()
-	first := p.hostPod("")
+	p.StartHost()
+	p.rollingDriver()
+	pod := p.driverPod("")
 	slice := p.offered()
 	p.healthyPod("stays")
-
-	kubectl(t, p.control, "-n", harness.Namespace, "rollout", "restart", "daemonset/dpu-host-agent")
-	second := p.hostPod(first)
-	sockets := strings.Join(p.names("/var/lib/kubelet/plugins_registry"), " ")
-	if !strings.Contains(sockets, string(second)) || strings.Contains(sockets, string(first)) {
-		t.Errorf("the sockets are %s; %s has made way for %s", sockets, first, second)
+	stop := p.watchHealth("stays")
+	for range rollouts(t) {
+		kubectl(t, p.control, "-n", harness.Namespace, "rollout", "restart", "daemonset/dpu-dra-driver")
+		old := pod.UID
+		pod = p.driverPod(old)
+		sockets := strings.Join(p.names("/var/lib/kubelet/plugins_registry"), " ")
+		if !strings.Contains(sockets, string(pod.UID)) || strings.Contains(sockets, string(old)) {
+			t.Errorf("the sockets are %s; %s has made way for %s", sockets, old, pod.UID)
+		}
+		p.podHealth(2*soon, "stays", core.ResourceHealthStatusHealthy, "")
 	}
-	p.podHealth(2*soon, "stays", core.ResourceHealthStatusHealthy, "")
+	if seen := stop(); !slices.Equal(seen, []string{string(core.ResourceHealthStatusHealthy)}) {
+		t.Errorf("meanwhile the Pod's status showed %v", seen)
+	}
 	p.claimingPod("next") // prepared by the one that is left
 	p.podRuns("next")
 	if again := p.taints(0, ""); again.UID != slice.UID {
 		t.Errorf("the slice was made anew")
 	}
+
+	// When it is taken away without a successor, then the Pod is told Unknown.
+	kubectl(t, p.control, "-n", harness.Namespace, "delete", "--cascade=foreground", "daemonset", "dpu-dra-driver")
+	p.podHealth(2*soon, "stays", core.ResourceHealthStatusUnknown, "")
 }
 
-func TestGivenARunningAgentWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testing.T) {
+func TestGivenARunningDriverWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testing.T) {
 	p, slice := claimedDPU(t)
 	p.healthyPod("survives")
 
@@ -436,7 +518,7 @@ func TestGivenARunningAgentWhenTheKubeletRestartsThenItFindsTheDPUAgain(t *testi
 	p.podHealth(2*soon, "survives", core.ResourceHealthStatusHealthy, "")
 	p.claimingPod("after")
 	p.podRuns("after")
-	if n := strings.Count(p.Host.Tail(1000), "the kubelet registered driver"); n != 2 {
+	if n := strings.Count(p.Driver.Tail(1000), "the kubelet registered driver"); n != 2 {
 		t.Errorf("the kubelet registered us %d times, want 2", n)
 	}
 

@@ -146,7 +146,7 @@ func TestGivenAHostsRightsWhenItSpeaksOfAnotherNodeThenItIsRefused(t *testing.T)
 		{"writes_an_Event_about_another_node", about(host, r.b.Node, "dpu-host-agent"), "its own Node"},
 		{"writes_an_Event_in_another_name", about(host, r.a.Node, "kubelet"), "in its own name"},
 		{"writes_an_Event_about_a_pods_network", aboutPod(host, r.a.Node, "PodNetworkLost"), ""},
-		{"writes_an_Event_about_the_DPU_of_a_pod", aboutPod(host, r.a.Node, "DPUUnhealthy"), ""},
+		{"writes_an_Event_about_the_DPU_of_a_pod", aboutPod(host, r.a.Node, "DPUUnhealthy"), "about the network of pods"},
 		{"writes_an_Event_about_a_pods_network_as_another_node", aboutPod(host, r.b.Node, "PodNetworkLost"), "in its name"},
 		{"writes_another_Event_about_a_pod", aboutPod(host, r.a.Node, "Killing"), "about the network of pods"},
 		{"reads_Events", lists(host.EventsV1().Events("default").List), "cannot list"},

@@ -100,7 +100,7 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_watches_only", hostChart, []string{"--set=gate=off"}, "kind: FlowSchema"},
 		{"host_uninstalls", hostChart, []string{"--set=gate=uninstall"}, "- uninstall-cni"},
 		{"host_with_DRA", hostChart, []string{"--set=dra.enabled=true"}, "--dra-rolling-update-uid"},
-		{"host_with_everything", hostChart, []string{"--set=dra.enabled=true,dra.claimConditions=true,nodeCondition=true,viewer=true,taintDevices=vf.example.com"}, "dpu-heartbeat:viewers"},
+		{"host_with_everything", hostChart, []string{"--set=dra.enabled=true,dra.claimConditions=true,nodeCondition=true,viewer=true"}, "dpu-heartbeat:viewers"},
 		{"host_with_pods", hostChart, []string{"--set=pods.criSocket=/run/crio/crio.sock,pods.onLostNetwork=restart"}, "path: /run/crio\n"},
 		{"host_on_OpenShift", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "path: /var/lib/cni/bin"},
 		{"host_on_OpenShift_before_Multus", hostChart, []string{"-f", hostChart + "/values-openshift.yaml"}, "value: 00-multus.conf"},
@@ -109,7 +109,10 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"host_timers_as_the_platform_names_them", hostChart, []string{"--set=dpuHealthCheck.renewInterval=,dpuHealthCheck.leaseDuration=,env.OVNKUBE_NODE_LEASE_DURATION=60"},
 			"name: OVNKUBE_NODE_LEASE_DURATION"},
 		{"host_by_another_way", hostChart, []string{"--set=apiServer.host=192.0.2.1"}, "KUBERNETES_SERVICE_HOST"},
-		{"host_with_DRA_on_an_old_kubelet", hostChart, []string{"--set=dra.enabled=true,dra.rollingUpdate=false"}, "value: \"on\""},
+		{"host_with_DRA_and_a_kubelet_elsewhere", hostChart, []string{"--set=dra.enabled=true,dra.kubeletRoot=/var/lib/k0s/kubelet"}, "mountPath: /var/lib/k0s/kubelet/plugins_registry"},
+		{"host_with_DRA_that_makes_no_decoy", hostChart, []string{"--set=dra.enabled=true,dra.kubeletRoot=/x/kubelet/"}, "path: /x/kubelet/plugins\n          type: Directory\n"},
+		{"host_with_DRA_as_the_kubelet_knows_it", hostChart, []string{"--set=dra.enabled=true,dra.kubeletRoot=/x/kubelet"}, "value: /x/kubelet\n"},
+		{"host_with_DRA_and_an_option", hostChart, []string{"--set=dra.enabled=true,dra.port=9500,dra.env.DPU_HEARTBEAT_DRA_TAINT_EFFECT=off,dra.resources.limits.memory=99Mi"}, "value: \"off\""},
 		{"host_timers", hostChart, []string{"--set=dpuHealthCheck.renewInterval=500ms"}, "value: 500ms"},
 		{"host_timers_in_other_units", hostChart, []string{"--set=dpuHealthCheck.renewInterval=59s,dpuHealthCheck.leaseDuration=1m"}, "value: 1m"},
 		{"host_timers_just_so", hostChart, []string{"--set=dpuHealthCheck.renewInterval=100ms,dpuHealthCheck.leaseDuration=1"}, "value: 100ms"},
@@ -120,7 +123,7 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 		{"DPU_page_elsewhere", dpuChart, []string{"--set=env.DPU_HEARTBEAT_HTTP_BIND_ADDRESS=192.0.2.7:9500"}, "host: 192.0.2.7"},
 		{"host_by_another_name", hostChart, []string{"--set=fullnameOverride=" + release + "-x"}, "serviceAccountName: " + release + "-x"},
 		{"host_option", hostChart, []string{"--set=env.DPU_HEARTBEAT_LOG_FORMAT=json"}, "value: json"},
-		{"host_of_a_further_DPU", hostChart, []string{"--set=dpu.name=dpu1,dpu.port=9414,gate=off,dra.enabled=true"}, "value: ovn-dpu-$(NODE_NAME)--dpu1"},
+		{"host_of_a_further_DPU", hostChart, []string{"--set=dpu.name=dpu1,dpu.port=9415,gate=off,dra.enabled=true,dra.port=9416"}, "value: ovn-dpu-$(NODE_NAME)--dpu1"},
 		{"host_of_a_further_DPU_with_its_driver", hostChart, []string{"--set=dpu.name=dpu1,gate=off,dra.enabled=true,dra.claimConditions=true"}, "resourceNames: [dpu1.dpu.k8s.ovn.org]"},
 		{"host_of_a_further_DPU_keeps_off_the_gate", hostChart, []string{"--set=dpu.name=dpu1,gate=off"}, "name: DPU_HEARTBEAT_CNI_SYNC\n          value: \"false\""},
 		{"host_large_number", hostChart, []string{`--set-json=env={"DPU_HEARTBEAT_API_OUTAGE_HOLD":2592000}`}, `value: "2592000"`},
@@ -146,8 +149,12 @@ func TestGivenTheChartsWhenTheyAreRenderedWithAnyValueThenTheServerTakesThemWith
 			helm(t, lint...)
 			out, err := rendered(t, c.chart, c.values...)
 			must(t, err)
-			if !strings.Contains(out, c.has) || strings.Count(out, "kind: DaemonSet") != 1 {
-				t.Fatalf("no %q, or not one DaemonSet:\n%s", c.has, out)
+			sets := 1
+			if slices.ContainsFunc(c.values, func(v string) bool { return strings.Contains(v, "dra.enabled=true") }) {
+				sets = 2
+			}
+			if !strings.Contains(out, c.has) || strings.Count(out, "kind: DaemonSet") != sets {
+				t.Fatalf("no %q, or not %d DaemonSets:\n%s", c.has, sets, out)
 			}
 			for _, line := range strings.Split(out, "\n") {
 				name, ok := strings.CutPrefix(line, "  name: ")
@@ -168,8 +175,8 @@ func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t 
 	t.Parallel()
 	type row struct{ chart, value, without string }
 	rows := []row{
-		{hostChart, "dra.enabled=true,dra.rollingUpdate=false", "--dra-rolling-update-uid"},
-		{hostChart, "dra.enabled=false", "--dra-rolling-update-uid"},
+		{hostChart, "dra.enabled=false", "dra-driver"},
+		{hostChart, "dra.enabled=true,dra.claimConditions=false", "DRA_CLAIM_CONDITIONS"},
 		{hostChart, "dpuHealthCheck.leaseDuration=", "DPU_HEARTBEAT_DPU_NODE_LEASE_DURATION"},
 		{dpuChart, "dpuHealthCheck.leaseDuration=", "DPU_HEARTBEAT_DPU_NODE_LEASE_DURATION"},
 		{hostChart, "rbac=false", "kind: Role"},
@@ -178,7 +185,7 @@ func TestGivenValuesThatTakeSomethingAwayWhenAChartIsRenderedThenItIsNotThere(t 
 		{dpuChart, "openshift=false", "serviceAccountName"},
 	}
 	for chart, parts := range map[string][]string{
-		hostChart: {"pods", "dra", "dpu", "dpu.name", "cni", "cni.confDir", "dpuHealthCheck", "apiServer", "env", "gate", "nodeCondition", "taintDevices"},
+		hostChart: {"pods", "dra", "dpu", "dpu.name", "cni", "cni.confDir", "dpuHealthCheck", "apiServer", "env", "gate", "nodeCondition"},
 		dpuChart:  {"dpuHealthCheck", "dpuHealthCheck.leaseDuration", "env", "probes", "readiness"},
 	} {
 		for _, part := range parts {
@@ -222,7 +229,8 @@ func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testin
 		{hostChart, "env.DPU_HEARTBEAT_ON_LOST_NETWORK=status", "needs pods.criSocket"},
 		{hostChart, "dpu.name=dpu1,gate=off,env.DPU_HEARTBEAT_CNI_SYNC=on", "only the first DPU's agent"},
 		{hostChart, "env.DPU_HEARTBEAT_LEASE_NAME=ovn-dpu-$(NODE_NAME)--b", "only the first DPU's agent"},
-		{hostChart, "taintDevices=a/b/c", "taintDevices"},
+		{hostChart, "dra.kubeletRoot=/", "kubeletRoot"},
+		{hostChart, "dra.kubeletRoot=var/lib/kubelet", "kubeletRoot"},
 		{hostChart, "fullnameOverride=dpu-agent-7", "choose another"},
 		// What the schema cannot compare: two timers, from wherever each comes.
 		{hostChart, "dpuHealthCheck.renewInterval=40,dpuHealthCheck.leaseDuration=10", "longer than the renew interval, which is 40"},

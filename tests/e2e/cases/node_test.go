@@ -75,11 +75,13 @@ func (p *pair) onNode() *pair {
 	p.HostRelay, p.DPURelay = p.node.Relay, p.relay()
 	p.certificate("host", 0)
 	p.certificate("dpu", 0)
+	p.certificate("dra", 0)
 	t.Cleanup(func() {
 		if t.Failed() {
 			events, err := p.control.Kubectl(bounded(t), "get", "events")
 			t.Logf("%s--- events (%v)\n%s%s", p.report(), err, events, p.node.Diagnostics(25))
 		}
+		p.Driver.Kill()
 		p.Host.Kill()
 		p.DPU.Kill()
 	})

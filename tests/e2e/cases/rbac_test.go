@@ -12,19 +12,20 @@ import (
 
 	"dpu-heartbeat.test/e2e/harness"
 	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
+	events "k8s.io/api/events/v1"
 	resource "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	leases "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	"k8s.io/client-go/rest"
 )
 
 // rights are two nodes with a lease each, and a client per identity.
 type rights struct {
-	a, b        *pair
-	dpuA, hostA *kubernetes.Clientset
+	a, b              *pair
+	dpuA, hostA, draA *kubernetes.Clientset
 }
 
 func newRights(t *testing.T) *rights {
@@ -35,6 +36,8 @@ func newRights(t *testing.T) *rights {
 	}
 	r.dpuA = clientOf(t, r.a.file("dpu.kubeconfig"))
 	r.hostA = clientOf(t, r.a.file("host.kubeconfig"))
+	r.a.certificate("dra", 0)
+	r.draA = clientOf(t, r.a.file("dra.kubeconfig"))
 	return r
 }
 
@@ -252,48 +255,38 @@ func TestGivenAHostsRightsWhenItTouchesAnotherNodesThingsThenItIsRefused(t *test
 		{"deletes_its_lease", remove(host, r.a), "cannot delete"},
 		{"lists_nodes", lists(host.CoreV1().Nodes().List), "cannot list"},
 		{"reads_a_secret", reads(host.CoreV1().Secrets(harness.Namespace).Get, "any"), "cannot get"},
-		{"publishes_a_slice_of_another_node", slice(host, r.b.Node, "dpu.k8s.ovn.org"), "of its own node"},
-		{"publishes_a_slice_of_another_driver", slice(host, r.a.Node, "gpu.example.com"), "of the driver"},
-		{"publishes_a_slice_of_a_driver_that_ends_alike", slice(host, r.a.Node, "xdpu.k8s.ovn.org"), "of the driver"},
-		{"publishes_a_slice_of_its_node", slice(host, r.a.Node, "dpu.k8s.ovn.org"), ""},
-		{"publishes_a_slice_of_a_further_DPU", slice(host, r.a.Node, "dpu1.dpu.k8s.ovn.org"), ""},
+		{"publishes_a_slice", slice(host, r.a.Node, "dpu.k8s.ovn.org"), "cannot create"},
+		{"reads_a_claim", reads(host.ResourceV1().ResourceClaims("default").Get, "any"), "cannot get"},
 	})
 }
 
-// rules are the DeviceTaintRules, which this client has in older versions only; with a name, that one.
-func rules(request *rest.Request, name ...string) *rest.Request {
-	return request.AbsPath(append([]string{"apis/resource.k8s.io/v1/devicetaintrules"}, name...)...)
-}
-
-// rule creates a DeviceTaintRule of owner's Node, and takes it away again as administrator.
-func rule(c *kubernetes.Clientset, owner *pair, key, pool string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		name, uid := "rights-"+owner.Node, leaseOf(owner).OwnerReferences[0].UID
-		body := fmt.Sprintf(`{"metadata":{"name":%q,"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":%q,"uid":%q}]},
-			"spec":{"deviceSelector":{"driver":"vf.example.com","pool":%q},"taint":{"key":%q,"effect":"NoSchedule"}}}`,
-			name, owner.Node, uid, pool, key)
-		if err := rules(c.RESTClient().Post()).Body([]byte(body)).Do(ctx).Error(); err != nil {
-			return err
-		}
-		if err := rules(c.RESTClient().Delete(), name).Do(ctx).Error(); !errors.IsForbidden(err) {
-			return fmt.Errorf("a host may delete rules: %v", err)
-		}
-		return rules(shared.admin.RESTClient().Delete(), name).Do(ctx).Error()
-	}
-}
-
-func TestGivenAHostsRightsWhenItTaintsWhatIsNotItsOwnThenItIsRefused(t *testing.T) {
-	if minor < 37 {
-		t.Skip("this Kubernetes serves no DeviceTaintRules by default")
-	}
+func TestGivenADriversRightsWhenItWritesWhatIsNotItsOwnThenItIsRefused(t *testing.T) {
 	r := newRights(t)
-	key := draDriver + "/unhealthy"
+	driver := r.draA
 	r.try(t, []attempt{
-		{"taints_the_pool_of_another_node", rule(r.hostA, r.a, key, r.b.Node), "in the pool of its own node"},
-		{"writes_the_rule_of_another_node", rule(r.hostA, r.b, key, r.a.Node), "of its own Node"},
-		{"writes_another_taint", rule(r.hostA, r.a, "example.com/x", r.a.Node), "taint of its DRA driver"},
-		{"taints_its_own_pool", rule(r.hostA, r.a, key, r.a.Node), ""},
+		{"publishes_a_slice_of_another_node", slice(driver, r.b.Node, "dpu.k8s.ovn.org"), "of its own node"},
+		{"publishes_a_slice_of_another_driver", slice(driver, r.a.Node, "gpu.example.com"), "of the driver"},
+		{"publishes_a_slice_of_a_driver_that_ends_alike", slice(driver, r.a.Node, "xdpu.k8s.ovn.org"), "of the driver"},
+		{"publishes_a_slice_of_its_node", slice(driver, r.a.Node, "dpu.k8s.ovn.org"), ""},
+		{"publishes_a_slice_of_a_further_DPU", slice(driver, r.a.Node, "dpu1.dpu.k8s.ovn.org"), ""},
+		{"reads_its_lease", reads(in(driver).Get, r.a.LeaseName()), "cannot get"},
+		{"lists_nodes", lists(driver.CoreV1().Nodes().List), "cannot list"},
+		{"writes_an_Event_about_a_Node", eventOf(driver, "Node", "dpu-dra-driver", r.a), "only about the DPU of Pods"},
+		{"writes_an_Event_in_the_agents_name", eventOf(driver, "Pod", "dpu-host-agent", r.a), "in its own name"},
+		{"writes_an_Event_in_another_nodes_name", eventOf(driver, "Pod", "dpu-dra-driver", r.b), "only about the DPU of Pods"},
+		{"writes_an_Event_about_a_Pod", eventOf(driver, "Pod", "dpu-dra-driver", r.a), ""},
 	})
+}
+
+// eventOf writes an Event about the DPU of something, in the name of that program on the pair's node.
+func eventOf(c *kubernetes.Clientset, kind, program string, p *pair) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.EventsV1().Events("default").Create(ctx, &events.Event{
+			ObjectMeta: meta.ObjectMeta{GenerateName: "rights-"}, EventTime: meta.NowMicro(), Action: "HealthChanged",
+			ReportingController: program, ReportingInstance: p.Node, Reason: "DPUHealthy", Type: "Normal",
+			Regarding: core.ObjectReference{Kind: kind, Name: p.Node, Namespace: "default"}}, meta.CreateOptions{})
+		return err
+	}
 }
 
 // ofClaim edits the status of a claim with the rights of c.
@@ -309,7 +302,7 @@ func ofClaim(c *kubernetes.Clientset, name string, change func(*resource.Resourc
 	}
 }
 
-func TestGivenAClaimOfSeveralDriversWhenAHostWritesMoreThanItsOwnConditionThenItIsRefused(t *testing.T) {
+func TestGivenAClaimOfSeveralDriversWhenADriverWritesMoreThanItsOwnConditionThenItIsRefused(t *testing.T) {
 	r := newRights(t)
 	name := "rights-" + r.a.Node
 	claims := shared.admin.ResourceV1().ResourceClaims("default")
@@ -330,7 +323,7 @@ func TestGivenAClaimOfSeveralDriversWhenAHostWritesMoreThanItsOwnConditionThenIt
 		s.Allocation = &resource.AllocationResult{Devices: resource.DeviceAllocationResult{Results: results}}
 	})(t.Context()))
 	mine := func(i int, more func(*resource.ResourceClaimStatus)) func(context.Context) error {
-		return ofClaim(r.hostA, name, func(s *resource.ResourceClaimStatus) {
+		return ofClaim(r.draA, name, func(s *resource.ResourceClaimStatus) {
 			d := results[i]
 			s.Devices = []resource.AllocatedDeviceStatus{{Driver: d.Driver, Pool: d.Pool, Device: d.Device, Conditions: []meta.Condition{
 				{Type: "Ready", Status: meta.ConditionFalse, Reason: "x", LastTransitionTime: meta.Now()}}}}
@@ -394,7 +387,7 @@ func slice(c *kubernetes.Clientset, node, driver string) func(context.Context) e
 			return err
 		}
 		if err := c.ResourceV1().ResourceSlices().Delete(ctx, made.Name, meta.DeleteOptions{}); !errors.IsForbidden(err) {
-			return fmt.Errorf("a host may delete slices: %v", err)
+			return fmt.Errorf("a driver may delete slices: %v", err)
 		}
 		return shared.admin.ResourceV1().ResourceSlices().Delete(ctx, made.Name, meta.DeleteOptions{})
 	}

@@ -42,7 +42,7 @@ func (m *measure) startAgent(scheme, name string) (*agent, error) {
 	argv := []string{filepath.Join(os.Getenv("DPU_BIN_DIR"), program), "--kubeconfig=" + kubeconfig,
 		"--node-name=" + nodeName(0), "--http-bind-address=127.0.0.1:0"} // others may have the port
 	if name == "host" {
-		argv = append(argv, "--readiness-file="+filepath.Join(records, "readiness.json"), "--dra=off")
+		argv = append(argv, "--readiness-file="+filepath.Join(records, "readiness.json"))
 	}
 	if scheme == "upstream" {
 		argv = append([]string{os.Args[0], "upstream-" + name}, sideArgs(kubeconfig, 1, 1, 0, records)...)

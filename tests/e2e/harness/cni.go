@@ -70,7 +70,7 @@ func FindOurs(name string) string {
 	if dir == "" {
 		return ""
 	}
-	rooms := map[string]string{"dpu-agent": "dpu-agent", "dpu-host-agent": "host-agent", "dpu-gate": "cni", "dpuctl": "dpuctl"}
+	rooms := map[string]string{"dpu-agent": "dpu-agent", "dpu-host-agent": "host-agent", "dpu-dra-driver": "dra-driver", "dpu-gate": "cni", "dpuctl": "dpuctl"}
 	for _, below := range []string{"", "sbin", "bin", "libexec/cni", rooms[name]} {
 		path := filepath.Join(dir, below, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {

@@ -28,6 +28,7 @@ RULES = {
         {"name": "admin", "token": "admin-token"},
         {"name": "dpu", "token": "dpu-token"},
         {"name": "host", "token": "host-token"},
+        {"name": "dra", "token": "dra-token"},
     ],
     "rules": [
         {"users": ["admin"], "verbs": ["*"]},
@@ -42,13 +43,14 @@ RULES = {
         {"users": ["host"], "verbs": ["create"], "resources": ["events"]},
         {"users": ["host"], "verbs": ["patch"], "resources": ["nodes/status"]},
         {
-            "users": ["host"],
-            "verbs": ["create", "get", "list", "watch", "update", "patch", "delete"],
+            "users": ["dra"],
+            "verbs": ["create", "get", "list", "watch", "update"],
             "resources": ["resourceslices"],
         },
-        {"users": ["host"], "verbs": ["create", "get", "update"], "resources": ["devicetaintrules"]},
-        {"users": ["host"], "verbs": ["get"], "resources": ["resourceclaims"]},
-        {"users": ["host"], "verbs": ["update"], "resources": ["resourceclaims/status"]},
+        {"users": ["dra"], "verbs": ["get"], "resources": ["nodes"]},
+        {"users": ["dra"], "verbs": ["get"], "resources": ["resourceclaims"]},
+        {"users": ["dra"], "verbs": ["update"], "resources": ["resourceclaims/status"]},
+        {"users": ["dra"], "verbs": ["create"], "resources": ["events"]},
     ],
 }
 
@@ -71,7 +73,7 @@ class Standin:
         self.admin = Kube(self.url, "admin-token")
 
     def kubeconfig(self, user, **kw):
-        """Writes one for `user` ("dpu", "host", "admin") and returns its path. By a rename: a
+        """Writes one for `user` ("dpu", "host", "dra", "admin") and returns its path. By a rename: a
         program started before may be reading it."""
         path = os.path.join(self.directory, f"{user}.kubeconfig")
         with open(path + ".new", "w", encoding="utf-8") as file:

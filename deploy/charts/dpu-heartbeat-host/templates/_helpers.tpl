@@ -8,6 +8,8 @@ it may look like one that is replaced.
 {{- $text = regexReplaceAll "(?m)^ *#.*\n" $text "" }}
 {{- $text = regexReplaceAll "name: dpu-host-agent" $text "name: <NAME>" }}
 {{- $text = regexReplaceAll ":dpu-host-agent'" $text ":<NAME>'" }}
+{{- $text = regexReplaceAll "name: dpu-dra-driver" $text "name: <NAME>-dra" }}
+{{- $text = regexReplaceAll ":dpu-dra-driver'" $text ":<NAME>-dra'" }}
 {{- $text = regexReplaceAll "(?m)name: dpu-agent$" $text "name: <NAME>-dpu" }}
 {{- $text = regexReplaceAll "([nN]ame): dpu-heartbeat-" $text "${1}: <NAME>-" }}
 {{- $text = regexReplaceAll "(?m)name: dpu-heartbeat$" $text "name: <NAME>" }}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Events that this agent writes (events.k8s.io/v1), in one bounded queue, one request at a
- * time: the lease's requests are never kept waiting. Loop thread only.
+ * The Events that a program of the host writes (events.k8s.io/v1), in one bounded queue, one
+ * request at a time: the lease's requests are never kept waiting. Loop thread only.
  *
  * About the Node, one for each change of state, reason or admission, and one for a reboot of the
  * DPU; a changed message alone is no change.
@@ -62,10 +62,15 @@ struct event {
 struct events *events_new(struct ev_loop *loop, struct kube_client *client, const char *node);
 void events_free(struct events *x); /* before the client; accepts NULL */
 
+/* Writes under that name (static), and nothing about the Node, which another program does: a change
+ * only waits for its token, and is told on. Before the first verdict. */
+void events_about_pods_only(struct events *x, const char *reporter);
+
 /* Verdicts come from now on. `carried` is the one that a predecessor left behind, or NULL. */
 void events_begin(struct events *x, const struct readiness *carried);
 
-/* Called with each change that an Event about the Node now tells. Set before the first. */
+/* Called with each change that an Event about the Node now tells, or would tell. Set before the
+ * first. */
 typedef void events_written_fn(void *user, const struct readiness *told);
 void events_on_written(struct events *x, events_written_fn *written, void *user);
 

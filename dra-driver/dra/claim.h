@@ -18,7 +18,7 @@
 #include "base/err.h"
 #include "contract/names.h"
 #include "contract/readiness.h"
-#include "host-agent/dra/dra_service.h"
+#include "dra-driver/dra/dra_service.h"
 #include "kube/kube_client.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/outputs/events.h"
+#include "outputs/events.h"
 
 #include "base/clock.h"
 #include "base/json_text.h"
@@ -30,7 +30,8 @@ enum {
 struct events {
     struct kube_client *client;
     const char *node;
-    struct readiness current; /* the last change that was taken in */
+    const char *pods_reporter; /* NULL: we write of the Node; else of pods only, in that name */
+    struct readiness current;  /* the last change that was taken in */
     bool has_current;
     struct readiness waiting; /* the last verdict */
     struct mono tell_at;      /* when it is taken in; MONO_NEVER: there was none yet */
@@ -247,17 +248,17 @@ static json_t *event_body(const struct events *x, const struct event *event)
     event_name(subject, event->key, name);
     text_format(instance, sizeof(instance), "%s", x->node); /* cut to what is allowed */
     event_note(event, note);
-    return json_pack("{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
-                     "s:{s:s, s:s, s:s*, s:s, s:s}, s:o*}",
-                     "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name,
-                     "namespace", is_pods ? event->ns : "default", "eventTime",
-                     rfc3339_text(event->at, true).text, "reportingController", "dpu-host-agent",
-                     "reportingInstance", instance, "action", event->action, "reason",
-                     event->reason, "type", event->is_warning ? "Warning" : "Normal", "note", note,
-                     "regarding", "apiVersion", "v1", "kind", is_pods ? "Pod" : "Node", "namespace",
-                     is_pods ? event->ns : NULL, "name", subject, "uid",
-                     is_pods ? event->uid : x->node, "related",
-                     is_pods ? NULL : lease_reference(&x->waiting.lease));
+    return json_pack(
+        "{s:s, s:s, s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:s, s:s, s:s, "
+        "s:{s:s, s:s, s:s*, s:s, s:s}, s:o*}",
+        "apiVersion", "events.k8s.io/v1", "kind", "Event", "metadata", "name", name, "namespace",
+        is_pods ? event->ns : "default", "eventTime", rfc3339_text(event->at, true).text,
+        "reportingController", x->pods_reporter ? x->pods_reporter : "dpu-host-agent",
+        "reportingInstance", instance, "action", event->action, "reason", event->reason, "type",
+        event->is_warning ? "Warning" : "Normal", "note", note, "regarding", "apiVersion", "v1",
+        "kind", is_pods ? "Pod" : "Node", "namespace", is_pods ? event->ns : NULL, "name", subject,
+        "uid", is_pods ? event->uid : x->node, "related",
+        is_pods ? NULL : lease_reference(&x->waiting.lease));
 }
 
 /* ---- outcomes -------------------------------------------------------------------------------- */
@@ -350,12 +351,18 @@ static struct mono token_at(const struct events *x)
     return mono_add(x->full_at, EVENT_REFILL_NS - BUCKET_NS);
 }
 
+/* The next one about the Node, for its token. */
+static struct event *take_node_event(struct events *x, struct mono now)
+{
+    x->full_at = mono_add(mono_max(x->full_at, now), EVENT_REFILL_NS);
+    return queue_take(x, 0);
+}
+
 /* The Event to write now, NULL if none. A retry costs no token: it has a pace of its own. */
 static struct event *next_event(struct events *x, struct mono now)
 {
     if (x->node_count > 0 && !x->begun && mono_reached(now, token_at(x))) {
-        x->full_at = mono_add(mono_max(x->full_at, now), EVENT_REFILL_NS);
-        x->begun = queue_take(x, 0);
+        x->begun = take_node_event(x, now);
         x->begun->left_out = x->left_out;
         x->left_out = 0;
     }
@@ -377,12 +384,25 @@ static void send_event(struct events *x, struct event *event)
     x->call = kube_client_start(x->client, &request, on_created, x);
 }
 
+/* The pods hear of a change at the pace of the Events about the Node that we do not write. */
+static void pass_changes_on(struct events *x, struct mono now)
+{
+    while (x->pods_reporter && x->node_count > 0 && mono_reached(now, token_at(x))) {
+        struct event *event = take_node_event(x, now);
+        if (x->written && event->change) {
+            x->written(x->user, event->change);
+        }
+        event_free(event);
+    }
+}
+
 /* Starts what is due and arms the timer. */
 static void events_pump(struct events *x, struct mono now)
 {
     struct event *event = NULL;
     struct mono wake_at = MONO_NEVER;
     settle(x, now);
+    pass_changes_on(x, now);
     if (!x->sent && (event = next_event(x, now)) != NULL) {
         send_event(x, event);
     }
@@ -430,6 +450,11 @@ void events_free(struct events *x)
         event_free(queue_take(x, 0));
     }
     free(x);
+}
+
+void events_about_pods_only(struct events *x, const char *reporter)
+{
+    x->pods_reporter = reporter;
 }
 
 void events_on_written(struct events *x, events_written_fn *written, void *user)

@@ -3,6 +3,10 @@
  * The kubelet plugin as one thing: two sockets, three services, one ResourceSlice, all showing the
  * same verdict; and its options. Loop thread only.
  *
+ * In a rolling update two instances serve the kubelet, and one leads: the one that holds the
+ * driver's lock. Only that keeps slice, claims and Events, and clears up after instances that were
+ * killed.
+ *
  *     dra_service_start(&config, &service, &e);
  *     dra_service_publish(service, &verdict);      whenever there is a verdict
  *     dra_service_stop(service);                   then on_stopped, then dra_service_free
@@ -28,27 +32,30 @@ struct kube_client;
 struct kube_sync_stats;
 struct dra_service;
 
-#define DRA_CHECK_NS      (10 * NS_PER_SEC)
-#define DRA_STOP_GRACE_NS NS_PER_SEC /* for what is under way */
+#define DRA_CHECK_NS        (10 * NS_PER_SEC)
+#define DRA_STOP_GRACE_NS   NS_PER_SEC        /* for what is under way */
+#define DRA_UNREGISTERED_NS (30 * NS_PER_SEC) /* then a warning says so */
+/* An instance that waits takes over so soon after the one that leads let go of it, which serves on
+ * for longer than that; and it repeats its report quickly for longer than that one's end takes. */
+#define DRA_LEAD_POLL_NS (100 * NS_PER_MS)
+#define DRA_HANDOVER_NS  (500 * NS_PER_MS)
+/* Asked to stop, an instance of a rolling update looks for another one for so long, and serves on
+ * until that one is registered, for so long at most. */
+#define DRA_LEAVE_MIN_NS (500 * NS_PER_MS)
+#define DRA_LEAVE_MAX_NS (20 * NS_PER_SEC)
+#define DRA_QUICK_NS     (5 * NS_PER_SEC)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
 enum { SOCKET_PATH_BYTES = 108 /* of sockaddr_un, terminator included */ };
 
-enum dra_mode { DRA_AUTO, DRA_ON, DRA_OFF };
-
 /* Texts are owned by the program's config: free with option_fini. */
 struct dra_options {
-    int mode; /* enum dra_mode */
     char *driver;
     char *device;
-    char *pool; /* NULL or "": the node's name */
-    struct {
-        char *kubelet_root;
-        char *registry;        /* NULL or "": plugins_registry in there */
-        char *plugin;          /* NULL or "": plugins/<driver> in there */
-    } dirs;                    /* all absolute */
-    char *lock_dir;            /* NULL or "": that of the plugin */
+    char *pool;                /* NULL or "": the node's name */
+    char *kubelet_root;        /* absolute; it holds plugins and plugins_registry */
+    char *plugin_dir;          /* in there; NULL or "": plugins/<driver> */
     int64_t health_timeout_ns; /* whole seconds, at least 3 */
     int taint_effect;          /* enum slice_effect */
     bool claim_conditions;
@@ -56,7 +63,8 @@ struct dra_options {
     char *rolling_uid; /* NULL or "": no rolling updates */
 
     /* The result of dra_options_check. In a rolling update two instances share both directories, so
-     * each has its Pod's UID in its names, or a hash of it where the UID does not fit. */
+     * each has its Pod's UID in its names, or a hash of it where the UID does not fit
+     * (dra/instance.h). */
     struct {
         char registry_dir[SOCKET_PATH_BYTES];
         char plugin_dir[SOCKET_PATH_BYTES];
@@ -69,8 +77,10 @@ struct dra_options {
  * option. */
 NODISCARD int dra_options_check(struct dra_options *o, struct err *e);
 
-/* False for off, and for auto where there is no plugin registry. After the check. */
-bool dra_options_enabled(const struct dra_options *o);
+/* The sockets of another instance, whose rolling UID that is. After the check. */
+bool dra_options_name_sockets(const struct dra_options *o, const char *uid,
+                              char out_registration[static SOCKET_PATH_BYTES],
+                              char out_dra[static SOCKET_PATH_BYTES]);
 
 /* ---- the service ----------------------------------------------------------------------------- */
 
@@ -95,19 +105,13 @@ struct dra_device {
 struct dra_config {
     struct ev_loop *loop;
     struct kube_client *client;
-    struct events *events; /* also tell the pods of claims what they tell of the Node; or NULL */
+    struct events *events; /* of pods only; NULL: none */
     const char *node_name;
+    const char *record_path; /* of the verdicts: instances of one driver show one record */
     const struct dra_options *options; /* checked */
-    /* The host's own probes: the first 'pci:' or 'netdev:' among them names the DPU's function,
-     * whose standard attributes the device gets. NULL: none. */
-    const struct option_list *probes;
-    const char *host_root; /* of /sys; "": none */
-    bool is_second;        /* another agent leads, until dra_service_lead; needs a rolling UID */
-    int64_t renew_interval_ns; /* verdicts go to the slice no faster */
-    int64_t check_interval_ns; /* of the sockets */
+    const char *host_root;             /* of /sys; "": none */
+    int64_t check_interval_ns;         /* of the sockets */
 
-    /* Does whatever makes the verdicts still work? Asked at each heartbeat. NULL: always. */
-    bool (*is_monitor_alive)(void *user, struct mono now);
     /* The service has stopped: from the loop; may free it. Not NULL. */
     void (*on_stopped)(void *user);
     void *user;
@@ -117,6 +121,8 @@ struct dra_config {
 struct dra_stats {
     const char *driver;
     bool is_registered;
+    bool is_refused;         /* it stopped: the driver's name is another program's */
+    bool is_leading;         /* it keeps slice, claims and Events, not another instance */
     const char *refusal;     /* why not, in the kubelet's words; "": it said nothing */
     bool is_slice_published; /* the server has what we want */
     uint64_t registrations;
@@ -130,19 +136,19 @@ struct dra_stats {
 };
 
 /* Retries sockets that it cannot create now. Fails for a configuration that can never work, or
- * another agent with this driver's name; if such an agent appears later, the service stops. Errors:
- * ERR_LIMIT (attributes), ERR_CONFLICT (the name is taken). */
+ * another driver of this name; if such a driver appears later, the service stops. Errors: ERR_LIMIT
+ * (attributes), ERR_CONFLICT (the name is taken). */
 NODISCARD int dra_service_start(const struct dra_config *config, struct dra_service **out,
                                 struct err *e);
 
-/* The agent that was the second one is now the only one. Errors: ERR_CONFLICT as above, ERR_IO. */
-NODISCARD int dra_service_lead(struct dra_service *s, struct err *e);
-
-/* One verdict to the health streams (at once) and to the slice, unless another agent leads. */
+/* One verdict to the health streams, at once; and to slice, claims and Events, if this instance
+ * leads and the kubelet has registered it: nothing is on offer that no kubelet would prepare. The
+ * first 'pci:' or 'netdev:' among the verdict's host probes names the DPU's function, whose
+ * standard attributes the device gets. */
 void dra_service_publish(struct dra_service *s, const struct readiness *verdict);
 
-/* A last Unknown to every stream, sockets away, GOAWAY; what is under way gets DRA_STOP_GRACE_NS.
- * The slice stays. */
+/* Sockets away, GOAWAY; what is under way gets DRA_STOP_GRACE_NS. Streams get a last Unknown
+ * before, unless another instance is registered, which leads from then on. The slice stays. */
 void dra_service_stop(struct dra_service *s);
 
 /* At once. Accepts NULL. */

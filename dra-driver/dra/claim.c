@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/claim.h"
+#include "dra-driver/dra/claim.h"
 
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "host-agent/dra/plugin.h"
-#include "host-agent/outputs/events.h"
+#include "dra-driver/dra/plugin.h"
 #include "loop/daemon.h"
+#include "outputs/events.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -429,10 +429,12 @@ static void tell_pod(struct claim_events *t, const json_t *user)
                                           [HEALTH_UNHEALTHY] = "DPUUnhealthy"};
     const struct health_report report = health_report_of(&t->told);
     struct event event = {.at = t->told.transition,
-                          .key = (uint64_t)t->told.transition.ns,
+                          /* The record's times are whole seconds, within which a DPU that dies may
+                           * return: the reason tells the two Events apart. */
+                          .key = (uint64_t)t->told.transition.ns + (uint64_t)t->told.reason,
                           .action = EVENT_ACTION,
                           .reason = reasons[report.status],
-                          .rights = "host-agent-dra.yaml",
+                          .rights = "dra-driver.yaml",
                           .is_warning = report.status != HEALTH_HEALTHY};
     const char *name = json_text_get(user, "name");
     const char *uid = json_text_get(user, "uid");
@@ -496,7 +498,7 @@ static void on_condition(void *user, const struct kube_response *r)
         log_limited(&t->trouble, LOG_AGAIN_NS, LOG_WARN, "dra",
                     "writing the condition of claim '%s/%s': %s%s", t->claim.ns, t->claim.name,
                     r->message,
-                    kube_is_denied(r) ? "; rbac/host-agent-claims.yaml gives that right" : "");
+                    kube_is_denied(r) ? "; rbac/dra-driver-claims.yaml gives that right" : "");
         try_later(t, r);
     }
     claims_go_on(t);

@@ -19,7 +19,7 @@
 #ifndef DRA_SLICE_H
 #define DRA_SLICE_H
 
-#include "host-agent/dra/dra_service.h"
+#include "dra-driver/dra/dra_service.h"
 
 #include <stdbool.h>
 
@@ -31,9 +31,9 @@
 #define SLICE_QUIET_NS      (300 * NS_PER_SEC) /* without repair: the next one is quick again */
 /* A verdict after this tries what the server dropped: a gate may be on. */
 #define SLICE_DROPPED_AGAIN_NS (600 * NS_PER_SEC)
-/* Between two verdicts in the slice: the renewal interval within these bounds. Schedulers read
- * every slice of the cluster, so a DPU that toggles must not cost them more; a slower one would
- * leave a DPU tainted that has long recovered. */
+/* Between two verdicts in the slice: a quarter of the lease's duration within these bounds.
+ * Schedulers read every slice of the cluster, so a DPU that toggles must not cost them more; a
+ * slower one would leave a DPU tainted that has long recovered. */
 #define SLICE_FLIP_MIN_NS NS_PER_SEC
 #define SLICE_FLIP_MAX_NS (10 * NS_PER_SEC)
 
@@ -71,8 +71,8 @@ struct slice_dropped slice_find_dropped(const json_t *sent, const json_t *answer
 
 struct slice_publisher;
 
-/* Borrows all, and keeps in `stats` what is the slice's. Verdicts go to the slice once per renewal
- * interval, within SLICE_FLIP's bounds. */
+/* Borrows all, and keeps in `stats` what is the slice's. Verdicts go to the slice once per
+ * quarter of a lease's duration, within SLICE_FLIP's bounds. */
 struct slice_publisher *slice_publisher_new(const struct dra_config *config,
                                             const struct dra_device *device,
                                             struct dra_stats *stats);
@@ -80,28 +80,8 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
 void slice_publisher_free(struct slice_publisher *p);
 
 /* The first call starts the work. The device is tainted exactly while CNI ADD would be refused, so
- * that the scheduler sends no pod where its network cannot come up. */
+ * that the scheduler sends no pod where its network cannot come up. One that is tainted stays so
+ * when the judge dies, for the reason that it had. */
 void slice_publisher_publish(struct slice_publisher *p, const struct readiness *verdict);
-
-/* ---- the devices of another driver -----------------------------------------------------------
- *
- * --taint-devices=DRIVER[/POOL]: one DeviceTaintRule of our node has our taint for those devices,
- * such as the DPU's virtual functions. While the DPU is ready it selects none: so nobody needs a
- * right to delete it, and the server dates each taint anew, from where a toleration's seconds
- * count. It goes with the Node. Its API is v1 from Kubernetes 1.37 on; older ones are tried.
- */
-
-#define TAINT_RULE_GAP_NS (5 * NS_PER_SEC) /* between two changes */
-
-struct taint_rule;
-
-/* "" is none. Errors: ERR_PARSE, naming the option. */
-NODISCARD int taint_rule_check(const char *devices, struct err *e);
-
-/* Borrows all but `device`; of that, driver, node_name and effect count. `devices` is checked. */
-struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *client,
-                                  const char *devices, const struct dra_device *device);
-void taint_rule_free(struct taint_rule *t); /* as slice_publisher_free */
-void taint_rule_publish(struct taint_rule *t, const struct readiness *verdict);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/outputs/kube_sync.h"
+#include "outputs/kube_sync.h"
 
 #include "base/clock.h"
 #include "base/json_text.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/slice.h"
+#include "dra-driver/dra/slice.h"
 
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "host-agent/outputs/kube_sync.h"
 #include "kube/kube_client.h"
 #include "kube/kube_watch.h"
+#include "outputs/kube_sync.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -217,8 +217,9 @@ struct slice_publisher {
     struct kube_sync *sync;
     struct kube_watch *watch;
 
-    const char *taint; /* constant; NULL: none; "": no verdict yet */
-    json_t *sent;      /* owned; what was last to be written */
+    const char *taint;  /* constant; NULL: none; "": no verdict yet */
+    json_t *attributes; /* owned; of the device, as they were then; NULL: none */
+    json_t *sent;       /* owned; what was last to be written */
     struct slice_dropped dropped;
     struct mono dropped_again; /* when that is tried anew */
 
@@ -337,15 +338,32 @@ static bool on_written(void *user, enum kube_method method, const struct kube_re
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Of the slice and of the taint rule. */
-static struct kube_sync_config sync_config_of(struct ev_loop *loop, struct kube_client *client,
-                                              const struct dra_device *device)
+struct slice_publisher *slice_publisher_new(const struct dra_config *config,
+                                            const struct dra_device *device,
+                                            struct dra_stats *stats)
 {
-    return (struct kube_sync_config){
-        .loop = loop,
-        .client = client,
+    static const char *const older[] = {NULL};
+    struct slice_publisher *p = MEM_NEW(struct slice_publisher);
+    p->taint = "";
+    p->client = config->client;
+    p->device = device;
+    p->stats = stats;
+    slice_make_name(device->driver, device->node_name, p->name);
+    const struct kube_sync_config sync = {
+        .loop = config->loop,
+        .client = config->client,
         .mod = "dra",
+        .what = mem_format("our ResourceSlice '%s'", p->name),
+        .collection = mem_strdup(SLICES),
+        .older = older,
+        .unserved_advice = "; the API server serves no resource.k8s.io/v1: enable the feature gate "
+                           "DynamicResourceAllocation and the API group",
+        .name = p->name,
         .owner_node = device->node_name,
+        .denied_advice = "; apply rbac/dra-driver.yaml",
+        .desired = desired_slice,
+        .on_written = on_written,
+        .user = p,
         .retry_ns = SLICE_RETRY_MIN_NS,
         .retry_max_ns = SLICE_RETRY_MAX_NS,
         .denied_retry_ns = SLICE_RETRY_MAX_NS,
@@ -356,32 +374,6 @@ static struct kube_sync_config sync_config_of(struct ev_loop *loop, struct kube_
                    .max_ns = SLICE_CREATE_MAX_NS,
                    .quiet_ns = SLICE_QUIET_NS},
     };
-}
-
-struct slice_publisher *slice_publisher_new(const struct dra_config *config,
-                                            const struct dra_device *device,
-                                            struct dra_stats *stats)
-{
-    static const char *const older[] = {NULL};
-    struct slice_publisher *p = MEM_NEW(struct slice_publisher);
-    p->flip_ns =
-        mono_ns_min(mono_ns_max(config->renew_interval_ns, SLICE_FLIP_MIN_NS), SLICE_FLIP_MAX_NS);
-    p->taint = "";
-    p->client = config->client;
-    p->device = device;
-    p->stats = stats;
-    slice_make_name(device->driver, device->node_name, p->name);
-    struct kube_sync_config sync = sync_config_of(config->loop, config->client, device);
-    sync.what = mem_format("our ResourceSlice '%s'", p->name);
-    sync.collection = mem_strdup(SLICES);
-    sync.older = older;
-    sync.unserved_advice = "; the API server serves no resource.k8s.io/v1: enable the feature gate "
-                           "DynamicResourceAllocation and the API group";
-    sync.name = p->name;
-    sync.denied_advice = "; apply rbac/host-agent-dra.yaml";
-    sync.desired = desired_slice;
-    sync.on_written = on_written;
-    sync.user = p;
     p->sync = kube_sync_new(&sync);
     p->stats->slice = kube_sync_stats(p->sync);
     return p;
@@ -392,6 +384,7 @@ void slice_publisher_free(struct slice_publisher *p)
     if (p) {
         kube_watch_stop(p->watch);
         kube_sync_free(p->sync);
+        json_decref(p->attributes);
         json_decref(p->sent);
         free(p);
     }
@@ -400,103 +393,22 @@ void slice_publisher_free(struct slice_publisher *p)
 void slice_publisher_publish(struct slice_publisher *p, const struct readiness *verdict)
 {
     const char *taint = taint_of(verdict);
-    if (text_equal(p->taint, taint)) {
+    if (taint && verdict->reason == REASON_RECORD_STALE && !text_is_empty(p->taint)) {
+        taint =
+            p->taint; /* a dead judge is no news of the DPU: what keeps pods off keeps its date */
+    }
+    int64_t quarter_ns = verdict->lease.duration_s * NS_PER_SEC / 4;
+    p->flip_ns = mono_ns_min(mono_ns_max(quarter_ns, SLICE_FLIP_MIN_NS), SLICE_FLIP_MAX_NS);
+    const json_t *attributes = p->device->attributes;
+    if (text_equal(p->taint, taint) &&
+        (p->attributes == attributes || json_equal(p->attributes, attributes))) {
         return;
     }
+    json_decref(p->attributes);
+    p->attributes = json_deep_copy(p->device->attributes);
     if (mono_reached(clock_mono_now(), p->dropped_again)) {
         p->dropped = (struct slice_dropped){.taints = false}; /* it may keep them now */
     }
     p->taint = taint;
     kube_sync_changed(p->sync);
-}
-
-/* ---- the devices of another driver ----------------------------------------------------------- */
-
-#define RULES(version) "/apis/resource.k8s.io/" version "/devicetaintrules"
-
-struct taint_rule {
-    struct dra_device device;
-    const char *devices;
-    char name[NAMES_K8S_NAME_BYTES];
-    struct kube_sync *sync;
-    const char *taint; /* constant; NULL: none; "": no verdict yet */
-};
-
-int taint_rule_check(const char *devices, struct err *e)
-{
-    size_t len = strcspn(devices, "/");
-    bool is_pool = devices[len] == '\0' || text_is_dns1123_subdomain(devices + len + 1);
-    if (devices[0] == '\0' || (is_pool && is_domain(devices, len))) {
-        return 0;
-    }
-    return err_set(e, ERR_PARSE, "--taint-devices '%.100s' is not DRIVER or DRIVER/POOL", devices);
-}
-
-/* Without a selector it selects nothing; with an empty one, all devices there are. */
-static json_t *plan_rule(const struct taint_rule *t, const json_t *existing)
-{
-    const json_t *had = json_object_get(json_object_get(existing, "spec"), "taint");
-    size_t len = strcspn(t->devices, "/");
-    const char *pool = t->devices[len] == '/' ? t->devices + len + 1 : t->device.node_name;
-    CLEANUP(json) json_t *all = json_pack("[O*]", had);
-    json_t *selector =
-        t->taint ? json_pack("{s:s%, s:s}", "driver", t->devices, len, "pool", pool) : NULL;
-    return json_pack("{s:o*, s:o}", "deviceSelector", selector, "taint",
-                     plan_taint(&t->device, t->taint ? t->taint : "ready", all));
-}
-
-static void desired_rule(void *user, const json_t *existing, const char *uid,
-                         struct kube_sync_want *out)
-{
-    const struct taint_rule *t = user;
-    CLEANUP(json)
-    json_t *rule =
-        lay_over(existing, json_pack("{s:{s:s, s:[{s:s, s:s, s:s, s:s}]}}", "metadata", "name",
-                                     t->name, "ownerReferences", "apiVersion", "v1", "kind", "Node",
-                                     "name", t->device.node_name, "uid", uid));
-    (void)json_object_set_new(rule, "spec", plan_rule(t, existing));
-    if (!json_equal(rule, existing)) {
-        *out = (struct kube_sync_want){.body = TAKE(rule), .gap_ns = TAINT_RULE_GAP_NS};
-    }
-}
-
-struct taint_rule *taint_rule_new(struct ev_loop *loop, struct kube_client *client,
-                                  const char *devices, const struct dra_device *device)
-{
-    static const char *const older[] = {RULES("v1beta2"), RULES("v1alpha3"), NULL};
-    struct taint_rule *t = MEM_NEW(struct taint_rule);
-    t->taint = "";
-    t->devices = devices;
-    t->device = *device;
-    slice_make_name(device->driver, device->node_name, t->name);
-    struct kube_sync_config sync = sync_config_of(loop, client, device);
-    sync.what = mem_format("DeviceTaintRule '%s'", t->name);
-    sync.collection = mem_strdup(RULES("v1"));
-    sync.older = older;
-    sync.unserved_advice = "; the API server serves no DeviceTaintRules: enable the feature gate "
-                           "DRADeviceTaintRules and the API group";
-    sync.name = t->name;
-    sync.check_ns = SLICE_REPAIR_MAX_NS;
-    sync.denied_advice = "; rbac/host-agent-taint-devices.yaml gives that right";
-    sync.desired = desired_rule;
-    sync.user = t;
-    t->sync = kube_sync_new(&sync);
-    return t;
-}
-
-void taint_rule_free(struct taint_rule *t)
-{
-    if (t) {
-        kube_sync_free(t->sync);
-        free(t);
-    }
-}
-
-void taint_rule_publish(struct taint_rule *t, const struct readiness *verdict)
-{
-    const char *taint = taint_of(verdict);
-    if (!text_equal(t->taint, taint)) {
-        t->taint = taint;
-        kube_sync_changed(t->sync);
-    }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host-agent/dra/plugin.h"
+#include "dra-driver/dra/plugin.h"
 
 #include "base/mem.h"
 #include "base/text.h"
@@ -31,11 +31,10 @@ static void reply_with(struct grpc_call *call, const ProtobufCMessage *message)
 static void get_info(void *user, struct grpc_call *call, const uint8_t *message, size_t len)
 {
     const struct plugin *p = user;
-    /* Kubelets up to 1.36 take the first entry of OUR list that they know: newest first. Health
-     * is looked up here since 1.37. Unknown words are ignored by all. */
+    /* v1 is served by all kubelets from 1.34 on. Health is looked up here since 1.37. Unknown words
+     * are ignored by all. */
     char *versions[] = {
         mutable("v1.DRAPlugin"),
-        mutable("v1beta1.DRAPlugin"),
         mutable("v1.DRAResourceHealth"),
         mutable("v1alpha1.DRAResourceHealth"),
     };
@@ -58,6 +57,9 @@ static void take_status(struct plugin *p, const Registration__Status *status)
         log_repeat_reset(&p->rejections);
         log_info("dra", "the kubelet registered driver '%s' (registration %" PRIu64 ")",
                  p->device->driver, p->stats.registrations);
+        if (p->on_registered) {
+            p->on_registered(p);
+        }
         return;
     }
     p->stats.rejections++;
@@ -319,12 +321,12 @@ struct health_report health_report_of(const struct readiness *verdict)
                verdict->reason != REASON_HEALTH_CHECK_DISABLED) {
         report.status = HEALTH_HEALTHY;
     }
-    text_format(report.message, sizeof(report.message), "%s: %s",
-                readiness_reason_name(verdict->reason), verdict->message);
+    text_format(report.message, sizeof(report.message), "%s: %s", readiness_reason_word(verdict),
+                verdict->message);
     return report;
 }
 
-/* Sends the present verdict, unless we cannot vouch for it, to one stream, or with NULL to all. */
+/* Sends the present verdict, unless we stop, to one stream, or with NULL to all. */
 static void send_report(struct plugin *p, const struct grpc_call *only)
 {
     char message[HEALTH_MESSAGE_BYTES];
@@ -332,10 +334,8 @@ static void send_report(struct plugin *p, const struct grpc_call *only)
     Health__Device device = HEALTH__DEVICE__INIT;
     Health__Device *devices[] = {&device};
     Health__WatchResponse response = HEALTH__WATCH_RESPONSE__INIT;
-    const char *text = p->is_stopped ? "the agent that watches the DPU on this node is stopping"
-                       : p->is_stalled
-                           ? "the agent that watches the DPU on this node makes no progress"
-                           : p->report.message;
+    const char *text =
+        p->is_stopped ? "the DRA driver on this node is stopping" : p->report.message;
     /* Go refuses a message with invalid UTF-8 and ends the stream, every five seconds anew. */
     text_sanitize(message, sizeof(message), text, strlen(text));
     id.pool_name = mutable(p->device->pool);
@@ -361,8 +361,11 @@ static void send_report(struct plugin *p, const struct grpc_call *only)
 
 static void set_next_beat(struct plugin *p, struct mono now, struct wall wall)
 {
+    int64_t beat_ns = mono_before(now, p->quick_until)
+                          ? PLUGIN_QUICK_NS
+                          : p->config->options->health_timeout_ns / BEATS_PER_TIMEOUT;
     p->wall = wall;
-    p->next_beat = mono_add(now, p->config->options->health_timeout_ns / BEATS_PER_TIMEOUT);
+    p->next_beat = mono_add(now, beat_ns);
 }
 
 static void forget_stream(void *user, struct grpc_call *call)
@@ -402,39 +405,39 @@ void plugin_publish(struct plugin *p, const struct readiness *verdict, struct mo
                     struct wall wall)
 {
     p->report = health_report_of(verdict);
-    claim_events_show(p->claims, verdict);
-    p->is_stalled = false;
     set_next_beat(p, now, wall);
     send_report(p, NULL);
 }
 
-/* A stalled monitor gets one Unknown, then silence until it works again. */
 void plugin_tick(struct plugin *p, struct mono now, struct wall wall)
 {
-    if (mono_before(now, p->next_beat)) { /* it is never reached once stopped */
-        return;
-    }
-    const struct dra_config *c = p->config;
-    bool is_alive = !c->is_monitor_alive || c->is_monitor_alive(c->user, now);
-    bool is_news = p->is_stalled == is_alive;
-    p->is_stalled = !is_alive;
-    set_next_beat(p, now, wall);
-    if (is_news) {
-        log_write(is_alive ? LOG_INFO : LOG_ERROR, "dra", "the agent %s",
-                  is_alive ? "makes progress again: it sends health reports"
-                           : "makes no progress: it sends no more health reports");
-    }
-    if (is_alive || is_news) {
+    if (mono_reached(now, p->next_beat)) { /* it is never reached once stopped */
+        set_next_beat(p, now, wall);
         send_report(p, NULL);
     }
 }
 
-void plugin_stop(struct plugin *p, struct wall wall)
+void plugin_hurry(struct plugin *p, struct mono now, struct mono until)
+{
+    if (!p->is_stopped) {
+        p->quick_until = until;
+        p->next_beat = now;
+    }
+}
+
+void plugin_hush(struct plugin *p)
 {
     p->is_stopped = true;
-    p->wall = wall;
-    send_report(p, NULL);
     p->next_beat = MONO_NEVER;
+}
+
+void plugin_stop(struct plugin *p, struct wall wall)
+{
+    p->wall = wall;
+    if (!p->is_stopped) {
+        plugin_hush(p);
+        send_report(p, NULL);
+    }
     for (size_t i = 0; i < HEALTH_STREAMS_MAX; i++) {
         struct grpc_call *call = p->streams[i];
         if (call) {
@@ -451,8 +454,6 @@ const struct grpc_method plugin_methods[PLUGIN_METHODS] = {
     {"/pluginregistration.Registration/NotifyRegistrationStatus", notify_status},
     {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources", prepare},
     {"/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources", unprepare},
-    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources", prepare},
-    {"/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources", unprepare},
     {"/v1.DRAResourceHealth/NodeWatchResources", open_stream},
     {"/v1alpha1.DRAResourceHealth/NodeWatchResources", open_stream},
 };

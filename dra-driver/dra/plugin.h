@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The services that a kubelet calls: pluginregistration.Registration, DRAPlugin v1 and v1beta1, and
+ * The services that a kubelet calls: pluginregistration.Registration, DRAPlugin v1, and
  * DRAResourceHealth v1 and v1alpha1. Knows no clock and no socket.
  *
  * Registration: the kubelet dials the registration socket whenever it sees it (also after each of
@@ -22,17 +22,18 @@
  * Health: one stream per kubelet, all fed from the latest verdict. A new stream gets a report at
  * once, every change goes out at once, and in between the report is repeated three times per
  * timeout, because the kubelet reads an older one as Unknown, but only when it happens to look
- * (KEP-4680). Where the monitor behind the verdicts makes no progress any more, one last Unknown
- * says so and the heartbeats stop: silence must not vouch for anything.
+ * (KEP-4680). A kubelet keeps what all instances of a driver say in one place, and empties it when
+ * the stream of any of them ends: so the instance that goes on repeats its report at a quick pace
+ * around that moment, and the one that goes says no last Unknown over it.
  */
 #ifndef DRA_PLUGIN_H
 #define DRA_PLUGIN_H
 
 #include "base/file.h"
 #include "base/log.h"
-#include "host-agent/dra/claim.h"
-#include "host-agent/dra/dra_service.h"
-#include "host-agent/grpc/grpc_server.h"
+#include "dra-driver/dra/claim.h"
+#include "dra-driver/dra/dra_service.h"
+#include "dra-driver/grpc/grpc_server.h"
 
 #include <stdbool.h>
 
@@ -41,7 +42,7 @@ enum {
     PLUGIN_REFUSAL_BYTES = 512,
     HEALTH_STREAMS_MAX = 32,
     HEALTH_MESSAGE_BYTES = 1025, /* a kubelet cuts longer ones, in the middle of a character */
-    PLUGIN_METHODS = 8,
+    PLUGIN_METHODS = 6,
 };
 
 /* The numbers of the wire. */
@@ -56,6 +57,8 @@ struct health_report {
  * without a health check, is Unknown. The message is the reason and the verdict's sentence. */
 struct health_report health_report_of(const struct readiness *verdict);
 
+#define PLUGIN_QUICK_NS (50 * NS_PER_MS)
+
 /* Caller-owned. Zero-initialise, fill the first part, and plugin_init. All borrowed. It ends with
  * its servers: what is under way is given up with their connections. */
 struct plugin {
@@ -64,6 +67,7 @@ struct plugin {
     struct claim_events *claims; /* looks whether what is in another's way is still there */
     struct file_lock lock;       /* in rolling updates it is held while an answer is made */
 
+    void (*on_registered)(struct plugin *p); /* by the kubelet; NULL: nobody is told */
     struct dra_stats stats;
     char refusal[PLUGIN_REFUSAL_BYTES]; /* of the kubelet, made printable; "": it did not */
     struct log_repeat rejections;       /* a kubelet tries again for ever */
@@ -71,7 +75,7 @@ struct plugin {
     struct log_repeat crowded; /* the store */
 
     struct health_report report;
-    bool is_stalled; /* the monitor is; told once */
+    struct mono quick_until; /* reports are repeated at PLUGIN_QUICK_NS */
     bool is_stopped;
     struct wall wall; /* of the last call from the owner */
     struct mono next_beat;
@@ -91,8 +95,14 @@ void plugin_publish(struct plugin *p, const struct readiness *verdict, struct mo
 /* At next_beat, or any time. */
 void plugin_tick(struct plugin *p, struct mono now, struct wall wall);
 
-/* A last Unknown on every stream, then their end; later streams are refused. A kubelet tells pods
- * of a report, not of a stream's end. */
+/* Another instance has gone, or is going: reports are repeated quickly until then. */
+void plugin_hurry(struct plugin *p, struct mono now, struct mono until);
+
+/* No more reports, and no new streams: another instance makes them. */
+void plugin_hush(struct plugin *p);
+
+/* The end of every stream; later ones are refused. Unless plugin_hush() was called, a last Unknown
+ * goes before: a kubelet tells pods of a report, not of a stream's end. */
 void plugin_stop(struct plugin *p, struct wall wall);
 
 #endif

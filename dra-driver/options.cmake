@@ -1,0 +1,5 @@
+foreach(room grpc dra)
+  add_subdirectory(${room})
+endforeach()
+dpu_library(driver_options driver_options.c)
+target_link_libraries(driver_options PUBLIC agent_options dra_service)
