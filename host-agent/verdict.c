@@ -221,21 +221,22 @@ static bool adopt_duration(struct verdict *x, uint32_t duration_s, struct mono n
 /* ---- events ---------------------------------------------------------------------------------- */
 
 /* A state that a later one has replaced already: of the same lease, or told by a watch that resumes
- * with the past. It may be a renewal all the same. */
+ * with the past. It may be a renewal all the same, after an etcd was restored: a read tells. */
 static bool is_outdated(const struct verdict *x, const struct verdict_event *event,
                         const struct news *news)
 {
     bool by_watch = event->source == VERDICT_BY_WATCH;
-    bool is_past = news->is_old && !news->is_renewal && (by_watch || news->is_same_lease);
+    bool is_past = news->is_old && (by_watch || (news->is_same_lease && !news->is_renewal));
     return event->kind != VERDICT_MARK &&
            (is_past || (by_watch && x->sight.shows == VERDICT_SEES_GONE));
 }
 
-static void on_outdated(struct verdict *x, const struct verdict_event *event,
+static void on_outdated(struct verdict *x, const struct verdict_event *event, bool is_renewal,
                         struct verdict_update *out)
 {
-    bool was_gone = x->sight.shows == VERDICT_SEES_GONE; /* made since, or gone before? */
-    x->read.wanted = was_gone ? ASK_READ : ASK_NOTHING;
+    /* Was it made since, or gone before? And was that renewal made since? */
+    bool was_gone = x->sight.shows == VERDICT_SEES_GONE;
+    x->read.wanted = was_gone || is_renewal ? ASK_READ : ASK_NOTHING;
     out->is_past = true;
     verdict_follow(out, RULE_STATE_IS_PAST, event->started_at.ns, event->now.ns);
     if (event->source != VERDICT_BY_WATCH) { /* it is there, and a mark tells whether it stands */
@@ -274,7 +275,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     struct mono now = event->now;
     const struct news news = history_compare(h, lease, event->kind == VERDICT_MARK);
     if (is_outdated(x, event, &news)) {
-        on_outdated(x, event, out);
+        on_outdated(x, event, news.is_renewal, out);
         return;
     }
     x->sight.shows = VERDICT_SEES_LEASE;

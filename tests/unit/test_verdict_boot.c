@@ -164,7 +164,10 @@ TEST_READY(a_stamp_from_before_the_restart_tells_of_no_boot_until_another_follow
     world_read(w, SEC(30), SEC(30.1));
     assert_false(w->out.rebooted);
     assert_string_equal(known(w), BOOT("a"));
+    world_mark(w, MARK_CONFLICT, SEC(30.1), SEC(30.2)); /* which of both states stands? */
     world_renew(w, 31);
+    assert_true(w->out.confirm); /* a watch may tell of the past, a read does not */
+    world_read(w, SEC(31), SEC(31.1));
     assert_true(w->out.rebooted);
     assert_string_equal(known(w), BOOT("b"));
 }

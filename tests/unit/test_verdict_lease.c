@@ -190,6 +190,26 @@ TEST_READY(what_comes_after_a_pause_of_our_own_or_a_broken_watch_is_late_until_a
     }
 }
 
+/* Its stamp is the latest ever, since the DPU's clock was set back after it. */
+TEST_READY(what_a_late_watch_brings_of_before_a_read_is_no_renewal)
+{
+    world_version(w, 1000);
+    world_renew(w, 11);
+    world_renew_unseen(w, 21);
+    const struct lease_view late = w->lease;
+    world_next_version(w);
+    world_stamp(w, -9);
+    world_read(w, SEC(31), SEC(31));
+    assert_true(w->out.renewed);
+    const struct lease_view now = w->lease;
+    w->lease = late;
+    world_seen(w, SEC(60));
+    assert_false(w->out.renewed);
+    w->lease = now;
+    world_serve(w, SEC(60), MARK_TAKEN);
+    expect_observed(w, 31);
+}
+
 TEST_READY(a_read_that_shows_what_an_overdue_watch_did_not_restarts_it)
 {
     static const struct {
