@@ -277,11 +277,9 @@ static const struct reason *mark_to_ask(const struct verdict *x, struct mono now
     return reason->what == ASK_TRIAL && is_look_due ? NULL : reason;
 }
 
-static void follow(struct verdict_update *out, const struct verdict *x, const struct reason *reason,
-                   struct mono now)
+static enum verdict_rule rule_of(const struct reason *reason)
 {
-    verdict_follow(out, RULE_ASKS + (enum verdict_rule)(reason - reasons), reason->due(x).ns,
-                   now.ns);
+    return RULE_ASKS + (enum verdict_rule)(reason - reasons);
 }
 
 void asking_plan(struct verdict *x, struct mono now, struct verdict_update *out)
@@ -291,16 +289,18 @@ void asking_plan(struct verdict *x, struct mono now, struct verdict_update *out)
     const struct reason *mark = mark_to_ask(x, now);
     const struct reason *read = due_reason(x, true, now);
     bool may_mark = x->sight.shows == VERDICT_SEES_LEASE && !is_lost(x);
+    bool is_replaced = mark && !may_mark;
     if (mark) {
-        follow(out, x, mark, now);
+        verdict_follow(out, rule_of(mark), mark->due(x).ns, now.ns);
         out->mark = may_mark;
         out->is_trial = may_mark && mark->what == ASK_TRIAL;
         x->mark.under_way = may_mark ? mark->what : x->mark.under_way;
         x->mark.asked_at = now;
-        read = may_mark ? read : mark;
     }
-    if (read && x->read.under_way == ASK_NOTHING && x->mark.under_way != ASK_MARK) {
-        follow(out, x, read, now);
+    if ((read || is_replaced) && x->read.under_way == ASK_NOTHING &&
+        x->mark.under_way != ASK_MARK) {
+        enum verdict_rule rule = is_replaced ? RULE_READ_REPLACES_A_MARK : rule_of(read);
+        verdict_follow(out, rule, is_replaced ? now.ns : read->due(x).ns, now.ns);
         out->confirm = true;
         x->read = (struct ask){.under_way = ASK_READ, .asked_at = now};
     }

@@ -91,6 +91,7 @@ static const char *const rules[VERDICT_RULES] = {
     [RULE_FAILS + MARK_DENIED] = "the API server forbade the mark of {a}; attempts fail since {b}",
     [RULE_FAILS + MARK_ABSENT] = "there was no lease at {a}; attempts fail since {b}",
     [RULE_HOLD_IS_OVER] = "attempts fail beyond --api-outage-hold, which ended at {a}",
+    [RULE_READ_REPLACES_A_MARK] = "asking for a read instead of a mark: nobody answers, or no lease is known",
     [RULE_ASKS + ASKS_AT_THE_DEADLINE] = "asking for a mark: the DPU may be condemned from {a} on",
     [RULE_ASKS + ASKS_TWO_STATES] = "asking for a mark: two states of the lease were shown, and one stands",
     [RULE_ASKS + ASKS_MAY_WRITE_PAST_DEADLINE] = "asking for a mark: nobody knows yet whether the host may write",

@@ -117,6 +117,7 @@ enum verdict_rule {
     RULE_CONFLICT_IS_NEITHER,
     RULE_FAILS, /* and the outcome of the attempt: RULE_FAILS + MARK_LOST ... */
     RULE_HOLD_IS_OVER = RULE_FAILS + MARK_OUTCOMES,
+    RULE_READ_REPLACES_A_MARK,
     RULE_ASKS, /* and the reason: RULE_ASKS + ASKS_AT_THE_DEADLINE ... */
     VERDICT_RULES = RULE_ASKS + ASKING_REASONS
 };
