@@ -828,3 +828,92 @@ TEST_READY(a_rule_that_was_followed_is_told_with_its_numbers)
     assert_string_equal(text, "evidence of 1041.000 s is not before max(o + D, N) = 1041.000 s: "
                               "NotReady (the formula)");
 }
+
+/* ---- the stories of docs/architecture.md ----------------------------------------------------- */
+
+/* A request, at so many seconds after the last renewal, and the rule behind it. */
+struct asked {
+    double at;
+    char what; /* r: a read, m: a mark, t: a trial */
+    enum verdict_rule rule;
+};
+
+/* The API server is away from 5 on, until `back`. The requests are these, and no others. */
+static void tell(struct world *w, double back, const struct asked *rows, size_t count)
+{
+    size_t n = 0;
+    while (n < count) {
+        double at = seconds(mono_since(w->out.wake_at, SEC(0)));
+        world_tick(w, w->out.wake_at);
+        while (w->out.mark || w->out.confirm) {
+            const struct verdict_update asked = w->out;
+            enum mark_outcome server = at > 5 && at < back ? MARK_LOST : MARK_TAKEN;
+            char what = asked.confirm ? 'r' : asked.is_trial ? 't' : 'm';
+            assert_true(n < count);
+            print_message("%.3f %c\n", at, what);
+            assert_int_equal(what, rows[n].what);
+            assert_true(at >= rows[n].at && at < rows[n].at + 0.1);
+            expect_rule(w, rows[n].rule);
+            n++;
+            if (asked.confirm) {
+                world_read_from(w, server, SEC(at), SEC(at + SERVE_S));
+            } else {
+                world_mark(w, server, SEC(at), SEC(at + SERVE_S));
+            }
+            at += SERVE_S;
+        }
+    }
+}
+
+TEST_READY(the_story_of_a_death_is_as_the_page_tells_it)
+{
+    static const struct asked rows[] = {
+        {22.5, 'r', RULE_ASKS + ASKS_RENEWAL_IS_OVERDUE},
+        {25, 'm', RULE_ASKS + ASKS_EVIDENCE_IS_OLD},
+        {40, 'm', RULE_ASKS + ASKS_AT_THE_DEADLINE},
+    };
+    world_init(w, NULL, SEC(-10));
+    world_list(w, SEC(-9));
+    world_serve(w, SEC(-9), MARK_TAKEN);
+    world_renew(w, 0);
+    tell(w, 0, rows, ARRAY_LEN(rows));
+    EXPIRED(w);
+    expect_rule(w, RULE_CONDEMNED);
+}
+
+TEST_READY(the_story_of_an_outage_is_as_the_page_tells_it)
+{
+    static const struct asked rows[] = {
+        {10, 'r', RULE_ASKS + ASKS_WATCH_IS_MISTRUSTED},
+        {20, 'r', RULE_ASKS + ASKS_WATCH_IS_MISTRUSTED},
+        {22.5, 'r', RULE_ASKS + ASKS_RENEWAL_IS_OVERDUE},
+        {25, 'r', RULE_READ_REPLACES_A_MARK},
+        {35, 'r', RULE_READ_REPLACES_A_MARK},
+        {40, 'r', RULE_READ_REPLACES_A_MARK}, /* the deadline */
+        {50, 'r', RULE_READ_REPLACES_A_MARK},
+        {60, 'r', RULE_READ_REPLACES_A_MARK},
+        {70, 'r', RULE_READ_REPLACES_A_MARK},
+        {75, 'm', RULE_ASKS + ASKS_AFTER_AN_OUTAGE},
+        {85, 't', RULE_ASKS + ASKS_RETRY_IS_GRANTED},
+        {95, 't', RULE_ASKS + ASKS_RETRY_IS_GRANTED},
+        {105, 't', RULE_ASKS + ASKS_RETRY_IS_GRANTED},
+        {113, 'm', RULE_ASKS + ASKS_AT_THE_DEADLINE},
+    };
+    world_init(w, NULL, SEC(-10));
+    world_list(w, SEC(-9));
+    world_serve(w, SEC(-9), MARK_TAKEN);
+    world_renew(w, 0);
+    world_watch(w, SEC(5), false);
+    tell(w, 65, rows, 6);
+    HELD(w);
+    tell(w, 65, rows + 6, 3);
+    world_watch(w, SEC(70.5), true);
+    tell(w, 65, rows + 9, 4);
+    HELD(w);
+    struct world living = *w;
+    world_renew(&living, 112); /* at the end of its retry */
+    READY(&living);
+    tell(w, 65, rows + 13, 1);
+    EXPIRED(w);
+    assert_int_equal(w->x.evidence.blind_ns, 65001 * NS_PER_MS);
+}
