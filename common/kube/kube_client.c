@@ -444,21 +444,29 @@ static void read_head(const struct try *t, struct kube_response *out)
     }
 }
 
+/* Whether its owner takes a success as the bytes that came: always, or because it knows them. Then
+ * no tree is made of it. */
+static bool is_taken_raw(const struct try *t, struct kube_response *r)
+{
+    const struct kube_request *request = &t->call->request;
+    if (r->code != 0 || (!request->is_raw && !request->knows)) {
+        return false;
+    }
+    r->raw = buf_text(&t->inbox);
+    r->raw_len = t->inbox.len;
+    r->outcome = r->is_json ? KUBE_ANSWERED : KUBE_NO_CONTACT;
+    return request->is_raw || (r->is_json && request->knows(t->call->user, r->raw, r->raw_len));
+}
+
 /* An answer that came whole. Returns what is wrong with it, or NULL. */
 static const char *read_answer(const struct try *t, struct kube_response *r, struct err *e)
 {
     const struct buf *inbox = &t->inbox;
-    const struct kube_request *request = &t->call->request;
     if (t->call->is_accepted) {
         return NULL; /* it was read while it came */
     }
-    if (r->code == 0 && (request->is_raw || request->knows)) {
-        r->raw = buf_text(inbox);
-        r->raw_len = inbox->len;
-        r->outcome = r->is_json ? KUBE_ANSWERED : KUBE_NO_CONTACT;
-        if (request->is_raw || (r->is_json && request->knows(t->call->user, r->raw, r->raw_len))) {
-            return NULL;
-        }
+    if (is_taken_raw(t, r)) {
+        return NULL;
     }
     if (r->is_json || r->code == 0) {
         r->body = json_text_parse(buf_text(inbox), inbox->len, e);
