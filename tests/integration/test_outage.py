@@ -199,7 +199,7 @@ def test_a_hanging_server_neither_condemns_nor_holds_for_ever(world, target):
 
 # Watches that are denied, and their connections.
 
-LEFT_S = 15  # a watch takes an idle connection that was used within it (kube_client.c)
+LEFT_S = 16  # a watch takes no connection that was idle for so long (kube_client.c)
 
 
 def test_a_denied_watch_costs_one_read_per_interval(world, target):
