@@ -52,7 +52,7 @@ bool curl_version_wants_authorities(void)
 
 long curl_version_idle_s(int below_s)
 {
-    return running() >= 0x081700 ? below_s : below_s - 1;
+    return running() >= 0x080f00 ? below_s : below_s - 1;
 }
 
 /* ---- an answer's header fields --------------------------------------------------------------- */

@@ -40,7 +40,7 @@ bool curl_version_reaches(const char *url);
  * be there, even where a callback puts others in its place. */
 bool curl_version_wants_authorities(void);
 
-/* CURLOPT_MAXAGE_CONN for connections that were idle for less than so many seconds: before 8.23 it
+/* CURLOPT_MAXAGE_CONN for connections that were idle for less than so many seconds: before 8.15 it
  * counts whole seconds, so that a second more passes. */
 long curl_version_idle_s(int below_s);
 

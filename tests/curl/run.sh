@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [VERSION]...: the programs and tests in build/dev with each of these versions of libcurl (by default
 # with all that matter), in place of Debian's: the unit tests of what calls it, and the integration tests of
-# credentials, names and outages. With the headers of the oldest the programs are built, too. Prints a row of
+# credentials, names, outages and servers that fail. With the headers of the oldest the programs are built, too. Prints a row of
 # a table for each. build.sh says where libcurl is from.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -14,6 +14,7 @@ logs=$PWD/build/logs/curl
 
 units='^unit\.(curl_head|curl_loop|kube_client|kube_answer|kube_watch|grpc_unary|grpc_server|probe|probe_spec)$'
 cases=(tests/integration/test_credentials.py tests/integration/test_names.py
+  tests/integration/test_servers.py::test_a_dead_dpu_is_found_although_the_hosts_server_fails
   tests/integration/test_outage.py::test_a_name_server_that_says_nothing_does_not_hold_up_the_agent
   tests/integration/test_dpuctl.py::test_a_server_that_says_nothing_costs_the_timeout)
 
