@@ -37,7 +37,7 @@ static const struct reason {
     [ASKS_AFTER_A_FAILURE] = {ASK_MARK, after_a_failure},
     /* 2 r after the last evidence. */
     [ASKS_EVIDENCE_IS_OLD] = {ASK_MARK, evidence_is_old},
-    /* Is a lease that was gone made anew? */
+    /* Is a lease that was gone made anew, or an etcd restored? */
     [ASKS_READ_IS_WANTED] = {ASK_READ, read_is_wanted},
     /* Did the watch miss it? */
     [ASKS_RENEWAL_IS_OVERDUE] = {ASK_READ, renewal_is_overdue},

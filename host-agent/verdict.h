@@ -163,9 +163,9 @@ enum verdict_sight {
     VERDICT_SEES_LEASE,
 };
 
-/* The lease as last seen, and how fresh what the watch shows is. A watch that is broken, that
- * nobody answers beside, or that we were too late to read may show a state that is as old as
- * `looked_at`. It is trusted again once a read was answered. */
+/* The lease as last seen, and how fresh that is. What the watch shows is up to date, unless the
+ * watch is broken, requests beside it get no answer, or this process was stopped. Then it may show
+ * any state that the lease had since `looked_at`. The next read that is answered ends that. */
 struct sight {
     enum verdict_sight shows;
     bool has_contact; /* the last request for the lease was answered */

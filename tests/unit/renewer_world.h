@@ -1,5 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small world around one renewer: an API server that answers as told, time passed in. */
+/*
+ * A small world around one renewer: an API server that answers as told, time passed in.
+ *
+ * A case may be a script, words that are played from left to right:
+ *
+ *   healthy>get   an event, and what the renewer sends then: get, put, report, create, none,
+ * stopped
+ *   @2  +0.1      the next event is at 2 s; it is 0.1 s after the last
+ *   wake tick     the renewer is woken when it asked for it; or at this time
+ *   ok created    the request under way is answered with the lease (200); with one made anew (201)
+ *   503 lost      it is answered with this status; it gets no answer
+ *   late          it is answered by 200, after the time that it was waited for
+ *   healthy sick  the probes find that the DPU is well; that it is not
+ *   stop          SIGTERM
+ *   uid=u2        somebody changes the lease on the server: uid=, name=, holder=, stamp=, health=
+ *   renewed       a claim about the last step holds: renewed, fresh, cancel, silent (no note),
+ *                 asleep (nothing is due), reports=HEALTH, says=MESSAGE, wakes=SECONDS,
+ *                 waits=SECONDS (from now on)
+ *   -renewed      it does not
+ *   !as_it_says   the last step wrote a note with these words, _ for a blank
+ *
+ * So "wake created>get -renewed ok>put" reads: the renewer is woken when it asked for it, and its
+ * request is answered by a lease that was made anew. It sends a GET then, and has not renewed. The
+ * GET is answered with the lease, and it sends a PUT.
+ */
 #ifndef TESTS_UNIT_RENEWER_WORLD_H
 #define TESTS_UNIT_RENEWER_WORLD_H
 
@@ -245,17 +269,7 @@ static inline bool play_claim(struct world *w, char *word)
     return false;
 }
 
-/*
- * Plays EVENT[>ACTION] after EVENT[>ACTION]: what happens, and what is to be sent then ("none" is
- * an action, and so is "stopped"). Before an event @SECONDS is its time, and +SECONDS the time
- * since the last one; "wake" happens when the renewer asked for it. A number is the status of an
- * answer that fails, "lost" has none, "sick" is an unhealthy result.
- *
- * Between them stand claims about the last step: "renewed", "fresh", "cancel", "silent" (no note),
- * "asleep" (nothing is due), !words_of_a_note, each denied by a "-" before; reports=HEALTH,
- * says=MESSAGE, wakes=SECONDS, waits=SECONDS (from now on). uid=, name=, holder=, stamp= and
- * health= change the lease on the server.
- */
+/* Plays a script: the top of this file has its legend. */
 static inline void play(struct world *w, const char *script)
 {
     static const char *const actions[] = {"none", "get", "put", "report", "create"};

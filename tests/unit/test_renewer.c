@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the renewer writes to the lease, and when. The legend of the scripts is in renewer_world.h.
+ */
 #include "dpu-agent/renewer.h"
 
 #include "contract/lease.h"

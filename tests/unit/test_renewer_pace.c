@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* How fast the renewer comes back after an outage. The legend of the scripts is in renewer_world.h.
+ */
 #include "dpu-agent/renewer.h"
 
 #include "contract/lease.h"
