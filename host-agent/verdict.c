@@ -156,7 +156,8 @@ static void end_blind_span(struct verdict *x, struct mono t, struct mono now,
     x->sight.looked_at = mono_max(x->sight.looked_at, t);
 }
 
-/* In all that was asked of the API server up to `t`, nobody had renewed; it is known `now`. */
+/* In all that was asked of the API server up to `t`, nobody had renewed; it is known `now`. Rule 2:
+ * only this condemns, by the formula. */
 static void take_evidence(struct verdict *x, struct mono t, struct mono now,
                           struct verdict_update *out)
 {
@@ -305,6 +306,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     }
 }
 
+/* "Rules for both sides", 5: such a report becomes expiry. */
 static void end_report(struct verdict *x, struct mono t, struct verdict_update *out)
 {
     if (x->phase == VERDICT_REPORTED && mono_reached(t, verdict_condemns_at(x)) &&
@@ -314,6 +316,7 @@ static void end_report(struct verdict *x, struct mono t, struct verdict_update *
     }
 }
 
+/* "The lease is gone": that is no evidence, unless the host may not make it anew. */
 static void on_absent(struct verdict *x, const struct verdict_event *event,
                       struct verdict_update *out)
 {
@@ -332,8 +335,8 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
     }
 }
 
-/* A denial that lasts for one more duration may be a decision about us alone: then a read is the
- * proof. A server that starts again may forbid all, for a while. */
+/* "It forbids this write": a denial that lasts for one more duration may be a decision about us
+ * alone. Then a read is the proof. A server that starts again may forbid all, for a while. */
 static bool has_denial_lasted(const struct verdict *x, struct mono t)
 {
     struct mono since = mono_max(verdict_condemns_at(x), x->failure.since);
@@ -477,8 +480,9 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* Past its deadline the last state stands while nobody can know, and a retry until a renewal or its
- * end. Otherwise the mark under way is worth waiting for: its answer is one round trip away. */
+/* "A hold", and rule 4: past its deadline the last state stands while nobody can know, and a retry
+ * until a renewal or its end. Otherwise the mark under way is worth waiting for: its answer is one
+ * round trip away. */
 static bool is_held(const struct verdict *x, struct mono now)
 {
     return mono_reached(now, run_out(x)) &&
@@ -710,8 +714,8 @@ static enum sentence judge_phase(const struct verdict *x, struct mono now)
     return is_unread ? SAYS_AWAITED_UNREAD : SAYS_AWAITED;
 }
 
-/* A failed host probe, or Pods that lost their network, take away an admission that the lease
- * gives. */
+/* Rule 8: a failed host probe takes away an admission that the lease gives, and so do Pods that
+ * lost their network. */
 static void judge(const struct verdict *x, struct readiness *out, struct mono now)
 {
     bool is_fresh = x->phase == VERDICT_FRESH && !x->hold_is_over;
@@ -772,8 +776,8 @@ static bool is_usable(const struct record *carry, struct mono now)
            (was_refused(was) || mono_before(now, carry->hold_until));
 }
 
-/* A record carried over a restart. What it says was known at `checked`; whatever has happened since
- * was seen by nobody, and the first mark ends that blind span like any other. */
+/* "A restart": a record that was carried over it. What it says was known at `checked`; whatever has
+ * happened since was seen by nobody, and the first mark ends that blind span like any other. */
 static void restore(struct verdict *x, const struct record *carry, struct mono now)
 {
     const struct readiness *was = &carry->readiness;

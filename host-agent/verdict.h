@@ -11,9 +11,19 @@
  *
  *   DISABLED: renew interval 0; nothing happens any more.
  *
+ * It rests on four ideas, which can be read one by one:
+ *
+ *   history.h    what was seen on the lease, and what of it is a renewal, a reboot, a report, or
+ * past evidence.h   what the host can prove, and which time does not count against the DPU asking.h
+ * what to ask next and when: a table of reasons words        the sentences, a table in verdict.c
+ *
+ * mark.h has the outcomes of the one request that proves anything, and verdict.c what ties all to
+ * the phases above: it takes the events one by one.
+ *
  * docs/architecture.md, "The verdict", has the rules and what o, D, r, E, G, B, R, N and q are; the
- * comments here cite them. Pods that lost their network are no state of the DPU: they take away
- * what any of these admits. So does a host probe that said "well" in this boot and now says no.
+ * comments here cite them, and each step says which it followed. Pods that lost their network are
+ * no state of the DPU: they take away what any of these admits. So does a host probe that said
+ * "well" in this boot and now says no.
  *
  * The shell passes each event with the time of its wake-up, performs what the update asks for, and
  * arms one timer from wake_at. It may read the struct; only the functions write it.
