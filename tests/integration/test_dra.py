@@ -126,8 +126,25 @@ def test_an_instance_that_is_killed_is_cleared_up_after_and_its_successor_leads(
     assert Page(new).metrics()["dpu_heartbeat_dra_leading"] == 0
     old.kill()
     until(lambda: Page(new).metrics()["dpu_heartbeat_dra_leading"] == 1, SOON_S, "the new one leads")
-    until(lambda: not [n for d in (registry, plugins) for n in os.listdir(d) if "aaaa" in n], 2 * SOON_S, "no leftovers")
-    assert health(world, kubelet_root)[0] == "Healthy"
+
+    def is_cleared(uid):
+        until(lambda: not [n for d in (registry, plugins) for n in os.listdir(d) if uid in n], 2 * SOON_S, "no leftovers")
+
+    is_cleared("aaaa")
+    assert health(world, kubelet_root, "--register")[0] == "Healthy"
+    # A third one that ends before a kubelet has registered it changes nothing.
+    third = rolled(world, kubelet_root, "cccc-3333")
+    until(lambda: f"{DRIVER}-cccc-3333-reg.sock" in os.listdir(registry), SOON_S, "it serves")
+    third.kill()
+    is_cleared("cccc")
+    assert Page(new).metrics()["dpu_heartbeat_dra_leading"] == 1 and slice_of(target)
+    # The last one says so.
+    watch = [world.binaries.path("dpuctl"), "dra", "watch", f"--kubelet-root-dir={kubelet_root}"]
+    with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as kubelet:
+        assert kubelet.stdout.readline().startswith("Healthy ")
+        new.signal(signal.SIGTERM)
+        until(lambda: kubelet.stdout.readline().startswith("Unknown "), SOON_S, "a last Unknown")
+        kubelet.kill()
 
 
 @pytest.mark.standin_only
