@@ -33,7 +33,6 @@ struct sync_track {
 
 struct kube_sync {
     struct kube_sync_config config;
-    size_t version; /* 0: the newest; then the older ones */
     struct boot_timer *timer;
     struct kube_call *call; /* the one request under way */
     enum kube_method method;
@@ -67,11 +66,6 @@ struct kube_sync {
 static void sync_step(struct kube_sync *s, struct mono now);
 static void on_read(void *user, const struct kube_response *r);
 
-static const char *sync_collection(const struct kube_sync *s)
-{
-    return s->version == 0 ? s->config.collection : s->config.older[s->version - 1];
-}
-
 /* Takes `object`. */
 static void sync_take(struct kube_sync *s, json_t *object)
 {
@@ -91,7 +85,7 @@ static void sync_take_answer(struct kube_sync *s, json_t *answer)
 /* Where its API may not be served, the write that would create it shows whether that is so. */
 static bool sync_is_absent(const struct kube_sync *s, const struct kube_response *r)
 {
-    return kube_is_not_found(r) || (s->config.older && r->http_status == 404);
+    return kube_is_not_found(r) || (s->config.unserved_advice && r->http_status == 404);
 }
 
 static struct kube_sync_want sync_desired(struct kube_sync *s)
@@ -117,13 +111,10 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     const struct kube_sync_config *c = &s->config;
     struct mono now = r->received_at;
     int status = r->http_status;
-    bool is_unserved = status == 404 && c->older && s->method == KUBE_POST;
+    bool is_unserved = status == 404 && c->unserved_advice && s->method == KUBE_POST;
     bool lacks_right = kube_is_denied(r);
     bool is_denied = lacks_right || status == 400 || status == 422;
-    if (is_unserved) { /* the next version is, perhaps */
-        s->version = c->older[s->version] ? s->version + 1 : 0;
-    }
-    bool lasts = c->denied_retry_ns > 0 && (is_denied || (is_unserved && s->version == 0));
+    bool lasts = c->denied_retry_ns > 0 && (is_denied || is_unserved);
     int64_t wait_ns = backoff_next_ns(&s->backoff, r->retry_after_ns);
     if (lasts) {
         wait_ns = mono_ns_mul(c->denied_retry_ns, is_unserved ? UNSERVED : 1);
@@ -136,9 +127,6 @@ static void sync_fail(struct kube_sync *s, const char *doing, const char *why,
     s->told_until = mono_add(now, mono_ns_min(r->retry_after_ns, wait_ns));
     s->retry_at = mono_add(now, wait_ns);
     boot_timer_arm(s->timer, s->retry_at);
-    if (is_unserved && s->version != 0) {
-        return; /* nothing is amiss before all versions were tried */
-    }
     s->has_complained |= log_limited(&s->trouble, lasts ? LOG_SELDOM_NS : LOG_AGAIN_NS, LOG_WARN,
                                      c->mod, "%s %s: %s%s, will retry", doing, c->what, why,
                                      !lasts        ? ""
@@ -333,8 +321,8 @@ static void sync_write(struct kube_sync *s, const struct kube_sync_want *want, s
 {
     const struct kube_sync_config *c = &s->config;
     bool is_new = !s->existing && !c->part;
-    char *path = is_new ? mem_strdup(sync_collection(s))
-                        : mem_format("%s/%s%s%s", sync_collection(s), c->name, c->part ? "/" : "",
+    char *path = is_new ? mem_strdup(s->config.collection)
+                        : mem_format("%s/%s%s%s", s->config.collection, c->name, c->part ? "/" : "",
                                      c->part ? c->part : "");
     if (is_new || s->progress == SYNC_STANDS) {
         log_limited(&s->undone[is_new], LOG_AGAIN_NS, LOG_INFO, c->mod, "%s %s", c->what,
@@ -411,7 +399,7 @@ static void sync_step(struct kube_sync *s, struct mono now)
     } else if (!lacks_owner && s->is_known) {
         sync_reconcile(s, now);
     } else if (!lacks_owner) {
-        char *path = mem_format("%s/%s", sync_collection(s), s->config.name);
+        char *path = mem_format("%s/%s", s->config.collection, s->config.name);
         sync_send(s, KUBE_GET, path, NULL, on_read);
     }
 }

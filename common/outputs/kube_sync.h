@@ -33,14 +33,13 @@ struct kube_sync_want {
 };
 
 struct kube_sync_config {
-    struct ev_loop *loop;       /* borrowed */
-    struct kube_client *client; /* borrowed */
-    const char *mod;            /* of the log; constant */
-    char *what;                 /* "lease ovn/ovn-dpu-w1"; this and the next are taken */
-    char *collection;           /* "/apis/.../leases" */
-    const char *const *older;   /* collections of other API versions, NULL at the end: tried in turn
-                                   where none can be created; borrowed. NULL: it is always served */
-    const char *unserved_advice; /* what to do where none is: "; enable ..."; constant */
+    struct ev_loop *loop;        /* borrowed */
+    struct kube_client *client;  /* borrowed */
+    const char *mod;             /* of the log; constant */
+    char *what;                  /* "lease ovn/ovn-dpu-w1"; this and the next are taken */
+    char *collection;            /* "/apis/.../leases" */
+    const char *unserved_advice; /* what to do where none can be created: "; enable ..."; constant;
+                                    NULL: it is always served */
     const char *name;            /* borrowed, as the next two are */
     const char *part;          /* strategic patches of this subresource alone; NULL: a whole object,
                                   which is created where it is missing */

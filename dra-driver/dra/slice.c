@@ -342,7 +342,6 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
                                             const struct dra_device *device,
                                             struct dra_stats *stats)
 {
-    static const char *const older[] = {NULL};
     struct slice_publisher *p = MEM_NEW(struct slice_publisher);
     p->taint = "";
     p->client = config->client;
@@ -355,7 +354,6 @@ struct slice_publisher *slice_publisher_new(const struct dra_config *config,
         .mod = "dra",
         .what = mem_format("our ResourceSlice '%s'", p->name),
         .collection = mem_strdup(SLICES),
-        .older = older,
         .unserved_advice = "; the API server serves no resource.k8s.io/v1: enable the feature gate "
                            "DynamicResourceAllocation and the API group",
         .name = p->name,
