@@ -267,3 +267,32 @@ func TestGivenAPodWithTwoClaimsAndASubrequestWhenTheDPUChangesThenEachEntryFollo
 	p.DPU.Kill()
 	shows(core.ResourceHealthStatusUnhealthy)
 }
+
+func TestGivenADriverThatIsAwayWhenPodsComeAndGoThenTheNextOneServesBoth(t *testing.T) {
+	p, _ := claimedDPU(t)
+	p.claimingPod("goes")
+	p.podRuns("goes")
+
+	// Given a claim that was prepared by one instance, when that is killed and the pod goes, then another unprepares it.
+	p.Driver.Kill()
+	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "goes", meta.DeleteOptions{}))
+	p.claimingPod("comes")
+	p.podEvent("comes", "NodePrepareResources")
+	if _, err := p.getPod("goes"); err != nil {
+		t.Errorf("its claim was given back to nobody: %v", err)
+	}
+	p.startDriver()
+	gone(t, 2*soon, "pod goes", func() (*core.Pod, error) { return p.getPod("goes") })
+	p.podRuns("comes")
+	p.podHealth(2*soon, "comes", core.ResourceHealthStatusHealthy, "")
+
+	// Given an instance of a rolling update that is at work, then the other one asks the kubelet to come again.
+	p.Driver.Kill()
+	p.startDriver("--dra-rolling-update-uid=a-1")
+	lock, err := p.node.Run(t.Context(), "lock", "flock", "--close", "/var/lib/kubelet/plugins/"+draDriver+"/serialize.lock", "sleep", "600")
+	must(t, err)
+	p.claimingPod("waits")
+	p.podEvent("waits", "another instance of this driver is working")
+	lock.Kill()
+	p.podRuns("waits")
+}
