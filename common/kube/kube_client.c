@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_core.h"
-#include "kube/kube_tls.h"
+#include "kube/kube_transfer.h"
 #include "kube/kube_url.h"
 #include "loop/curl_loop.h"
 #include "loop/curl_version.h"
@@ -82,11 +82,8 @@ struct kube_client {
 struct
 try {
     struct kube_call *call;
-    CURL *easy; /* NULL: not under way */
-    struct curl_slist *headers;
-    struct curl_slist *connect_to;
-    struct curl_slist *resolve;
-    struct buf head; /* see loop/curl_version.h */
+    struct kube_transfer transfer; /* zero: not under way */
+    struct buf head;               /* see loop/curl_version.h */
     struct buf inbox;
     struct mono sent_at;
     bool is_by_address; /* goes to the last good one */
@@ -159,8 +156,9 @@ static bool refresh_credentials(struct kube_client *client, struct mono now, boo
 static int http_status(const struct try *t)
 {
     long status = 0;
-    if (t->easy) {
-        (void)curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status); /* 0 if unknown */
+    if (t->transfer.easy) {
+        (void)curl_easy_getinfo(t->transfer.easy, CURLINFO_RESPONSE_CODE,
+                                &status); /* 0 if unknown */
     }
     return (int)status;
 }
@@ -235,73 +233,6 @@ static int before_request(void *user, char *peer, char *own, int peer_port, int 
 
 /* ---- curl's handle --------------------------------------------------------------------------- */
 
-/* Appends a copy of `text`, which it takes: there may be a secret in it. */
-static struct curl_slist *append_taken(struct curl_slist *list, char *text)
-{
-    struct curl_slist *longer = curl_slist_append(list, text);
-    explicit_bzero(text, strlen(text));
-    free(text);
-    return longer;
-}
-
-static const char *content_type(enum kube_method method)
-{
-    return method == KUBE_MERGE_PATCH       ? "Content-Type: application/merge-patch+json"
-           : method == KUBE_STRATEGIC_PATCH ? "Content-Type: application/strategic-merge-patch+json"
-                                            : "Content-Type: application/json";
-}
-
-static void set_headers(struct try *t)
-{
-    const struct kube_client *client = t->call->client;
-    const struct buf *token = kube_conf_secret(&client->conf, KUBE_SECRET_TOKEN);
-    const char *as = client->conf.impersonate;
-    t->headers = curl_slist_append(NULL, "Accept: application/json");
-    t->headers = curl_slist_append(t->headers, "Expect:"); /* no 100-continue round trip */
-    if (t->call->body) {
-        t->headers = curl_slist_append(t->headers, content_type(t->call->request.method));
-    }
-    if (client->dial.connect_to) { /* the URL has the name to be proven, in place of it */
-        t->headers = append_taken(t->headers, mem_format("Host: %s", client->dial.connect_to + 2));
-    }
-    if (token) {
-        t->headers = append_taken(t->headers, mem_format("Authorization: Bearer %s", token->data));
-    }
-    for (size_t len; as && *as != '\0'; as += len + 1) {
-        len = strcspn(as, "\n");
-        t->headers = append_taken(t->headers, mem_format("%.*s", (int)len, as));
-    }
-    (void)curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
-}
-
-static void set_url(struct try *t)
-{
-    const struct kube_client *client = t->call->client;
-    char *url = mem_format("%s%s", client->dial.url, t->call->path);
-    (void)curl_easy_setopt(t->easy, CURLOPT_URL, url); /* copies it */
-    free(url);
-    if (client->dial.connect_to) {
-        t->connect_to = curl_slist_append(NULL, client->dial.connect_to);
-        (void)curl_easy_setopt(t->easy, CURLOPT_CONNECT_TO, t->connect_to);
-    }
-}
-
-/* The server's name is the last good address, for this connection: nobody is asked for it. A watch
- * that goes on where it was, too: while no name can be resolved there would be none. */
-static void set_address(struct try *t)
-{
-    const struct kube_client *client = t->call->client;
-    bool is_v6 = strchr(client->last_good, ':');
-    bool is_resumed = t->call->request.channel == KUBE_STREAM && client->last_good[0] != '\0';
-    if ((t->is_by_address || is_resumed) && client->dial.host) {
-        t->resolve = append_taken(NULL, mem_format("+%s:%" PRIu16 ":%s%s%s", client->dial.host,
-                                                   client->dial.port, is_v6 ? "[" : "",
-                                                   client->last_good, is_v6 ? "]" : ""));
-        (void)curl_easy_setopt(t->easy, CURLOPT_RESOLVE, t->resolve);
-        (void)curl_easy_setopt(t->easy, CURLOPT_DNS_CACHE_TIMEOUT, 60L); /* takes it */
-    }
-}
-
 /* Which connection carries it (enum kube_channel). A control request takes whichever is idle. What
  * is evidence takes only one that was used within JUST_LEFT_S: an older one may have become half
  * open, and the request would hang on it until its deadline, which is a failed attempt that says
@@ -309,17 +240,14 @@ static void set_address(struct try *t)
  * A second try always connects anew, since the first one's connection may be what is wrong. */
 static void set_connection(struct try *t)
 {
-    CURL *easy = t->easy;
+    CURL *easy = t->transfer.easy;
     const struct kube_request *request = &t->call->request;
     enum kube_channel channel = request->channel;
     bool is_second = t != t->call->tries;
     bool is_new = is_second || t->call->client->draining;
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L); /* a token must not leave this host */
     curl_version_allow_http(easy);
-    (void)curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);     /* the server may have moved */
-    (void)curl_easy_setopt(easy, CURLOPT_DNS_SHUFFLE_ADDRESSES, 1L); /* the first one may hang */
     /* A name server that is silent must not hold up the loop: without this, ending a transfer waits
      * for the thread that still asks it, ten seconds and more. It ends by itself. */
     (void)curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
@@ -337,58 +265,52 @@ static void set_connection(struct try *t)
     }
 }
 
-static void set_request(struct try *t)
+/* The last good one, where nobody is to be asked for the name: for a second try, and for a watch
+ * that goes on where it was, since there would be none while no name can be resolved. */
+static const char *address_to_take(const struct try *t)
 {
-    const struct kube_call *call = t->call;
-    (void)curl_easy_setopt(t->easy, CURLOPT_USERAGENT, "dpu-heartbeat/" DPU_VERSION);
-    if (call->body) {
-        (void)curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                               (curl_off_t)strlen(call->body));
-        (void)curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, call->body);
-    }
-    if (call->request.method != KUBE_GET) {
-        (void)curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST,
-                               kube_status_verb(call->request.method));
-    }
-    set_headers(t);
-    set_url(t);
+    const char *last_good = t->call->client->last_good;
+    bool is_resumed = t->call->request.channel == KUBE_STREAM && last_good[0] != '\0';
+    return t->is_by_address || is_resumed ? last_good : NULL;
 }
 
 /* Makes the handle and gives it to the loop, which runs it later: no callback comes from here. */
 static void open_try(struct try *t, int64_t deadline_ms, struct mono now)
 {
-    t->easy = curl_easy_init();
+    const struct kube_call *call = t->call;
+    struct kube_client *client = call->client;
+    const struct kube_transfer_plan plan = {
+        .conf = &client->conf,
+        .tls = &client->tls,
+        .dial = &client->dial,
+        .method = call->request.method,
+        .path = call->path,
+        .body = call->body,
+        .address = address_to_take(t),
+    };
+    kube_transfer_open(&t->transfer, &plan);
     t->sent_at = now;
-    (void)curl_easy_setopt(t->easy, CURLOPT_PRIVATE, t);
-    (void)curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, t->error);
-    (void)curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, on_body);
-    (void)curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
-    (void)curl_easy_setopt(t->easy, CURLOPT_HEADERFUNCTION, on_header);
-    (void)curl_easy_setopt(t->easy, CURLOPT_HEADERDATA, t);
-    (void)curl_easy_setopt(t->easy, CURLOPT_PREREQFUNCTION, before_request);
-    (void)curl_easy_setopt(t->easy, CURLOPT_PREREQDATA, t);
-    (void)curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, (long)deadline_ms);
+    (void)curl_easy_setopt(t->transfer.easy, CURLOPT_PRIVATE, t);
+    (void)curl_easy_setopt(t->transfer.easy, CURLOPT_ERRORBUFFER, t->error);
+    (void)curl_easy_setopt(t->transfer.easy, CURLOPT_WRITEFUNCTION, on_body);
+    (void)curl_easy_setopt(t->transfer.easy, CURLOPT_WRITEDATA, t);
+    (void)curl_easy_setopt(t->transfer.easy, CURLOPT_HEADERFUNCTION, on_header);
+    (void)curl_easy_setopt(t->transfer.easy, CURLOPT_HEADERDATA, t);
+    (void)curl_easy_setopt(t->transfer.easy, CURLOPT_PREREQFUNCTION, before_request);
+    (void)curl_easy_setopt(t->transfer.easy, CURLOPT_PREREQDATA, t);
+    (void)curl_easy_setopt(t->transfer.easy, CURLOPT_TIMEOUT_MS, (long)deadline_ms);
     set_connection(t);
-    kube_tls_apply(&t->call->client->tls, &t->call->client->conf, t->easy);
-    set_request(t);
-    set_address(t);
-    curl_loop_add(t->call->client->curl, t->easy);
+    curl_loop_add(client->curl, t->transfer.easy);
 }
 
 /* Ready for the next one. */
 static void close_try(struct try *t)
 {
     struct kube_call *call = t->call;
-    if (t->easy) {
-        curl_loop_remove(call->client->curl, t->easy);
-        curl_easy_cleanup(t->easy);
+    if (t->transfer.easy) {
+        curl_loop_remove(call->client->curl, t->transfer.easy);
     }
-    for (struct curl_slist *h = t->headers; h; h = h->next) {
-        explicit_bzero(h->data, strlen(h->data)); /* the token */
-    }
-    curl_slist_free_all(t->headers);
-    curl_slist_free_all(t->connect_to);
-    curl_slist_free_all(t->resolve);
+    kube_transfer_close(&t->transfer);
     buf_fini(&t->head);
     buf_fini(&t->inbox);
     *t = (struct try){.call = call, .sent_at = MONO_NEVER};
@@ -400,8 +322,9 @@ static void close_try(struct try *t)
 static const char *address_of(const struct try *t)
 {
     char *address = NULL;
-    if (t->easy) {
-        (void)curl_easy_getinfo(t->easy, CURLINFO_PRIMARY_IP, &address); /* "" if unknown */
+    if (t->transfer.easy) {
+        (void)curl_easy_getinfo(t->transfer.easy, CURLINFO_PRIMARY_IP,
+                                &address); /* "" if unknown */
     }
     return address ? address : "";
 }
@@ -410,7 +333,8 @@ static void remember_address(const struct try *t)
 {
     struct kube_client *client = t->call->client;
     long reached = 0;
-    (void)curl_easy_getinfo(t->easy, CURLINFO_PRIMARY_PORT, &reached); /* a proxy's is another */
+    (void)curl_easy_getinfo(t->transfer.easy, CURLINFO_PRIMARY_PORT,
+                            &reached); /* a proxy's is another */
     if (client->dial.host && reached > 0 && reached == client->dial.port &&
         !client->conf.proxy_url) {
         text_format(client->last_good, sizeof(client->last_good), "%s", address_of(t));
@@ -546,7 +470,7 @@ static void judge_server(struct try *t, const struct kube_response *r)
                   is_old                  ? "an old state was shown"
                   : r->message[0] != '\0' ? r->message
                                           : "a watch has ended early");
-        curl_loop_spoil(t->easy);
+        curl_loop_spoil(t->transfer.easy);
     }
 }
 
@@ -562,7 +486,8 @@ static bool may_hang(const struct try *t)
     if (is_sent_once(t->call)) {
         return !t->has_sent;
     }
-    (void)curl_easy_getinfo(t->easy, CURLINFO_CONNECT_TIME_T, &connected_us); /* 0 if it is not */
+    (void)curl_easy_getinfo(t->transfer.easy, CURLINFO_CONNECT_TIME_T,
+                            &connected_us); /* 0 if it is not */
     return t->call->request.channel == KUBE_LIST ? connected_us == 0 : http_status(t) == 0;
 }
 
@@ -738,7 +663,7 @@ static bool other_goes_on(struct try *t, const struct kube_response *r)
         start_second_try(call);
     }
     const struct try *other = &call->tries[t == call->tries];
-    if (!other->easy) {
+    if (!other->transfer.easy) {
         return false;
     }
     struct mono sent_at = t->sent_at; /* a failure of the call is dated by the first one */
@@ -946,7 +871,7 @@ static void deliver_all(void *user)
             deliver_bytes(t);
         } else if (t->is_paused) {
             t->is_paused = false;
-            CURLcode code = curl_easy_pause(t->easy, CURLPAUSE_CONT);
+            CURLcode code = curl_easy_pause(t->transfer.easy, CURLPAUSE_CONT);
             if (code != CURLE_OK) {
                 note_end(t, code);
             }

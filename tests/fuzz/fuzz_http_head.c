@@ -46,20 +46,20 @@ static void answer(const uint8_t *data, size_t size, struct kube_response *out)
     char name[40];
     int listener = listen_here(name);
     CURLM *multi = curl_multi_init();
-    struct try t = {.easy = curl_easy_init()};
-    check(multi && t.easy);
-    (void)curl_easy_setopt(t.easy, CURLOPT_URL, "http://localhost/");
-    (void)curl_easy_setopt(t.easy, CURLOPT_ABSTRACT_UNIX_SOCKET, name);
-    (void)curl_easy_setopt(t.easy, CURLOPT_TIMEOUT_MS, 1000L);
-    (void)curl_easy_setopt(t.easy, CURLOPT_HEADERFUNCTION, on_header);
-    (void)curl_easy_setopt(t.easy, CURLOPT_HEADERDATA, &t);
-    (void)curl_easy_setopt(t.easy, CURLOPT_WRITEFUNCTION, drop_body);
-    check(curl_multi_add_handle(multi, t.easy) == CURLM_OK);
+    struct try t = {.transfer = {.easy = curl_easy_init()}};
+    check(multi && t.transfer.easy);
+    (void)curl_easy_setopt(t.transfer.easy, CURLOPT_URL, "http://localhost/");
+    (void)curl_easy_setopt(t.transfer.easy, CURLOPT_ABSTRACT_UNIX_SOCKET, name);
+    (void)curl_easy_setopt(t.transfer.easy, CURLOPT_TIMEOUT_MS, 1000L);
+    (void)curl_easy_setopt(t.transfer.easy, CURLOPT_HEADERFUNCTION, on_header);
+    (void)curl_easy_setopt(t.transfer.easy, CURLOPT_HEADERDATA, &t);
+    (void)curl_easy_setopt(t.transfer.easy, CURLOPT_WRITEFUNCTION, drop_body);
+    check(curl_multi_add_handle(multi, t.transfer.easy) == CURLM_OK);
     serve(multi, listener, data, size);
     read_head(&t, out); /* however it ended */
     buf_fini(&t.head);
-    (void)curl_multi_remove_handle(multi, t.easy);
-    curl_easy_cleanup(t.easy);
+    (void)curl_multi_remove_handle(multi, t.transfer.easy);
+    curl_easy_cleanup(t.transfer.easy);
     (void)curl_multi_cleanup(multi);
     (void)close(listener);
 }
