@@ -314,20 +314,26 @@ static void close_sockets(struct dra_service *s)
  * show one record: which one the lock says. */
 static int take_lead(struct dra_service *s, struct err *e)
 {
+    struct err why = ERR_INIT;
+    const char *lock = s->driver_lock.path;
     int rc = file_lock_take(&s->driver_lock, e);
-    if (rc == 0) {
-        s->plugin.stats.is_leading = true;
-        return instance_note(s->driver_lock.fd, s->config.record_path, e);
+    s->plugin.stats.is_leading = rc == 0;
+    if (rc == 0 && instance_note(s->driver_lock.fd, s->config.record_path, &why) != 0) {
+        log_warn("dra", "%s, continuing without: another driver of this name would not notice",
+                 why.msg);
     }
-    if (rc != ERR_CONFLICT ||
-        (is_rolling(s) && instance_is_noted(s->driver_lock.path, s->config.record_path))) {
-        s->plugin.stats.is_leading = false;
-        return rc == ERR_CONFLICT ? 0 : rc;
+    if (rc != ERR_CONFLICT) {
+        return rc;
+    }
+    /* One that has just taken it, or found the disk full, has noted nothing. */
+    if (is_rolling(s) &&
+        (instance_is_noted(lock, s->config.record_path) || instance_is_noted(lock, ""))) {
+        return 0;
     }
     return err_set(e, rc,
                    "another dpu-dra-driver uses driver '%s': each DPU of a node needs its own "
                    "--dra-driver-name (lock '%s')",
-                   s->device.driver, s->driver_lock.path);
+                   s->device.driver, lock);
 }
 
 static int take_driver(struct dra_service *s, struct err *e)

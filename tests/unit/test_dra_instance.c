@@ -110,6 +110,9 @@ TEST_IN(a_note_is_the_whole_file)
     assert_true(instance_is_noted(w->a.lock.path, "/run/r"));
     assert_false(instance_is_noted(w->a.lock.path, "/run/"));
     assert_false(instance_is_noted("/nonexistent", "/run/r"));
+    assert_false(instance_is_noted(w->a.lock.path, ""));
+    assert_int_equal(instance_note(w->a.lock.fd, "", NULL), 0);
+    assert_true(instance_is_noted(w->a.lock.path, ""));
 }
 
 TEST(a_uid_that_makes_no_file_name_is_refused)

@@ -410,6 +410,11 @@ TEST_IN(two_records_for_one_driver_are_an_error_in_a_rolling_update_too)
     new.config.record_path = "/run/another.json";
     assert_int_equal(dra_service_start(&new.config, &new.service, &e), ERR_CONFLICT);
     assert_non_null(strstr(e.msg, "--dra-driver-name"));
+    /* One that leads and could note nothing, on a full disk, keeps no successor out. */
+    assert_true(scratch_run(": >%s/plugins/" DRIVER "/driver.lock", w->root));
+    assert_int_equal(dra_service_start(&new.config, &new.service, NULL), 0);
+    assert_false(dra_service_stats(new.service)->is_leading);
+    dra_service_free(new.service);
     dra_service_free(old.service);
 }
 
