@@ -265,7 +265,8 @@ def cpu_ms(pid):
 
 def bench_weight(bench, seconds):
     bench.start_dpu()
-    pids = {"dpu-agent": bench.dpu.pid, "dpu-host-agent": bench.host.pid}
+    bench.start_driver()
+    pids = {"dpu-agent": bench.dpu.pid, "dpu-host-agent": bench.host.pid, "dpu-dra-driver": bench.driver.pid}
     before = {name: cpu_ms(pid) for name, pid in pids.items()}
     time.sleep(seconds)
     beats = seconds / INTERVAL_S
@@ -276,6 +277,7 @@ def bench_weight(bench, seconds):
             f"proportional {smaps_kib(pid, 'Pss')} KiB, resident {smaps_kib(pid, 'Rss')} KiB"
         )
         print(f"cpu: {name:<15}                {used_ms / beats:.2f} ms a heartbeat (of {beats:.0f})")
+    bench.driver.cleanup()
 
 
 def renew(bench, changes):
