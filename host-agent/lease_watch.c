@@ -418,7 +418,7 @@ void lease_watch_mark(struct lease_watch *w, const struct lease_view *lease, boo
                 rfc3339_text(clock_wall_now(), true).text, (long long)started.ns);
     w->is_trial = is_trial;
     w->is_dry = is_trial;
-    mark_start(&w->mark, lease, is_trial, started);
+    mark_start(&w->mark, lease, started);
     send_mark(w);
 }
 

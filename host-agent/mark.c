@@ -11,9 +11,9 @@ uint64_t mark_version(const char *text)
     return text_to_u64(text, strlen(text), &version, NULL) == 0 ? version : 0;
 }
 
-void mark_start(struct mark *m, const struct lease_view *lease, bool is_trial, struct mono now)
+void mark_start(struct mark *m, const struct lease_view *lease, struct mono now)
 {
-    *m = (struct mark){.action = MARK_PATCH, .is_trial = is_trial, .patch_at = now};
+    *m = (struct mark){.action = MARK_PATCH, .patch_at = now};
     text_format(m->uid, sizeof(m->uid), "%s", lease->uid);
     text_format(m->renew_stamp, sizeof(m->renew_stamp), "%s", lease->renew_stamp);
     text_format(m->version, sizeof(m->version), "%s", lease->resource_version);
@@ -38,7 +38,7 @@ static enum mark_action after_silence(struct mark *m, const struct lease_view *l
     if (m->patched == MARK_FAILS) {
         return end(m, MARK_REFUSED, sent_at);
     }
-    if (m->is_trial && m->patched == MARK_NO_ANSWER) { /* it tells that the server failed */
+    if (m->patched == MARK_NO_ANSWER) { /* an attempt that failed: a second PATCH would hide it */
         return end(m, MARK_LOST, m->patch_at);
     }
     if (!m->is_second) {
@@ -50,7 +50,7 @@ static enum mark_action after_silence(struct mark *m, const struct lease_view *l
     if (m->patched == MARK_CONFLICTS && moved) {
         return end(m, MARK_TAKEN, m->patch_at);
     }
-    return end(m, m->patched == MARK_NO_ANSWER ? MARK_LOST : MARK_CONFLICT, sent_at);
+    return end(m, MARK_CONFLICT, sent_at);
 }
 
 static enum mark_action after_read(struct mark *m, enum mark_answer answer,

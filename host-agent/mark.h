@@ -14,10 +14,11 @@
  *   any other             our own text             TAKEN: only the answer was lost
  *   403 and the like      the same silence         DENIED
  *   5xx, 429, 401         the same silence         REFUSED
- *   409, 404, no answer   the same silence         PATCH once more; then TAKEN if it is a conflict
+ *   no answer             the same silence         LOST: the API server failed, and the DPU's
+ *                                                  renewal may have failed with it
+ *   409, 404              the same silence         PATCH once more; then TAKEN if it is a conflict
  *                                                  again (somebody writes, and it is not the DPU),
- *                                                  else CONFLICT or LOST. A trial that got no
- *                                                  answer is LOST at once
+ *                                                  else CONFLICT
  *   any other             404                      ABSENT
  *   any other             something else           NONSENSE
  *   any other             no answer                LOST
@@ -60,7 +61,6 @@ struct mark {
     char uid[NAMES_UID_BYTES]; /* of the state that is judged, as the next two */
     char renew_stamp[NAMES_STAMP_BYTES];
     char version[NAMES_VERSION_BYTES]; /* the PATCH's condition */
-    bool is_trial;                     /* it asks only whether the server takes writes */
     enum mark_action action;           /* under way */
     enum mark_answer patched;          /* what the last PATCH was answered with */
     bool is_second;                    /* that PATCH was the second */
@@ -73,7 +73,7 @@ struct mark {
 uint64_t mark_version(const char *text);
 
 /* Starts a mark, or a trial, of the state that `lease` shows; the first request is a PATCH. */
-void mark_start(struct mark *m, const struct lease_view *lease, bool is_trial, struct mono now);
+void mark_start(struct mark *m, const struct lease_view *lease, struct mono now);
 
 /*
  * The request under way, sent at `sent_at`, was answered. LEASE: `lease` is what the answer shows,

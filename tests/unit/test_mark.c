@@ -42,17 +42,15 @@ static const struct row rows[] = {
     {"takes no writes", {MARK_FAILS, SAME}, MARK_REFUSED, 1},
     {"somebody touched it", {MARK_CONFLICTS, MOVED, MARK_LEASE}, MARK_TAKEN, 2},
     {"somebody writes all the time", {MARK_CONFLICTS, SAME, MARK_CONFLICTS, MOVED}, MARK_TAKEN, 0},
-    {"lost, and then somebody writes",
-     {MARK_NO_ANSWER, SAME, MARK_CONFLICTS, MOVED},
+    {"not answered", {MARK_NO_ANSWER, SAME}, MARK_LOST, 0},
+    {"not answered, and touched", {MARK_NO_ANSWER, MOVED}, MARK_LOST, 0},
+    {"touched, then not answered", {MARK_CONFLICTS, MOVED, MARK_NO_ANSWER, MOVED}, MARK_LOST, 0},
+    {"touched, then the answer was lost",
+     {MARK_CONFLICTS, MOVED, MARK_NO_ANSWER, OURS},
      MARK_TAKEN,
      0},
     {"409 without a reason", {MARK_CONFLICTS, SAME, MARK_CONFLICTS, SAME}, MARK_CONFLICT, 3},
     {"404 of what is there", {MARK_NOT_FOUND, SAME, MARK_NOT_FOUND, SAME}, MARK_CONFLICT, 3},
-    {"lost twice", {MARK_NO_ANSWER, SAME, MARK_NO_ANSWER, SAME}, MARK_LOST, 3},
-    {"lost twice, moved", {MARK_NO_ANSWER, SAME, MARK_NO_ANSWER, MOVED}, MARK_LOST, 3},
-    {"lost, then taken", {MARK_NO_ANSWER, SAME, MARK_LEASE}, MARK_TAKEN, 2},
-    {"lost, then renewed", {MARK_NO_ANSWER, SAME, MARK_CONFLICTS, RENEWED}, MARK_CONFLICT, 3},
-    {"lost twice, but ours", {MARK_NO_ANSWER, SAME, MARK_NO_ANSWER, OURS}, MARK_TAKEN, 0},
     {"touched, then denied", {MARK_CONFLICTS, MOVED, MARK_FORBIDS, MOVED}, MARK_DENIED, 3},
     {"touched, then refused", {MARK_CONFLICTS, MOVED, MARK_FAILS, MOVED}, MARK_REFUSED, 3},
     {"restored, and nobody renewed", {MARK_CONFLICTS, RESTORED, MARK_LEASE}, MARK_TAKEN, 2},
@@ -102,22 +100,9 @@ static enum mark_action answer(struct mark *m, int reply, int n)
 static void start(struct mark *m)
 {
     const struct lease_view lease = judged();
-    mark_start(m, &lease, false, AT(0));
+    mark_start(m, &lease, AT(0));
     assert_int_equal(m->action, MARK_PATCH);
     assert_string_equal(m->version, "10");
-}
-
-/* A trial asks whether the API server takes writes: one that is not answered tells that it did not,
- * and a second would hide that. */
-TEST(a_trial_that_is_not_answered_is_lost)
-{
-    const struct lease_view lease = judged();
-    struct mark m;
-    mark_start(&m, &lease, true, AT(0));
-    assert_int_equal(answer(&m, MARK_NO_ANSWER, 0), MARK_GET);
-    assert_int_equal(answer(&m, SAME, 1), MARK_END);
-    assert_int_equal(m.outcome, MARK_LOST);
-    assert_int_equal(m.proof_at.ns, AT(0).ns);
 }
 
 TEST(each_pair_of_answers_has_its_outcome)
