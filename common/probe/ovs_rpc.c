@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Asks the daemons and databases of OVS and OVN over JSON-RPC 1.0 on a unix socket: one connection
- * per run, one question after another. Ignores the server's own requests. By default OVS sends no
- * echo request on a unix socket, so none waits for our answer.
+ * per run and place, on which all questions are asked at once and answered in their order. Ignores
+ * the server's own requests. By default OVS sends no echo request on a unix socket, so none waits
+ * for our answer.
  *
  * A hostile server costs no more than RPC_TOTAL_BYTES read, in pieces of what is there, and the
  * tree of RPC_INBOX_BYTES of JSON.
@@ -14,6 +15,7 @@
 #include "base/json_text.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "loop/curl_loop.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -21,10 +23,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Services answer within a millisecond, one after another. Whoever listens 10 to 20 ms later, at
+ * the same time as those who asked others meanwhile, is woken once for all of them. */
+#define GATHER_NS (10 * NS_PER_MS)
+
 enum {
     RPC_QUESTION_BYTES = 2048,
     RPC_INBOX_BYTES = 64 << 10,   /* the largest object */
     RPC_TOTAL_BYTES = 1024 << 10, /* of one connection */
+    RPC_PIECE_BYTES = 4096,       /* that is read at a time */
     SHOWN_BYTES = 100,
     PID_FILE_BYTES = 32,
 };
@@ -500,13 +507,13 @@ struct service_probe {
     struct probe probe;
     struct service_beat beat;
     struct service_chassis chassis;
-    json_t *ids; /* OVS's external_ids, once the run knows them; owned */
-    ev_io ready; /* fd -1: no run */
+    json_t *ids;     /* OVS's external_ids, once the run knows them; owned */
+    ev_io ready;     /* fd -1: no run */
+    ev_timer listen; /* until the answers are read */
     size_t question;
-    size_t visits; /* connections, in all runs */
-    size_t inbox_len;
-    size_t received; /* in all */
-    char inbox[RPC_INBOX_BYTES];
+    size_t visits;    /* connections, in all runs */
+    size_t received;  /* in all */
+    struct buf inbox; /* nothing is held between two runs */
 };
 
 static const struct service_question *asked(const struct service_probe *p)
@@ -516,11 +523,14 @@ static const struct service_question *asked(const struct service_probe *p)
 
 static void hang_up(struct service_probe *p)
 {
+    ev_timer_stop(p->probe.loop, &p->listen);
     if (p->ready.fd >= 0) {
         ev_io_stop(p->probe.loop, &p->ready);
         (void)close(p->ready.fd); /* nothing more is wanted of it */
         ev_io_set(&p->ready, -1, EV_READ);
     }
+    buf_fini(&p->inbox);
+    p->inbox = (struct buf){.max_bytes = RPC_INBOX_BYTES};
 }
 
 static const char *service_stop(struct probe *probe)
@@ -556,27 +566,40 @@ static const char *chassis_of(const struct service_probe *p)
     return named[0] ? named : text_of_id(p->ids, "system-id");
 }
 
+static const struct service_place *place_of(const struct service_probe *p, size_t question)
+{
+    const struct service *service = p->probe.spec.service;
+    const struct service_question *q = &service->questions[question];
+    return q->at ? q->at : service->place;
+}
+
 /* A fresh socket takes so little at once. */
-static void ask(struct service_probe *p)
+static bool ask(struct service_probe *p, size_t question)
 {
     char params[RPC_QUESTION_BYTES];
     char text[RPC_QUESTION_BYTES + SHOWN_BYTES];
-    const struct service_question *q = asked(p);
+    const struct service_question *q = &p->probe.spec.service->questions[question];
     if (q->expected == ANSWER_CHASSIS) {
         write_chassis_params(chassis_of(p), text_of_id(p->ids, "ovn-encap-ip"), params,
                              sizeof(params));
     }
-    text_format(text, sizeof(text), "{\"id\":%zu,\"method\":\"%s\",\"params\":%s}", p->question,
+    text_format(text, sizeof(text), "{\"id\":%zu,\"method\":\"%s\",\"params\":%s}", question,
                 q->method, q->params_json ? q->params_json : params);
     ssize_t len = (ssize_t)strlen(text);
-    if (send(p->ready.fd, text, (size_t)len, MSG_NOSIGNAL) != len) {
-        end_closed(p);
-    }
+    return send(p->ready.fd, text, (size_t)len, MSG_NOSIGNAL) == len;
 }
 
-static const struct service_place *place_of(const struct service_probe *p)
+/* What belongs to the same place as the next question, at once. */
+static void ask_all(struct service_probe *p)
 {
-    return asked(p)->at ? asked(p)->at : p->probe.spec.service->place;
+    const struct service_question *questions = p->probe.spec.service->questions;
+    const struct service_place *place = place_of(p, p->question);
+    for (size_t i = p->question; questions[i].method && place_of(p, i) == place; i++) {
+        if (!ask(p, i)) {
+            end_closed(p);
+            return;
+        }
+    }
 }
 
 static const char *dir_of(const struct service_place *place, const struct probe_spec *spec)
@@ -587,7 +610,7 @@ static const char *dir_of(const struct service_place *place, const struct probe_
 /* Asks the question where it belongs. */
 static void visit(struct service_probe *p)
 {
-    const struct service_place *place = place_of(p);
+    const struct service_place *place = place_of(p, p->question);
     char path[UNIX_PATH_BYTES];
     int fd;
     hang_up(p);
@@ -601,21 +624,18 @@ static void visit(struct service_probe *p)
         return;
     }
     p->visits++;
-    p->inbox_len = 0;
     p->received = 0;
     ev_io_set(&p->ready, fd, EV_READ);
-    ev_io_start(p->probe.loop, &p->ready);
-    ask(p);
+    loop_timer_arm(p->probe.loop, &p->listen, 2 * GATHER_NS - clock_mono_now().ns % GATHER_NS);
+    ask_all(p);
 }
 
-/* There is another question. */
+/* There is another question: it was asked with this one, or is to be asked elsewhere. */
 static void go_on(struct service_probe *p)
 {
-    const struct service_place *place = place_of(p);
+    const struct service_place *place = place_of(p, p->question);
     p->question++;
-    if (place_of(p) == place) {
-        ask(p);
-    } else {
+    if (place_of(p, p->question) != place) {
         visit(p);
     }
 }
@@ -683,7 +703,8 @@ static void take_messages(struct service_probe *p, bool is_end)
     while (is_running(p)) {
         CLEANUP(json) json_t *message = NULL;
         size_t len;
-        enum rpc_kind kind = rpc_message_read(p->inbox, p->inbox_len, is_end, &message, &len);
+        enum rpc_kind kind =
+            rpc_message_read(buf_text(&p->inbox), p->inbox.len, is_end, &message, &len);
         if (kind == RPC_MORE) {
             return;
         }
@@ -691,31 +712,39 @@ static void take_messages(struct service_probe *p, bool is_end)
             end_run(p, PROBE_WRONG, "what answers", " does not speak JSON-RPC");
             return;
         }
-        p->inbox_len -= len;
-        memmove(p->inbox, p->inbox + len, p->inbox_len);
+        buf_consume(&p->inbox, len);
         if (kind == RPC_REPLY) {
             take_reply(p, message);
         }
     }
 }
 
+static void on_listen(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    struct service_probe *p = w->data;
+    ev_io_start(loop, &p->ready);
+}
+
 static void on_ready(struct ev_loop *loop, ev_io *w, int revents)
 {
     struct service_probe *p = w->data;
     size_t visit_no = p->visits;
-    ssize_t got = recv(w->fd, p->inbox + p->inbox_len, sizeof(p->inbox) - p->inbox_len, 0);
+    char piece[RPC_PIECE_BYTES];
+    size_t room = RPC_INBOX_BYTES - p->inbox.len;
+    ssize_t got = recv(w->fd, piece, room < sizeof(piece) ? room : sizeof(piece), 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    p->inbox_len += got > 0 ? (size_t)got : 0;
-    p->received += got > 0 ? (size_t)got : 0;
-    take_messages(p, got <= 0 || p->inbox_len == sizeof(p->inbox));
+    if (got > 0 && buf_append(&p->inbox, piece, (size_t)got, NULL) == 0) { /* there is room */
+        p->received += (size_t)got;
+    }
+    take_messages(p, got <= 0 || p->inbox.len == RPC_INBOX_BYTES);
     if (!is_running(p) || p->visits != visit_no) {
         return;
     }
     if (got <= 0) {
         end_closed(p);
-    } else if (p->inbox_len == sizeof(p->inbox) || p->received > RPC_TOTAL_BYTES) {
+    } else if (p->inbox.len == RPC_INBOX_BYTES || p->received > RPC_TOTAL_BYTES) {
         end_run(p, PROBE_WRONG, "what answers", " sends more than the probe asked for");
     }
 }
@@ -733,10 +762,13 @@ static int service_init(struct probe *probe, struct err *e)
 {
     struct service_probe *p = (struct service_probe *)probe;
     p->beat.limit_ns = probe->spec.beat_limit_ns;
+    p->inbox.max_bytes = RPC_INBOX_BYTES;
     ev_io_init(&p->ready, on_ready, -1, EV_READ);
     p->ready.data = p;
+    ev_timer_init(&p->listen, on_listen, 0, 0);
+    p->listen.data = p;
     for (; asked(p)->method; p->question++) {
-        const char *dir = dir_of(place_of(p), &probe->spec);
+        const char *dir = dir_of(place_of(p, p->question), &probe->spec);
         if (strlen(dir) >= DIR_BYTES) {
             return err_set(e, ERR_LIMIT, "the directory '%s' has more than %d bytes", dir,
                            DIR_BYTES - 1);

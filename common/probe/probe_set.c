@@ -22,6 +22,11 @@
 /* A run whose end we come to so late was stopped with us. */
 #define LATE_NS NS_PER_SEC
 
+/* Pauses of some seconds end with a full second of the clock, up to a second early: probes that are
+ * due at about the same time wake the machine once, and their answers come together. */
+#define TOGETHER_NS    NS_PER_SEC
+#define ALONE_BELOW_NS (5 * TOGETHER_NS) /* a second would be too much of a shorter pause */
+
 enum {
     CHANGES_PER_TURN = 64, /* the rest comes with the loop's next turn */
     KERNEL_UEVENTS = 1,    /* multicast group; what udev makes of them is another */
@@ -36,6 +41,14 @@ static const char *run_stop(struct probe *probe)
     return probe->method->stop ? probe->method->stop(probe) : NULL;
 }
 
+static void arm_pause(struct probe *probe, int64_t pause_ns, struct mono now)
+{
+    if (pause_ns >= ALONE_BELOW_NS) {
+        pause_ns -= mono_add(now, pause_ns).ns % TOGETHER_NS;
+    }
+    loop_timer_arm(probe->loop, &probe->pause, pause_ns);
+}
+
 void probe_end(struct probe *probe, struct probe_answer answer)
 {
     struct probe_result result = {.probe = probe->index,
@@ -45,8 +58,9 @@ void probe_end(struct probe *probe, struct probe_answer answer)
                                   .reason = answer.words};
     (void)run_stop(probe);
     result.is_late = mono_since(result.now, result.started) >= probe->spec.timeout_ns + LATE_NS;
-    loop_timer_arm(probe->loop, &probe->pause,
-                   answer.outcome == PROBE_PASSED ? probe->spec.interval_ns : probe->spec.retry_ns);
+    arm_pause(probe,
+              answer.outcome == PROBE_PASSED ? probe->spec.interval_ns : probe->spec.retry_ns,
+              result.now);
     probe->result(probe->user, &result);
 }
 

@@ -4,7 +4,8 @@
  * only.
  *
  * A probe runs its method at once, then again a pause after each run has ended, for ever; a run
- * that takes longer than the timeout is stopped and has failed. Where the kernel tells of changes
+ * that takes longer than the timeout is stopped and has failed. A pause of 5 s or more ends up to a
+ * second early, together with those of other probes. Where the kernel tells of changes
  * the pause ends soon after one. Its timers are libev's own (CLOCK_MONOTONIC): no lease hangs on
  * them, and a probe need not have run during a suspend.
  */

@@ -584,7 +584,7 @@ TEST_IN(the_socket_of_a_daemon_is_found_by_its_pid_file)
 #define REPLY(id, text) "{\"id\":" id ",\"result\":\"" text "\\n\",\"error\":null}"
 #define ACTIVE          REPLY("0", "Status: active") REPLY("1", "connected")
 
-TEST_IN(a_daemon_is_asked_one_question_after_another)
+TEST_IN(a_daemon_is_asked_all_questions_and_judged_by_each)
 {
     static const struct {
         const char *answer;
@@ -595,7 +595,7 @@ TEST_IN(a_daemon_is_asked_one_question_after_another)
         {ACTIVE REPLY("2", "connected"), false, PROBE_PASSED, ""},
         {ACTIVE REPLY("2", "not connected"), false, PROBE_WRONG, "'sb-connection-status' answers"},
         {REPLY("0", "Status: standby"), false, PROBE_WRONG, "'Status: standby' instead of"},
-        {ACTIVE, true, PROBE_REFUSED, "closed without an answer to 'nb-connection-status'"},
+        {ACTIVE, true, PROBE_REFUSED, "closed without an answer to 'sb-connection-status'"},
     };
     scratch_put(w->dir, "ovn-northd.pid", "12\n");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -3,6 +3,7 @@
  * made-up trees, and as the kernel of a network namespace of our own has them. */
 #include "probe/probe_set.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "base/time.h"
@@ -268,6 +269,31 @@ TEST_IN(targets_that_make_no_sense_are_refused_at_the_start)
             fail_msg("row %zu: %s", i, e.msg);
         }
     }
+}
+
+/* ---- pauses ---------------------------------------------------------------------------------- */
+
+/* How far from a full second of the clock the pause ends that follows a run. */
+static int64_t end_of_pause(struct world *w, int64_t interval_ns)
+{
+    probe_world_start(w, "unix:/nowhere", interval_ns, NS_PER_SEC);
+    double left_s = ev_timer_remaining(w->loop, &w->probe->pause);
+    int64_t left_ns = (int64_t)(left_s * (double)NS_PER_SEC);
+    assert_true(left_ns <= interval_ns && left_ns > interval_ns - NS_PER_SEC - 100 * NS_PER_MS);
+    return (clock_mono_now().ns + left_ns) % NS_PER_SEC;
+}
+
+TEST_IN(pauses_of_some_seconds_end_with_a_full_second)
+{
+    for (int i = 0; i < 4; i++) {
+        int64_t off_ns = end_of_pause(w, 5 * NS_PER_SEC);
+        assert_true(off_ns < 50 * NS_PER_MS || off_ns > 950 * NS_PER_MS);
+        (void)usleep(150000);
+    }
+    struct mono now = clock_mono_now();
+    (void)usleep((useconds_t)((NS_PER_SEC + NS_PER_SEC / 2 - now.ns % NS_PER_SEC) / 1000));
+    int64_t off_ns = end_of_pause(w, 4 * NS_PER_SEC); /* a shorter one is kept */
+    assert_true(off_ns > 450 * NS_PER_MS && off_ns < 950 * NS_PER_MS);
 }
 
 /* ---- all together --------------------------------------------------------------------------- */
