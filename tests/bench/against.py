@@ -137,9 +137,11 @@ class Fleet:
     def record_of(self, side):
         return os.path.join(self.directory, side, "readiness.json")
 
-    def start(self, wrapper=(), dpu_flags=(), interval_s=INTERVAL_S):
-        """Both sides' agents; returns once each has been seen renewing."""
+    def start(self, wrapper=(), dpu_flags=(), interval_s=INTERVAL_S, apart_s=INTERVAL_S / 2):
+        """Both sides' agents; returns once each has been seen renewing. They start apart: who asks
+        at the same moment as the other waits for the same server's turn."""
         for side in SIDES:
+            time.sleep(apart_s)
             for name in reversed(AGENTS):
                 user = ("host-" if name == "dpu-host-agent" else "dpu-") + side
                 words = [
@@ -278,7 +280,7 @@ def measure_probe(fleet, rows, args):
         beat = ovn.Ovnkube(services)
         flags = ["--probe=ovn-kubernetes", f"--ovs-rundir={services.run_dir}",
                  f"--ovn-rundir={services.ovn_run_dir}"]  # fmt: skip
-        fleet.start(dpu_flags=flags, interval_s=10)
+        fleet.start(dpu_flags=flags, interval_s=10, apart_s=2.5)
         time.sleep(20)
         weigh(fleet, rows, args.windows, 2 * args.seconds, "probe", ("dpu-agent",), per_beat=False)
     finally:
