@@ -2,9 +2,10 @@
 /*
  * fleet dpu|host KUBECONFIG FIRST COUNT INTERVAL DURATION SPREAD DIR
  *
- * So many DPUs, or hosts, in one process. Each line on stdin is answered by one of JSON on stdout:
- * what there was since the line before (struct fleet_report). A line with a duration restarts all
- * of them, one by one, with that of the lease. Ends with its stdin.
+ * So many DPUs, or hosts, in one process, each with the file KUBECONFIG.NODE. Each line on stdin is
+ * answered by one of JSON on stdout: what there was since the line before (struct fleet_report). A
+ * line with a duration restarts all of them, one by one, with that of the lease. Ends with its
+ * stdin.
  */
 #include "tests/bench/fleet.h"
 

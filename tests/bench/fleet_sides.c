@@ -166,7 +166,8 @@ static int start_side(struct side *s, size_t number, struct err *e)
     const struct fleet_config *c = &s->fleet->config;
     struct kube_conf conf = {0};
     text_format(s->node, sizeof(s->node), "w-%zu", c->first + number);
-    int rc = kube_conf_load(c->kubeconfig, NULL, &conf, e);
+    CLEANUP(free) char *kubeconfig = mem_format("%s.%s", c->kubeconfig, s->node);
+    int rc = kube_conf_load(kubeconfig, NULL, &conf, e);
     if (rc != 0) {
         return rc;
     }

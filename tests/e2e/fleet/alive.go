@@ -30,7 +30,9 @@ func (m *measure) startAgent(scheme, name string) (*agent, error) {
 	if a.relay, err = harness.NewRelay(0, "127.0.0.1:0", strings.TrimPrefix(m.plane.Server, "https://")); err != nil {
 		return nil, err
 	}
-	kubeconfig, err := m.through(scheme+name, "https://"+a.relay.Address())
+	w := way{scheme, "https://" + a.relay.Address()}
+	number := map[string]int{"ours": 0, "upstream": 1}[scheme] // a node each
+	kubeconfig, err := m.kubeconfig(w, name, number)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +42,12 @@ func (m *measure) startAgent(scheme, name string) (*agent, error) {
 	}
 	program := map[string]string{"dpu": "dpu-agent", "host": "dpu-host-agent"}[name]
 	argv := []string{filepath.Join(os.Getenv("DPU_BIN_DIR"), program), "--kubeconfig=" + kubeconfig,
-		"--node-name=" + nodeName(0), "--http-bind-address=127.0.0.1:0"} // others may have the port
+		"--node-name=" + nodeName(number), "--http-bind-address=127.0.0.1:0"} // others may have the port
 	if name == "host" {
 		argv = append(argv, "--readiness-file="+filepath.Join(records, "readiness.json"))
 	}
 	if scheme == "upstream" {
-		argv = append([]string{os.Args[0], "upstream-" + name}, sideArgs(kubeconfig, 1, 1, 0, records)...)
+		argv = append([]string{os.Args[0], "upstream-" + name}, sideArgs(m.files(w, name), number, 1, 0, records)...)
 	}
 	a.side, err = startSide(argv, m.log)
 	return a, err

@@ -3,7 +3,7 @@
 // Fleet measures what N DPUs and their N hosts cost one API server, ours beside
 // the scheme of upstream's own health check, in turn, on the same machine.
 //
-//	fleet [-schemes ours,upstream] [-sizes 10,100,1000] [-intervals 3] [-storm N] [-runs N] [-alive=false] [-write DIR]
+//	fleet [-schemes ours,upstream] [-sizes 10,100,1000] [-intervals 3] [-storm N] [-runs N] [-alive=false] [-certificates] [-write DIR]
 //
 // DPU_E2E_PARTS is the folder with kube-apiserver and etcd, DPU_BIN_DIR the one
 // with our agents, DPU_FLEET the program tests/bench/fleet.
@@ -43,6 +43,7 @@ func run() error {
 	storm := flag.Int("storm", 1000, "number of DPUs in the storms; 0: none")
 	runs := flag.Int("runs", 1, "how many storms of each; several are shown as median (least to most)")
 	alive := flag.Bool("alive", true, "measure one pair of agents")
+	certificates := flag.Bool("certificates", false, "each side has a client certificate in place of a token")
 	write := flag.String("write", "", "folder with performance/measured.md, into which the figures go, too")
 	draw := flag.String("draw", "", "folder with performance/measured.md, whose pictures are drawn anew; nothing is measured")
 	agents := flag.String("agents", os.DevNull, "file with what tests/bench/bench.py said, for that page")
@@ -64,7 +65,7 @@ func run() error {
 		return err
 	}
 	defer m.stop()
-	m.schemes = strings.Split(*only, ",")
+	m.schemes, m.withCerts = strings.Split(*only, ","), *certificates
 	failed := m.all(*sizes, *storm, *runs, *alive) // what there is by then is shown all the same
 	m.out.print(os.Stdout)
 	if *write == "" || failed != nil {
@@ -114,7 +115,8 @@ func (m *measure) all(sizes string, storm, runs int, alive bool) error {
 	return nil
 }
 
-// sideArgs are those of a process with many sides, ours or upstream's: of the nodes from one number on.
+// sideArgs are those of a process with many sides, ours or upstream's: of the nodes from one number on. The kubeconfig
+// of each is named so, a dot, and its node.
 func sideArgs(kubeconfig string, first, count int, spread time.Duration, records string) []string {
 	return []string{kubeconfig, strconv.Itoa(first), strconv.Itoa(count), seconds(interval), seconds(duration), seconds(spread), records}
 }

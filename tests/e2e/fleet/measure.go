@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	authentication "k8s.io/api/authentication/v1"
 	core "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,21 +45,23 @@ type steadyResult struct {
 }
 
 type measure struct {
-	ctx        context.Context
-	plane      *harness.ControlPlane
-	admin      *kubernetes.Clientset
-	peer       *kubernetes.Clientset // of the second API server, nil: none
-	kubeconfig string
-	dir        string
-	records    string   // of the hosts, in memory
-	log        *os.File // of all sides
-	schemes    []string // that are measured
-	intervals  int
-	nodes      int // that exist
-	meter      *meter
-	idle       rates
-	began      time.Time
-	out        results
+	ctx       context.Context
+	plane     *harness.ControlPlane
+	admin     *kubernetes.Clientset
+	peer      *kubernetes.Clientset // of the second API server, nil: none
+	account   *core.ServiceAccount
+	withCerts bool
+	way       way // straight to the API server
+	dir       string
+	records   string   // of the hosts, in memory
+	log       *os.File // of all sides
+	schemes   []string // that are measured
+	intervals int
+	nodes     int // that exist
+	meter     *meter
+	idle      rates
+	began     time.Time
+	out       results
 }
 
 // newMeasure starts the API server. The fleets are no masters: its flow control holds for them.
@@ -96,43 +97,65 @@ func (m *measure) prepare() error {
 	if err := m.plane.PrepareNamespace(m.ctx, ""); err != nil {
 		return err
 	}
-	if err := m.makeToken(); err != nil {
+	m.way = way{"fleet", m.plane.Server}
+	return m.makeAccount()
+}
+
+const group = "fleet" // of the certificates
+
+// makeAccount makes the service account that all tokens are of, and gives it and the group all rights.
+func (m *measure) makeAccount() (err error) {
+	meta := metav1.ObjectMeta{Name: "fleet", Namespace: harness.Namespace}
+	accounts := m.admin.CoreV1().ServiceAccounts(meta.Namespace)
+	if m.account, err = accounts.Create(m.ctx, &core.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	m.kubeconfig, err = m.through("fleet", m.plane.Server)
+	_, err = m.admin.RbacV1().ClusterRoleBindings().Create(m.ctx, &rbac.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: meta.Name},
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbac.Subject{{Kind: rbac.ServiceAccountKind, Name: meta.Name, Namespace: meta.Namespace},
+			{Kind: rbac.GroupKind, APIGroup: rbac.GroupName, Name: group}},
+	}, metav1.CreateOptions{})
 	return err
 }
 
-// makeToken gets the credential that DPUs and hosts have: a service account's.
-func (m *measure) makeToken() error {
-	meta := metav1.ObjectMeta{Name: "fleet", Namespace: harness.Namespace}
-	accounts := m.admin.CoreV1().ServiceAccounts(meta.Namespace)
-	if _, err := accounts.Create(m.ctx, &core.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
-		return err
+// way is an address of the API server, and a name for the files of those who take it.
+type way struct{ name, url string }
+
+// files is the beginning of their names; a dot and the node follow.
+func (m *measure) files(w way, kind string) string { return filepath.Join(m.dir, w.name+"-"+kind) }
+
+// credential makes one for each side, once: the API server remembers for ten seconds whose a token is, so that one
+// token for all would cost it nothing.
+func (m *measure) credential(kind string, number int) (c harness.Credential, err error) {
+	path := filepath.Join(m.dir, kind+"."+nodeName(number))
+	if m.withCerts {
+		c.CertBase = path
+		if _, err = os.Stat(path + ".crt"); err != nil {
+			err = m.plane.PKI.Client(path, harness.Identity{User: kind + "-" + nodeName(number), Groups: []string{group}})
+		}
+		return c, err
 	}
-	_, err := m.admin.RbacV1().ClusterRoleBindings().Create(m.ctx, &rbac.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: meta.Name},
-		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbac.Subject{{Kind: rbac.ServiceAccountKind, Name: meta.Name, Namespace: meta.Namespace}},
-	}, metav1.CreateOptions{})
+	c.TokenFile = path + ".token"
+	if _, err = os.Stat(c.TokenFile); err == nil {
+		return c, nil
+	}
+	token, err := m.plane.PKI.Token(harness.TokenRequest{Namespace: m.account.Namespace, Name: m.account.Name,
+		UID: string(m.account.UID), Lifetime: 24 * time.Hour})
 	if err != nil {
-		return err
+		return c, err
 	}
-	seconds := int64((24 * time.Hour).Seconds())
-	answer, err := accounts.CreateToken(m.ctx, meta.Name, &authentication.TokenRequest{
-		Spec: authentication.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	return harness.WriteFile(m.tokenFile(), answer.Status.Token, 0o600)
+	return c, harness.WriteFile(c.TokenFile, token, 0o600)
 }
 
-func (m *measure) tokenFile() string { return filepath.Join(m.dir, "token") }
-
-// through makes a kubeconfig whose server is at another address.
-func (m *measure) through(name, url string) (string, error) {
-	path := filepath.Join(m.dir, name+".kubeconfig")
-	return path, m.plane.PKI.Kubeconfig(path, url, harness.Credential{TokenFile: m.tokenFile()})
+// kubeconfig is that of one side.
+func (m *measure) kubeconfig(w way, kind string, number int) (string, error) {
+	path := m.files(w, kind) + "." + nodeName(number)
+	c, err := m.credential(kind, number)
+	if err != nil {
+		return "", err
+	}
+	return path, m.plane.PKI.Kubeconfig(path, w.url, c)
 }
 
 func (m *measure) stop() {
@@ -196,7 +219,7 @@ func (m *measure) newFleet(scheme string, n int) (*fleet, error) {
 }
 
 // startSides starts all "dpu" or all "host" within a time; 0: at once. Records are in memory, as on a node.
-func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Duration) (all sides, err error) {
+func (m *measure) startSides(f *fleet, kind string, w way, spread time.Duration) (all sides, err error) {
 	argv := []string{os.Getenv("DPU_FLEET"), kind}
 	if f.scheme == "upstream" {
 		argv = []string{os.Args[0], "upstream-" + kind}
@@ -205,8 +228,13 @@ func (m *measure) startSides(f *fleet, kind, kubeconfig string, spread time.Dura
 	if err != nil {
 		return nil, err
 	}
+	for i := range f.n {
+		if _, err := m.kubeconfig(w, kind, i); err != nil {
+			return nil, err
+		}
+	}
 	for first := 0; first < f.n; first += perProcess {
-		args := sideArgs(kubeconfig, first, min(perProcess, f.n-first), spread, records)
+		args := sideArgs(m.files(w, kind), first, min(perProcess, f.n-first), spread, records)
 		s, err := startSide(append(slices.Clone(argv), args...), m.log)
 		if err != nil {
 			all.stop()
@@ -226,10 +254,10 @@ func (f *fleet) spread() time.Duration {
 // start starts all sides, and returns when every host is ready.
 func (m *measure) start(f *fleet) error {
 	var err error
-	if f.hosts, err = m.startSides(f, "host", m.kubeconfig, f.spread()); err != nil {
+	if f.hosts, err = m.startSides(f, "host", m.way, f.spread()); err != nil {
 		return err
 	}
-	if f.dpus, err = m.startSides(f, "dpu", m.kubeconfig, f.spread()); err != nil {
+	if f.dpus, err = m.startSides(f, "dpu", m.way, f.spread()); err != nil {
 		return err
 	}
 	return m.waitReady(f, f.hosts)

@@ -67,11 +67,8 @@ func (m *measure) storm(scheme string, n int) error {
 		return err
 	}
 	defer balancer.Close()
-	kubeconfig, err := m.through("balancer", "https://"+balancer.Address())
-	if err != nil {
-		return err
-	}
-	if f.dpus, err = m.startSides(f, "dpu", kubeconfig, f.spread()); err != nil {
+	balanced := way{"balancer", "https://" + balancer.Address()}
+	if f.dpus, err = m.startSides(f, "dpu", balanced, f.spread()); err != nil {
 		return err
 	}
 	if err := m.waitReady(f, f.dpus); err != nil {
@@ -79,14 +76,14 @@ func (m *measure) storm(scheme string, n int) error {
 	}
 	time.Sleep(interval) // whatever belongs to the start
 	s := &stormy{m: m, f: f, balancer: balancer, out: &stormResult{Scheme: scheme, N: n}}
-	if err := s.weather(kubeconfig, peer); err != nil {
+	if err := s.weather(balanced, peer); err != nil {
 		return err
 	}
 	m.out.Storms = append(m.out.Storms, s.out)
 	return nil
 }
 
-func (s *stormy) weather(kubeconfig, peer string) error {
+func (s *stormy) weather(balanced way, peer string) error {
 	m := s.m
 	for i, storm := range []struct {
 		name   string
@@ -94,7 +91,7 @@ func (s *stormy) weather(kubeconfig, peer string) error {
 		happen func() error
 	}{
 		{"all hosts started at once", 3*interval + s.f.spread(), func() (err error) {
-			s.f.hosts, err = m.startSides(s.f, "host", kubeconfig, 0)
+			s.f.hosts, err = m.startSides(s.f, "host", balanced, 0)
 			return err
 		}},
 		{"API server gone for one duration", 3 * interval, func() error {
@@ -136,7 +133,7 @@ func (m *measure) rollServers(peer string) error {
 	if _, err = m.plane.StartPeer(m.ctx); err != nil {
 		return err
 	}
-	kubeconfig, err := m.through("peer", peer)
+	kubeconfig, err := m.kubeconfig(way{"peer", peer}, "admin", 0)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 
 	coordination "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"dpu-heartbeat.test/e2e/harness"
@@ -56,10 +55,6 @@ type counted struct {
 }
 
 func (u *upstream) run(kind, kubeconfig string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
 	u.restart = map[int]context.CancelFunc{}
 	for i := range u.count {
 		go func() {
@@ -69,7 +64,7 @@ func (u *upstream) run(kind, kubeconfig string) error {
 				u.mutex.Lock()
 				u.restart[i] = cancel
 				u.mutex.Unlock()
-				if err := u.play(ctx, config, nodeName(u.first+i), kind == "upstream-host"); err != nil {
+				if err := u.play(ctx, kubeconfig, nodeName(u.first+i), kind == "upstream-host"); err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					time.Sleep(u.interval)
 				}
@@ -108,9 +103,12 @@ func (u *upstream) roll(duration time.Duration) {
 }
 
 // play is one side until ctx ends.
-func (u *upstream) play(ctx context.Context, config *rest.Config, node string, isHost bool) error {
+func (u *upstream) play(ctx context.Context, kubeconfig, node string, isHost bool) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig+"."+node)
+	if err != nil {
+		return err
+	}
 	if !isHost {
-		config = rest.CopyConfig(config)
 		config.Wrap(u.countFailures)
 	}
 	client, err := played.Client(config, fmt.Sprintf("%s-%t", node, isHost))
