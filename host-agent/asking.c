@@ -9,8 +9,6 @@
 #define SLACK_NS      (1 * NS_PER_SEC)
 #define MARK_REQUESTS 4 /* of one mark, at most */
 
-static const struct mono AT_ONCE = {0};
-
 typedef struct mono due_fn(const struct verdict *x);
 
 static due_fn at_the_deadline, two_states_are_shown, may_write_past_deadline, after_an_outage,
@@ -211,7 +209,7 @@ static struct mono next_look(const struct verdict *x)
 
 static struct mono read_is_wanted(const struct verdict *x)
 {
-    return x->read.wanted == ASK_READ ? AT_ONCE : MONO_NEVER;
+    return x->read.wanted == ASK_READ ? (struct mono){0} : MONO_NEVER; /* at once */
 }
 
 /* One read looks for it, before the first mark is made: half a deadline before that, and half-way
@@ -306,24 +304,15 @@ void asking_plan(struct verdict *x, struct mono now, struct verdict_update *out)
     }
 }
 
-/* The earliest moment at which a read, or a mark or trial, is due. What is due at once needs no
- * waking: it waits for another request to end. */
-static struct mono first_due(const struct verdict *x, bool is_read)
-{
-    struct mono first = MONO_NEVER;
-    for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
-        struct mono due = reasons[i].due(x);
-        if ((reasons[i].what == ASK_READ) == is_read && due.ns != AT_ONCE.ns) {
-            first = mono_min(first, due);
-        }
-    }
-    return first;
-}
-
 struct mono asking_next(const struct verdict *x, struct mono now)
 {
-    const struct mono moments[] = {first_due(x, true), first_due(x, false),
-                                   awaited_until(x, &x->read), awaited_until(x, &x->mark)};
+    struct mono moments[ASKING_REASONS + 2] = {
+        [ASKING_REASONS] = awaited_until(x, &x->read),
+        [ASKING_REASONS + 1] = awaited_until(x, &x->mark),
+    };
+    for (size_t i = 0; i < ASKING_REASONS; i++) {
+        moments[i] = reasons[i].due(x);
+    }
     return mono_first_after(now, moments, ARRAY_LEN(moments));
 }
 
