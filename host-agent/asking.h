@@ -18,7 +18,7 @@ struct verdict_update;
 enum ask_what {
     ASK_NOTHING,
     ASK_READ,
-    ASK_TRIAL, /* of a mark, by dryRun: no evidence, nothing is written */
+    ASK_TRIAL, /* of a mark, by dryRun: nothing is written, and nobody is condemned by it */
     ASK_MARK,
 };
 

@@ -32,8 +32,8 @@ int64_t spans_retry_ns(const struct spans *s); /* R */
 /* An attempt since E has failed. */
 bool evidence_is_failing(const struct evidence *e);
 
-/* Nothing but the time itself makes a blind span of what lies between E and `t`: the host was
- * stopped, or met conflicts only. */
+/* More than G lies between E, or N, and `t`: the host was stopped, or met conflicts only. Nobody
+ * knows what the API server would have taken in that time, so that it is a blind span. */
 bool evidence_is_gap(const struct evidence *e, const struct spans *s, struct mono t);
 /* The first moment at which it does. */
 struct mono evidence_gap_at(const struct evidence *e, const struct spans *s);

@@ -26,11 +26,14 @@ struct history {
     int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
     int boot_repeats;              /* renewals in a row under the boot before the last */
 
-    struct lease_view lease; /* as last seen, to be marked; uid "": none was */
-    bool is_first_look; /* since we started: another stamp than the record's was made meanwhile */
-    struct wall newest; /* the latest stamp ever known; 0: none */
-    char past_stamp[NAMES_STAMP_BYTES]; /* of the last state that was over already */
-    struct mono reported; /* its report, for the first time with this stamp; 0: a past one */
+    struct lease_view lease;            /* as last seen, to be marked; uid "": none was */
+    struct wall newest;                 /* the latest stamp ever known; 0: none */
+    char past_stamp[NAMES_STAMP_BYTES]; /* of the last state that was over when it was seen */
+    struct mono reported; /* when its report was seen first with its present stamp; 0: a past one */
+
+    /* Nothing was seen since this process began: a stamp other than the record's was made while
+     * none ran. */
+    bool is_first_look;
 };
 
 /* What a state of the lease is beside what is known. */

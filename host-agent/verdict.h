@@ -144,10 +144,10 @@ struct verdict_update {
     bool verdict_changed; /* state, admit, reason or message differ: tell everybody */
     bool renewed;         /* a renewal was observed */
     bool rebooted;        /* by another boot of the DPU than before */
-    bool rewrite;         /* write the record (implied by both above) */
+    bool rewrite;         /* write the record (the first two imply it) */
     bool confirm;         /* start a quorum read on a fresh connection now */
     bool mark;            /* start a mark of `lease` now */
-    bool is_trial;        /* it only asks whether we may write: no evidence, nothing is written */
+    bool is_trial;        /* it only asks whether a mark would be taken: nothing is written */
     bool restart_watch;   /* the read showed what the watch had not: mistrust it */
     bool repair;          /* the lease is absent: let the keeper look */
     bool is_past;         /* what came is older than what is known: it is no lease to keep */
@@ -204,7 +204,7 @@ struct verdict {
     struct ask read, mark; /* what is asked for */
 
     struct failure failure;
-    bool hold_is_over; /* what is held no longer admits */
+    bool hold_is_over; /* beyond --api-outage-hold: Unknown does not admit any more */
 
     struct mono next_rewrite;
     struct mono wake_due; /* as the last step asked for; waking later is a stall */
