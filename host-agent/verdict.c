@@ -607,6 +607,10 @@ static enum mark_outcome present_cause(const struct verdict *x)
 
 static void fill(const struct verdict *x, const char *text, char *out, size_t out_bytes)
 {
+    if (!strchr(text, '{')) { /* the words take half the time of a step */
+        (void)text_copy(out, out_bytes, text);
+        return;
+    }
     const struct lease_view *seen = &x->history.lease;
     const struct text_span duration = text_span(x->spans.duration_ns);
     const struct text_span gap = text_span(x->history.last_gap_ns / NS_PER_SEC * NS_PER_SEC);
@@ -733,11 +737,12 @@ static void judge(const struct verdict *x, struct readiness *out, struct mono no
 static void describe_lease(const struct verdict *x, struct readiness_lease *out)
 {
     const struct lease_view *lease = &x->history.lease;
-    text_format(out->ns, sizeof(out->ns), "%s", x->config->lease_ns);
-    text_format(out->name, sizeof(out->name), "%s", x->config->lease_name);
-    text_format(out->uid, sizeof(out->uid), "%s", lease->uid);
-    text_format(out->renew_stamp, sizeof(out->renew_stamp), "%s",
-                history_has_renewed(&x->history) ? x->history.stamp : lease->renew_stamp);
+    bool has_renewed = history_has_renewed(&x->history);
+    (void)text_copy(out->ns, sizeof(out->ns), x->config->lease_ns);
+    (void)text_copy(out->name, sizeof(out->name), x->config->lease_name);
+    memcpy(out->uid, lease->uid, sizeof(out->uid));
+    memcpy(out->renew_stamp, has_renewed ? x->history.stamp : lease->renew_stamp,
+           sizeof(out->renew_stamp));
     memcpy(out->resource_version, lease->resource_version, sizeof(out->resource_version));
     out->duration_s = lease->duration_s;
 }
