@@ -184,14 +184,19 @@ static struct mono may_write(const struct verdict *x)
     return is_trial_wanted(x) && !is_past_deadline(x) ? after_a_look(x) : MONO_NEVER;
 }
 
-/* The API server may fail again in the time that was granted, and the DPU's retry with it. None is
+/* The API server may fail again in the time that was granted, and the DPU's retry with it. But it
+ * may be one of several that fails: soon after the first failure another one is asked. None is
  * under way when the mark at the end of that time is due. */
 static struct mono retry_is_granted(const struct verdict *x)
 {
-    struct mono due = x->mark.under_way == ASK_TRIAL ? awaited_until(x, &x->mark)
-                                                     : mono_add(x->mark.asked_at, pace_ns(x));
+    struct mono last = x->mark.asked_at;
+    bool is_first_failure =
+        evidence_is_failing(&x->evidence) && !mono_before(x->evidence.failing, last);
+    int64_t pause_ns = is_first_failure ? hurry_ns(x) : pace_ns(x);
+    struct mono due =
+        x->mark.under_way == ASK_TRIAL ? awaited_until(x, &x->mark) : mono_add(last, pause_ns);
     bool fits = mono_before(mono_add(due, x->spans.deadline_ns), x->evidence.granted);
-    return x->phase == VERDICT_FRESH && x->mark.asked_at.ns != 0 && fits ? due : MONO_NEVER;
+    return x->phase == VERDICT_FRESH && last.ns != 0 && fits ? due : MONO_NEVER;
 }
 
 /* ---- when reads are due ---------------------------------------------------------------------- */

@@ -396,6 +396,33 @@ TEST_READY(what_fails_in_the_time_that_was_granted_is_a_blind_span)
     }
 }
 
+static struct mono next_trial(struct world *w)
+{
+    while (!w->out.mark) {
+        struct mono now = w->out.wake_at;
+        world_tick(w, now);
+        if (!w->out.mark) { /* a trial follows a look that is due */
+            world_serve(w, now, MARK_TAKEN);
+        }
+    }
+    assert_true(w->out.is_trial);
+    return w->x.mark.asked_at;
+}
+
+/* It may be one of several servers that fails. */
+TEST_READY(the_first_failure_in_the_time_that_was_granted_is_soon_followed_by_another_trial)
+{
+    world_mark(w, MARK_REFUSED, SEC(26), SEC(26));
+    world_mark(w, MARK_TAKEN, SEC(60), SEC(60));
+    world_serve(w, SEC(60), MARK_TAKEN);
+    struct mono first = next_trial(w);
+    world_serve(w, first, MARK_REFUSED);
+    struct mono second = next_trial(w);
+    assert_between(mono_since(second, first), 0, NS_PER_SEC);
+    world_serve(w, second, MARK_REFUSED);
+    assert_between(mono_since(next_trial(w), second), 9 * NS_PER_SEC, 11 * NS_PER_SEC);
+}
+
 /* The first mark that may condemn the DPU is taken, but the trial before it has met an outage. */
 TEST_READY(a_trial_that_is_not_answered_when_the_grant_ends_has_failed)
 {
