@@ -36,8 +36,8 @@ if [[ ${1:-} != fleet ]]; then
 fi
 shift
 quiet cmake --build --preset release --target fleet
-quiet cmake --install build/release --strip --prefix build/release/installed
-export DPU_FLEET=$PWD/build/release/tests/bench/fleet DPU_BIN_DIR=$PWD/build/release/installed/sbin
+quiet cmake --install build/release --strip --prefix build/installed
+export DPU_FLEET=$PWD/build/release/tests/bench/fleet DPU_BIN_DIR=$PWD/build/installed/sbin
 if [[ " $* " == *" -write "* ]]; then
   "${bench[@]}" --runs 60 --deaths 3 --seconds 10 --nodes 500 | tee build/bench-agents.txt
   set -- -agents "$PWD/build/bench-agents.txt" "$@"
