@@ -55,15 +55,20 @@ def test_five_hundred_gates_at_once_get_one_of_two_answers(world, target):
 
     flipper = threading.Thread(target=flip)
     flipper.start()
-    try:
+    answers = []
+
+    def both_are_given():
         with concurrent.futures.ThreadPoolExecutor(100) as pool:
-            answers = list(pool.map(lambda _: world.gate.status(), range(500)))
+            answers.extend(pool.map(lambda _: world.gate.status(), range(500)))
+        return len({answer.ok for answer in answers}) == 2
+
+    try:
+        until(both_are_given, SOON_S, "both answers", 0)  # the DPU soon takes back what is said of it
     finally:
         stop.set()
         flipper.join()
     assert {answer.code for answer in answers} <= {0, 50}, answers
     refused = [answer for answer in answers if not answer.ok]
-    assert refused and len(refused) < len(answers), "both answers are given"
     odd = [a for a in refused if "report" not in a.msg and "says" not in a.msg]
     assert not odd, odd[:3]
 
