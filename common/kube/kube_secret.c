@@ -292,6 +292,9 @@ X509_STORE *kube_secrets_parse_ca(const kube_secrets secrets)
     STACK_OF(X509_INFO) *found = read_bundle(&secrets[KUBE_SECRET_CA].content);
     X509_STORE *store = X509_STORE_new();
     bool is_any = false;
+    if (!store) { /* OpenSSL's allocator is its own */
+        mem_exhausted();
+    }
     for (int i = 0; i < sk_X509_INFO_num(found); i++) {
         X509 *certificate = sk_X509_INFO_value(found, i)->x509;
         is_any |= certificate && X509_STORE_add_cert(store, certificate);
