@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/containernetworking/cni/libcni"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	coordination "k8s.io/api/coordination/v1"
+	core "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -32,6 +35,7 @@ func TestCompared(t *testing.T) {
 		"start":         compareStart,
 		"delays":        compareDelays,
 		"death":         compareDeath,
+		"node":          compareNode,
 		"requests":      compareRequests,
 		"half_open":     compareHalfOpen,
 		"services":      compareServices,
@@ -632,4 +636,75 @@ func compareNewNode(t *testing.T) {
 	answer(host.Ready).expect(t, duration+soon, false, "DPU node lease expired at")
 	other.Expect(soon, "Ready", "LeaseRenewed")
 	other.StaysFor(2*duration, "Ready")
+}
+
+// upstreamsNode is a node whose kubelet and containerd ask upstream's plugin alone.
+func (w *world) upstreamsNode(t *testing.T, name string) (*pair, *ovnkube) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "ovnkube.sock") // in a folder that the node sees, too
+	node, err := harness.StartNode(t.Context(), harness.NodeOptions{Name: name, Dir: logDir("node-" + name), Bin: shared.parts, ControlPlane: w.control,
+		CNI: func(binDir, confDir string) error {
+			const plugin = "ovn-k8s-cni-overlay"
+			if err := harness.WriteFile(filepath.Join(binDir, plugin), readFile(t, part(t, plugin)), 0o755); err != nil {
+				return err
+			}
+			return harness.WriteFile(filepath.Join(confDir, ovnConf), fmt.Sprintf(
+				`{"cniVersion":"1.1.0","name":"ovn-kubernetes","type":%q,"ovnkube":%q}`, plugin, socket), 0o600)
+		}})
+	must(t, err)
+	t.Cleanup(node.Stop)
+	p := w.pairOn(t, node)
+	p.HostRelay = p.relay() // upstream's host side runs here, not in the node
+	await(t, soon, "the Node is there", p.getNode, func(*core.Node) bool { return true })
+	return p, (&ovnNode{cniNode: cniNode{p}}).startOVNKube(socket)
+}
+
+// A death as the Node tells it, through kubelet and containerd: each check behind a node of its own.
+func compareNode(t *testing.T) {
+	w, err := newWorld(shared.parts, "-compared", true, harness.ControlPlaneOptions{})
+	must(t, err)
+	ours := w.pairOn(t, w.node)
+	theirs, server := w.upstreamsNode(t, "worker-upstream")
+	ours.StartHost()
+	ours.StartDPU()
+	host := theirs.startTheirs("host")
+	server.Store(host)
+	dpu := theirs.startTheirs("dpu")
+	both := []*pair{ours, theirs}
+	names := map[*pair]string{ours: "ours", theirs: "upstream's"}
+	follow := func(what string, from time.Time, status core.ConditionStatus, text string) {
+		t.Helper()
+		var wait sync.WaitGroup
+		for _, p := range both {
+			wait.Go(func() {
+				err := harness.Poll(t.Context(), nodeDuration+kubeletSync+kubeletWrite+soon, 50*time.Millisecond, names[p]+" "+what, func() error {
+					node, err := p.getNode()
+					if err != nil {
+						return err
+					}
+					for _, c := range node.Status.Conditions {
+						if c.Type == core.NodeReady && c.Status == status && strings.Contains(c.Message, text) {
+							return nil
+						}
+					}
+					return fmt.Errorf("%v", node.Status.Conditions)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				t.Logf("%s: the Node said so %.1f s after %s", names[p], time.Since(from).Seconds(), what)
+			})
+		}
+		wait.Wait()
+	}
+	follow("the start", time.Now(), core.ConditionTrue, "")
+	for _, p := range both {
+		p.WaitRenewals(soon, 1)
+	}
+	ours.DPU.Kill()
+	dpu.stop()
+	follow("the death", time.Now(), core.ConditionFalse, notReady)
+	ours.StartDPU()
+	theirs.startTheirs("dpu")
+	follow("the return", time.Now(), core.ConditionTrue, "")
 }
