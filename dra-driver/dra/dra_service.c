@@ -445,7 +445,9 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
         log_repeat_reset(&s->socket_warnings);
     } else {
         log_limited(&s->socket_warnings, 60 * DRA_CHECK_NS, LOG_WARN, "dra",
-                    "%s (the kubelet may not have started yet), will retry", why.msg);
+                    "%s (the kubelet has not started yet, or has another "
+                    "--root-dir: --kubelet-root-dir), will retry",
+                    why.msg);
     }
     return 0;
 }

@@ -296,3 +296,33 @@ func TestGivenADriverThatIsAwayWhenPodsComeAndGoThenTheNextOneServesBoth(t *test
 	lock.Kill()
 	p.podRuns("waits")
 }
+
+func TestGivenAKubeletUnderAnotherRootWhenTheDriverIsToldOfItThenItServesThere(t *testing.T) {
+	const root = "/var/lib/k0s/kubelet"
+	p := draPairAlone(t)
+	t.Cleanup(func() { must(t, p.node.RestartKubelet(context.Background())) })
+	must(t, os.MkdirAll(p.node.Path(root), 0o755))
+	must(t, p.node.RestartKubelet(t.Context(), "--root-dir="+root))
+	p.claimObjects()
+
+	// Given a driver that looks in the usual place, then no kubelet comes, and it offers nothing and says so.
+	p.startDRA()
+	p.StartDPU()
+	p.Expect(soon, "Ready", "LeaseRenewed")
+	poll(t, time.Minute, "the driver says what to check, whether or not the folders are there", func() error {
+		if !strings.Contains(p.Driver.Tail(100), "--kubelet-root-dir") {
+			return fmt.Errorf("it does not")
+		}
+		return nil
+	})
+	if _, err := p.slice(); err == nil {
+		t.Errorf("it offers the DPU to a kubelet that does not know it")
+	}
+
+	// When it is told of the root, then the DPU is offered, claimed and seen.
+	p.Driver.Kill()
+	p.startDriver("--kubelet-root-dir=" + root)
+	p.taints(soon, "")
+	p.healthyPod("elsewhere")
+	p.deletePod("elsewhere")
+}
