@@ -322,11 +322,16 @@ static bool follow(struct search *s, const struct world *from, uint32_t parent, 
     }
     step(&s->e, &w, toggled);
     s->transitions++;
+    bool is_new =
+        s->e.failure[0] == '\0' && seen_add(&s->seen, canon_digest(&s->e, &w), node.faults);
+    if (is_new) {
+        judge_gate(&s->e, &w);
+    }
     if (s->e.failure[0] != '\0') {
         s->failed = add_node(s, node);
         return false;
     }
-    if (seen_add(&s->seen, canon_digest(&s->e, &w), node.faults)) {
+    if (is_new) {
         layer_put(next, &w, add_node(s, node));
     }
     return true;
@@ -368,6 +373,7 @@ static bool tell_story(struct explorer *e, enum root root, const uint8_t *path, 
     e->is_told = true;
     for (uint32_t i = 0; i < count && e->failure[0] == '\0'; i++) {
         step(e, &w, path[i]);
+        judge_gate(e, &w);
     }
     if (e->failure[0] != '\0') {
         world_tell(e, &w, "WRONG: %s", e->failure);

@@ -299,17 +299,22 @@ void judge_check(struct explorer *e, struct world *w)
 /* Of one side, between two points: a burst after an outage included. */
 enum { HOST_REQUESTS_MOST = 24, DPU_REQUESTS_MOST = 16 };
 
-void judge_point(struct explorer *e, struct world *w)
+void judge_gate(struct explorer *e, struct world *w)
 {
     enum readiness_reason reason;
     struct gate_decision gate;
     bool admits = is_admitted(w, &reason);
-    if (w->has_record) {
-        gate_judge(&w->record, w->record.boot_id, (struct mono){w->now}, "record", &gate);
-        if (gate.admit != admits || gate.reason != reason) {
-            fail(e, w, "gate", gate.admit ? "dpu-gate admits" : "dpu-gate refuses");
-        }
+    if (!w->has_record) {
+        return;
     }
+    gate_judge(&w->record, w->record.boot_id, (struct mono){w->now}, "record", &gate);
+    if (gate.admit != admits || gate.reason != reason) {
+        fail(e, w, "gate", gate.admit ? "dpu-gate admits" : "dpu-gate refuses");
+    }
+}
+
+void judge_pace(struct explorer *e, struct world *w)
+{
     /* A server that lags is left by the client, which is not played here. */
     bool is_lagging = world_has(w, HOST_STALE);
     if ((w->past.host_requests > HOST_REQUESTS_MOST && !is_lagging) ||

@@ -5,18 +5,52 @@
 #include "base/text.h"
 #include "base/time.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- the lease ------------------------------------------------------------------------------- */
 
 void number_text(char *out, size_t bytes, const char *prefix, uint64_t number)
 {
-    text_format(out, bytes, "%s%llu", prefix, (unsigned long long)number);
+    char digits[24];
+    size_t at = sizeof(digits) - 1;
+    size_t len = strlen(prefix);
+    digits[at] = '\0';
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    assert(len + sizeof(digits) - at <= bytes);
+    memcpy(out, prefix, len);
+    memcpy(out + len, digits + at, sizeof(digits) - at);
+}
+
+/* Texts of stamps, as they were last needed: to write and to read them took a fifth of the time. */
+enum { STAMPS = 1024 };
+static struct {
+    int64_t stamp;
+    char text[NAMES_STAMP_BYTES];
+} stamps[STAMPS];
+
+static size_t stamp_place(int64_t stamp)
+{
+    return ((uint64_t)stamp * UINT64_C(0x9e3779b97f4a7c15)) >> 54;
 }
 
 void stamp_text(char *out, size_t bytes, int64_t stamp)
 {
-    text_format(out, bytes, "%s", stamp == 0 ? "" : rfc3339_text((struct wall){stamp}, true).text);
+    size_t i = stamp_place(stamp);
+    if (stamp == 0) {
+        out[0] = '\0';
+        return;
+    }
+    if (stamps[i].stamp != stamp) {
+        stamps[i].stamp = stamp;
+        text_format(stamps[i].text, sizeof(stamps[i].text), "%s",
+                    rfc3339_text((struct wall){stamp}, true).text);
+    }
+    memcpy(out, stamps[i].text, strlen(stamps[i].text) + 1);
+    assert(strlen(out) < bytes);
 }
 
 /* The lease as the shells pass it to the cores. */

@@ -336,7 +336,7 @@ static void go_on(struct scene s)
 void world_point(struct explorer *e, struct world *w)
 {
     go_on((struct scene){e, w});
-    judge_point(e, w);
+    judge_pace(e, w);
 }
 
 /* ---- start ------------------------------------------------------------------------------------

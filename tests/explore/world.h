@@ -233,7 +233,7 @@ void world_toggle(struct explorer *e, struct world *w, enum fault fault);
 /* Goes on until `end`, which is included. */
 void world_run(struct explorer *e, struct world *w, int64_t end);
 
-/* A point of time: what a fault that lasts does there, and a look at everything. */
+/* A point of time: what a fault that lasts does there, and a count of the requests. */
 void world_point(struct explorer *e, struct world *w);
 
 void world_tell(const struct explorer *e, const struct world *w, const char *fmt, ...)
@@ -243,7 +243,8 @@ void world_tell(const struct explorer *e, const struct world *w, const char *fmt
 void judge_fail(struct explorer *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void judge_look(struct explorer *e, struct world *w);  /* what is broken, now */
 void judge_check(struct explorer *e, struct world *w); /* what the readers of the record are told */
-void judge_point(struct explorer *e, struct world *w); /* at a point of time, too */
+void judge_pace(struct explorer *e, struct world *w);  /* at a point of time */
+void judge_gate(struct explorer *e, struct world *w);  /* of a world that is new: dpu-gate agrees */
 
 /* canon.c: two worlds with the same digest go on alike. */
 struct digest {
