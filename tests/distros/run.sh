@@ -142,8 +142,8 @@ step() { # step NAME COMMAND...: one row
 print_versions() {
   # shellcheck disable=SC2016 # for dpkg-query
   printf '| Debian %s | %s\n' "$suite" "$(chroot "$root" dpkg-query -W \
-    -f '${source:Package} ${source:Upstream-Version} | ' 'gcc-[1-9][0-9]' libc6 libcurl4t64 libcmocka-dev \
-    python3-minimal systemd openvswitch-switch ovn-host prometheus 2>/dev/null)"
+    -f '${source:Package} ${source:Upstream-Version} | ' 'gcc-[1-9][0-9]' libc6 libcurl4t64 libssl-dev libcmocka-dev \
+    python3-minimal systemd openvswitch-switch ovn-host frr prometheus 2>/dev/null)"
 }
 
 run_suite() {
