@@ -32,8 +32,12 @@ def test_a_probe_of_a_function_gives_the_device_its_standard_attributes(
     world.driver(kubelet_root, **options)
     world.dpu()  # without device taints, only a DPU that renews is on offer
     path = f"{SLICES}/dpu.k8s.ovn.org-{target.node}"
-    made = until(lambda: (s := target.admin.find(path)) and s["spec"].get("devices") and s, SOON_S, "our device")
-    attributes = made["spec"]["devices"][0]["attributes"]
+
+    def seen():  # once the driver has read of the host's probes
+        devices = (target.admin.find(path) or {"spec": {}})["spec"].get("devices")
+        return devices and "resource.kubernetes.io/pciBusID" in devices[0]["attributes"] and devices[0]["attributes"]
+
+    attributes = until(seen, SOON_S, "our device, with its function")
     assert attributes.pop("resource.kubernetes.io/numaNode", None) == published
     assert attributes == {
         "rack": {"string": "r12"},
