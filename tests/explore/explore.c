@@ -208,9 +208,11 @@ static void layer_free(struct layer *l)
 
 /* What no schedule here leads to: these are other settings, or the simulator's. */
 static const enum verdict_rule not_here[] = {
-    RULE_STALLED,            /* each wake-up is in time */
-    RULE_DURATION_SHORTENED, /* the duration is one */
-    RULE_HOLD_IS_OVER,       /* a hold has no end by default */
+    RULE_STALLED,               /* each wake-up is in time */
+    RULE_DURATION_SHORTENED,    /* the duration is one */
+    RULE_HOLD_IS_OVER,          /* a hold has no end by default */
+    RULE_FAILS + MARK_CONFLICT, /* neither is a failure */
+    RULE_FAILS + MARK_TAKEN,
 };
 
 _Static_assert(sizeof(struct tally) % sizeof(uint64_t) == 0, "a tally is counts");
@@ -265,8 +267,10 @@ static bool tally_tell(const struct tally *t)
     for (uint32_t i = 0; i < VERDICT_RULES; i++) {
         const struct verdict_trace trace = {.steps = {{.rule = (enum verdict_rule)i}}, .count = 1};
         char text[VERDICT_RULE_BYTES];
-        verdict_trace_text(&trace, 0, text);
-        has_all &= tell_count(t->rules[i], "rule", text, is_here((enum verdict_rule)i));
+        if (t->rules[i] > 0 || is_here((enum verdict_rule)i)) {
+            verdict_trace_text(&trace, 0, text);
+            has_all &= tell_count(t->rules[i], "rule", text, true);
+        }
     }
     has_all &= tell_count(t->reboots, "told", "a reboot of the DPU", true);
     has_all &= tell_count(t->carried, "started", "with a record that counts", true);
