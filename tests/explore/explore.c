@@ -2,19 +2,25 @@
 /*
  * All schedules of few faults on both cores as they are.
  *
- *   explore run FAULTS STEPS [SETTING]   each schedule of up to so many faults that begin within so
- *                                        many points of time, breadth first; all settings by
- * default explore replay SETTING ROOT STEPS [FAULT@POINT]...   one of them, told as a story
+ *   explore run FAULTS POINTS [SETTING]
+ *       each schedule of up to so many faults within so many points of time, breadth first; of all
+ *       settings by default
+ *   explore check FAULTS POINTS
+ *       the same, and everything has to be exercised, each rule of the verdict among it
+ *   explore far FAULTS SECONDS
+ *       until no world is new, or for so long of each beginning
+ *   explore replay SETTING ROOT POINTS [FAULT@POINT]...
+ *       one schedule, told as a story
  *
  * A fault begins at a point of time, and one that lasts ends at any later one; at each point at
  * most one of them begins or ends. Worlds that meet (canon.c) are followed once, from the earliest
  * point and with the fewest faults. So the first failure that is found is as short as one can be.
  *
- * All faults begin in a calm world. A world whose host agent is new, and one whose DPU is dead,
- * too, begin with a fault already: they have one less.
+ * A world begins calm; or with a host agent that is new, which is a fault; or with a DPU that is
+ * dead, too, which are two.
  *
- * Exit status: 0: nothing was found; 1: a failure, with its story, or what was never exercised; 2:
- * it could not be tried.
+ * Exit status: 0: nothing was found; 1: a failure, with its story, or what was never exercised;
+ * 2: it could not be tried.
  */
 #include "tests/explore/world.h"
 
@@ -57,8 +63,7 @@ static void *need(void *memory)
     return memory;
 }
 
-/* ---- what was seen ----------------------------------------------------------------------------
- */
+/* ---- what was seen --------------------------------------------------------------------------- */
 
 /* Open addressing; a digest of 0 is an empty place. */
 struct seen {
@@ -110,8 +115,7 @@ static bool seen_add(struct seen *s, struct digest digest, uint8_t faults)
     return true;
 }
 
-/* ---- what is to be followed -------------------------------------------------------------------
- */
+/* ---- what is to be followed ------------------------------------------------------------------ */
 
 /* How a world was reached: for the story. */
 struct node {
@@ -203,8 +207,7 @@ static void layer_free(struct layer *l)
     free(l->offsets);
 }
 
-/* ---- what was exercised -----------------------------------------------------------------------
- */
+/* ---- what was exercised ---------------------------------------------------------------------- */
 
 /* What no schedule here leads to: these are other settings, or the simulator's. */
 static const enum verdict_rule not_here[] = {
@@ -277,8 +280,7 @@ static bool tally_tell(const struct tally *t)
     return has_all;
 }
 
-/* ---- the search -------------------------------------------------------------------------------
- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
 struct search {
     struct explorer e;
@@ -472,12 +474,12 @@ static bool search_all(const struct setting *setting, uint32_t faults, uint32_t 
     return is_well;
 }
 
-/* ---- commands ---------------------------------------------------------------------------------
- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static int usage(void)
 {
-    (void)fprintf(stderr, "usage: explore run|check FAULTS POINTS [SETTING]\n"
+    (void)fprintf(stderr, "usage: explore run FAULTS POINTS [SETTING]\n"
+                          "       explore check FAULTS POINTS\n"
                           "       explore far FAULTS SECONDS\n"
                           "       explore replay SETTING ROOT POINTS [FAULT@POINT]...\n");
     return 2;

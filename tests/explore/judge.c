@@ -68,8 +68,7 @@ static int64_t settle_ns(const struct setting *t)
     return most(settle, t->duration_ns + t->interval_ns);
 }
 
-/* ---- the truth --------------------------------------------------------------------------------
- */
+/* ---- the truth ------------------------------------------------------------------------------- */
 
 static bool has_any(const struct world *w, const enum fault *faults, size_t count)
 {
@@ -135,8 +134,7 @@ void judge_look(struct explorer *e, struct world *w)
     p->host_down_since = w->host.runs ? 0 : p->host_down_since != 0 ? p->host_down_since : w->now;
 }
 
-/* ---- the readers ------------------------------------------------------------------------------
- */
+/* ---- the readers ----------------------------------------------------------------------------- */
 
 /* As docs/architecture.md tells a reader. */
 static bool is_admitted(const struct world *w, enum readiness_reason *out_reason)
@@ -293,8 +291,7 @@ void judge_check(struct explorer *e, struct world *w)
                             : (uint32_t)(w->record.readiness.dpu_boot_id[5] - '0');
 }
 
-/* ---- at a point of time -----------------------------------------------------------------------
- */
+/* ---- at a point of time ---------------------------------------------------------------------- */
 
 /* Of one side, between two points: a burst after an outage included. */
 enum { HOST_REQUESTS_MOST = 24, DPU_REQUESTS_MOST = 16 };

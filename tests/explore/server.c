@@ -274,8 +274,7 @@ static void request_serve(struct scene s, struct request *r)
     }
 }
 
-/* ---- when something of a request is due -------------------------------------------------------
- */
+/* ---- when something of a request is due ------------------------------------------------------ */
 
 /* When something of a request is due: it is served, answered, not waited for any more, or given up.
  */

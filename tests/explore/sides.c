@@ -12,8 +12,7 @@
 #define MARK_LASTS_MS 12000             /* MARK_LASTS_MS */
 #define WATCH_NS      (4 * NS_PER_SEC)  /* kube_watch.c: RETRY_BASE_NS */
 
-/* ---- the host: what the verdict asks for ------------------------------------------------------
- */
+/* ---- the host: what the verdict asks for ----------------------------------------------------- */
 
 static void host_event(struct scene s, struct verdict_event event);
 
@@ -133,8 +132,7 @@ static void host_event(struct scene s, struct verdict_event event)
     host_perform(s, &out);
 }
 
-/* ---- the host: what it is answered ------------------------------------------------------------
- */
+/* ---- the host: what it is answered ----------------------------------------------------------- */
 
 static bool is_lease(const struct request *r)
 {
@@ -334,8 +332,7 @@ void host_tell_probes(struct scene s)
                       .kind = VERDICT_HOST_PROBES, .host_probes = &probes, .accusation = "gone"});
 }
 
-/* ---- the host: its process --------------------------------------------------------------------
- */
+/* ---- the host: its process ------------------------------------------------------------------- */
 
 /* What a former process left comes through the record's own codec. */
 static bool carry_record(struct scene s, struct record *out)
@@ -382,8 +379,7 @@ void host_kill(struct scene s)
     world_tell(s.e, s.w, "the host agent is killed");
 }
 
-/* ---- the DPU ----------------------------------------------------------------------------------
- */
+/* ---- the DPU --------------------------------------------------------------------------------- */
 
 static void dpu_put(struct scene s, const struct renewer_update *out)
 {
@@ -513,8 +509,7 @@ void dpu_kill(struct scene s)
     world_tell(s.e, s.w, "the DPU's agent is gone");
 }
 
-/* ---- one thing that is due --------------------------------------------------------------------
- */
+/* ---- one thing that is due ------------------------------------------------------------------- */
 
 static bool is_due(const struct world *w, int64_t at)
 {

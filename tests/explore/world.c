@@ -15,7 +15,7 @@
 
 enum { INSTANT_MAX = 300 };
 
-/* Every fault: its name, and what cannot be at the same time. */
+/* As schedules name them. */
 static const char *const fault_names[FAULTS] = {
     [API_DOWN] = "api-down",
     [API_SILENT] = "api-silent",
@@ -79,8 +79,7 @@ int64_t __wrap_prng_next(uint64_t *state, int64_t most)
     return most / 100 * jitter_pc;
 }
 
-/* ---- what happens next ------------------------------------------------------------------------
- */
+/* ---- what happens next ----------------------------------------------------------------------- */
 
 static int64_t watch_due(const struct world *w)
 {
@@ -136,8 +135,7 @@ void world_run(struct explorer *e, struct world *w, int64_t end)
     w->instant_events = 0;
 }
 
-/* ---- faults -----------------------------------------------------------------------------------
- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 bool world_can_toggle(const struct world *w, enum fault fault)
 {
@@ -339,8 +337,7 @@ void world_point(struct explorer *e, struct world *w)
     judge_pace(e, w);
 }
 
-/* ---- start ------------------------------------------------------------------------------------
- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 void explorer_init(struct explorer *e, const struct setting *setting)
 {
