@@ -8,6 +8,7 @@
 #   run.sh --against COMMIT [FLAG...] [ROW]...
 #                           the same of two builds side by side, as ratios: this tree's, and one of
 #                           COMMIT, which is made in a temporary folder: against.py
+#   run.sh explore          how fast the explorer is beside the simulator's soak: explore.py
 #   run.sh fleet [FLAG...]  what many DPUs cost one real API server, beside upstream's scheme:
 #                           tests/e2e/fleet; needs Go. -write docs: docs/performance/measured.md
 set -euo pipefail
@@ -21,6 +22,11 @@ quiet cmake --build --preset release
 quiet cmake --preset dev -Wno-dev # the stand-in, and the stage of a runtime
 quiet cmake --build --preset dev --target dpu-standin cri-stage
 bench=(/usr/bin/python3 tests/bench/bench.py)
+if [[ ${1:-} == explore ]]; then
+  quiet cmake --build --preset dev --target sim
+  quiet cmake --build --preset release --target explore
+  exec "${bench[0]}" tests/bench/explore.py
+fi
 if [[ ${1:-} == --against ]]; then
   place=$(mktemp -d)
   git=(git -c "safe.directory=$PWD")
