@@ -101,6 +101,30 @@ def test_a_dpu_whose_requests_are_slow_gets_its_retry_after_an_outage(world, tar
         assert seen[-1] == "Ready", (beyond_s, world.record())
 
 
+def test_a_second_outage_in_the_time_of_a_retry_does_not_condemn(world, target):
+    """The host asks by trials whether the DPU's retry meets a server that takes writes."""
+    world.interval_ms, world.duration_s = 1000, 4
+    retry_s = 5
+    world.both()
+    standin = target.standin
+    no_writes = {"verb": ["create", "update", "patch"], "code": 500, "reason": "InternalError"}
+    standin.fault("status", resource=None, **no_writes)
+    world.wait_verdict("Unknown/ApiServerNotWriting")
+    standin.clear_faults()
+    standin.fault("status", user="dpu", **no_writes)  # it has not found the way back yet
+    until(lambda: "has time for one retry" in world.record()["message"], SOON_S, "a grant")
+    granted = time.monotonic()
+    standin.clear_faults()
+    standin.fault("status", resource=None, **no_writes)
+    until(lambda: "could not tell" in world.record()["message"], SOON_S, "a trial that fails")
+    time.sleep(max(0, granted + retry_s - 1 - time.monotonic()))
+    standin.clear_faults()
+    standin.fault("status", user="dpu", **no_writes)
+    world.never_state("NotReady", 3)
+    standin.clear_faults()
+    world.ready_again()
+
+
 def test_a_half_open_connection_does_not_condemn(world, target):
     """All connections of now fall silent for good; new ones work."""
     world.both()
