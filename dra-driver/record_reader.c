@@ -11,6 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* All that record_file_judge() goes by: what has the record's name, who may write that, and what is
+ * in it. */
+#define WATCHED (DIR_WATCH_NAMES | IN_CREATE | IN_ATTRIB | IN_CLOSE_WRITE | IN_MODIFY)
+
 struct record_reader {
     const char *path;
     char dir[PATH_MAX];
@@ -100,8 +104,7 @@ static void look(void *user)
     struct mono until;
     struct err e = ERR_INIT;
     /* Before the look, so that no change is missed between the two. */
-    bool is_watched =
-        dir_watch_add(&r->watch, r->dir, DIR_WATCH_NAMES | IN_CLOSE_WRITE | IN_MODIFY);
+    bool is_watched = dir_watch_add(&r->watch, r->dir, WATCHED);
     int rc = record_file_judge(r->path, &record, &judged, &e);
     struct mono now = clock_mono_now();
     record_reader_judge(rc == 0 ? &record : NULL, &judged, now, &verdict, &until);

@@ -78,10 +78,18 @@ static void start(struct world *w)
     assert_int_equal(w->count, 1);
 }
 
+static void on_limit(struct ev_loop *loop, ev_timer *limit, int events)
+{
+    ev_break(loop, EVBREAK_ONE); /* a turn has ended, in which nothing else came */
+}
+
 static void wait_for(struct world *w, enum readiness_state state, enum readiness_reason reason,
                      bool admit)
 {
     struct mono begin = clock_mono_now();
+    ev_timer limit;
+    ev_timer_init(&limit, on_limit, 11, 0);
+    ev_timer_start(w->loop, &limit);
     while (w->told.state != state || w->told.reason != reason || w->told.admit != admit) {
         if (mono_since(clock_mono_now(), begin) > 10 * S) {
             fail_msg("%s %s: %s", readiness_state_name(w->told.state),
@@ -89,6 +97,7 @@ static void wait_for(struct world *w, enum readiness_state state, enum readiness
         }
         (void)ev_run(w->loop, EVRUN_ONCE);
     }
+    ev_timer_stop(w->loop, &limit);
 }
 
 /* ---- judging --------------------------------------------------------------------------------- */
@@ -210,4 +219,28 @@ TEST_IN(a_record_that_comes_later_or_goes_is_noticed)
     wait_for(w, READINESS_READY, REASON_LEASE_RENEWED, true);
     scratch_put(w->dir, "run/r.json", "{}");
     wait_for(w, READINESS_UNKNOWN, REASON_RECORD_INVALID, false);
+}
+
+/* Readers refuse a record that not only root may write, and nothing is written meanwhile. */
+TEST_IN(a_record_that_others_may_write_is_refused_as_by_the_gate)
+{
+    if (geteuid() != 0) {
+        skip();
+    }
+    write_record(w);
+    start(w);
+    assert_int_equal(chmod(w->path, 0666), 0);
+    wait_for(w, READINESS_UNKNOWN, REASON_RECORD_INVALID, false);
+    assert_int_equal(chmod(w->path, 0644), 0);
+    wait_for(w, READINESS_READY, REASON_LEASE_RENEWED, true);
+}
+
+TEST_IN(a_record_that_is_linked_into_its_place_is_noticed)
+{
+    write_record(w);
+    start(w);
+    assert_true(scratch_run("mv %s/run/r.json %s/kept", w->dir, w->dir));
+    wait_for(w, READINESS_UNKNOWN, REASON_RECORD_MISSING, false);
+    assert_true(scratch_run("ln %s/kept %s/run/r.json", w->dir, w->dir));
+    wait_for(w, READINESS_READY, REASON_LEASE_RENEWED, true);
 }
