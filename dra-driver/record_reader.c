@@ -108,7 +108,9 @@ static void look(void *user)
     int rc = record_file_judge(r->path, &record, &judged, &e);
     struct mono now = clock_mono_now();
     record_reader_judge(rc == 0 ? &record : NULL, &judged, now, &verdict, &until);
-    boot_timer_arm(r->timer, is_watched ? until : mono_min(until, mono_add(now, RECORD_LOOK_NS)));
+    /* What cannot be read may be as it was: it was our lack, of descriptors or of memory. */
+    bool is_sure = is_watched && (rc == 0 || rc == ERR_NOTFOUND);
+    boot_timer_arm(r->timer, is_sure ? until : mono_min(until, mono_add(now, RECORD_LOOK_NS)));
     tell(r, &verdict);
 }
 

@@ -21,7 +21,8 @@
 struct ev_loop;
 struct record_reader;
 
-/* Without inotify, or without the record's directory, it looks so often. */
+/* Without inotify, without the record's directory, or while it cannot read the record, it looks so
+ * often. */
 #define RECORD_LOOK_NS (NS_PER_SEC)
 
 /* Each verdict that differs from the one before, in whatever way a reader may care for; from the

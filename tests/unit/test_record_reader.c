@@ -9,6 +9,7 @@
 
 #include <ev.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define S NS_PER_SEC
@@ -242,5 +243,20 @@ TEST_IN(a_record_that_is_linked_into_its_place_is_noticed)
     assert_true(scratch_run("mv %s/run/r.json %s/kept", w->dir, w->dir));
     wait_for(w, READINESS_UNKNOWN, REASON_RECORD_MISSING, false);
     assert_true(scratch_run("ln %s/kept %s/run/r.json", w->dir, w->dir));
+    wait_for(w, READINESS_READY, REASON_LEASE_RENEWED, true);
+}
+
+TEST_IN(a_record_that_cannot_be_read_for_a_moment_is_read_again)
+{
+    struct rlimit limit;
+    write_record(w);
+    start(w);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const struct rlimit none = {.rlim_cur = 3, .rlim_max = limit.rlim_max};
+    assert_int_equal(chmod(w->path, 0600), 0); /* it looks */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    (void)ev_run(w->loop, EVRUN_ONCE);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(w->told.reason, REASON_RECORD_INVALID);
     wait_for(w, READINESS_READY, REASON_LEASE_RENEWED, true);
 }
