@@ -35,6 +35,12 @@ static void on_verdict(void *user, const struct readiness *verdict)
     dra_service_publish(driver->service, verdict);
 }
 
+static void look_at_record(void *user)
+{
+    struct driver *driver = user;
+    record_reader_look(driver->record);
+}
+
 /* The kubelet is told before we go. */
 static void on_stop_asked(void *user)
 {
@@ -69,6 +75,7 @@ static int start(struct driver *driver, struct err *e)
                                       .options = &c->dra,
                                       .host_root = c->host_root,
                                       .check_interval_ns = DRA_CHECK_NS,
+                                      .look = look_at_record,
                                       .on_stopped = on_stopped,
                                       .user = driver};
     rc = dra_service_start(&config, &driver->service, e);

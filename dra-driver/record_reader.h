@@ -33,6 +33,8 @@ typedef void record_verdict_fn(void *user, const struct readiness *verdict);
 struct record_reader *record_reader_start(struct ev_loop *loop, const char *path,
                                           record_verdict_fn *on_verdict, void *user);
 void record_reader_stop(struct record_reader *r); /* accepts NULL */
+/* At once, and tells what differs: its own timer may be one of several that are due. */
+void record_reader_look(struct record_reader *r);
 
 /* The present verdict; Unknown before the first. Borrowed. */
 const struct readiness *record_reader_verdict(const struct record_reader *r);

@@ -112,6 +112,9 @@ struct dra_config {
     const char *host_root;             /* of /sys; "": none */
     int64_t check_interval_ns;         /* of the sockets */
 
+    /* Before a verdict is repeated: publishes another one if its time is over, which a process that
+     * slept may not know yet. NULL: it never is. */
+    void (*look)(void *user);
     /* The service has stopped: from the loop; may free it. Not NULL. */
     void (*on_stopped)(void *user);
     void *user;

@@ -411,6 +411,9 @@ void plugin_publish(struct plugin *p, const struct readiness *verdict, struct mo
 
 void plugin_tick(struct plugin *p, struct mono now, struct wall wall)
 {
+    if (mono_reached(now, p->next_beat) && p->config->look) {
+        p->config->look(p->config->user); /* another verdict is a beat by itself */
+    }
     if (mono_reached(now, p->next_beat)) { /* it is never reached once stopped */
         set_next_beat(p, now, wall);
         send_report(p, NULL);

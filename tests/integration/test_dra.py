@@ -6,6 +6,7 @@ import signal
 import subprocess
 
 import pytest
+from dpu_testing import record
 from dpu_testing.process import run
 from dpu_testing.wait import never, until
 from test_http import Page
@@ -77,6 +78,27 @@ def test_a_dead_judge_is_unknown_and_nobody_loses_the_dpu_until_the_record_count
     world.host(stale_hold="4s")
     until(lambda: health(world, kubelet_root)[0] == "Healthy", SOON_S, "Healthy again")
     until(lambda: not slice_of(target)["spec"]["devices"][0].get("taints"), SOON_S, "no taint")
+
+
+@pytest.mark.standin_only
+def test_what_a_record_no_longer_says_is_not_reported_once_more_after_a_sleep(world, kubelet_root):
+    """Stopped as by a suspend, its beat comes before the end of the record's time: both are over when it wakes."""
+    os.makedirs(os.path.dirname(world.readiness_file), exist_ok=True)
+    with open(world.readiness_file, "wb") as file:
+        file.write(record.page(f"node={world.target.node}", "writer=4", "hold=60"))
+    os.chmod(world.readiness_file, 0o644)
+    driver = world.driver(kubelet_root, dra_health_timeout="3s")
+    page = Page(driver)
+    watch = [world.binaries.path("dpuctl"), "dra", "watch", f"--kubelet-root-dir={kubelet_root}"]
+    with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as kubelet:
+        assert kubelet.stdout.readline().startswith("Healthy ")
+        reports = page.metrics()["dpu_heartbeat_dra_health_reports_total"]
+        driver.signal(signal.SIGSTOP)
+        until(lambda: world.boottime_ns() > world.record()["writerUntilBoottimeNs"], 2 * SOON_S, "overdue")
+        driver.signal(signal.SIGCONT)
+        assert "RecordStale" in kubelet.stdout.readline()
+        kubelet.kill()
+    assert page.metrics()["dpu_heartbeat_dra_health_reports_total"] == reports + 1
 
 
 def test_nothing_is_on_offer_before_a_kubelet_has_registered_the_driver(world, target, kubelet_root):
