@@ -25,7 +25,8 @@
 
 /* Services answer within a millisecond, one after another. Whoever listens 10 to 20 ms later, at
  * the same time as those who asked others meanwhile, is woken once for all of them. */
-#define GATHER_NS (10 * NS_PER_MS)
+#define GATHER_NS      (10 * NS_PER_MS)
+#define ALONE_BELOW_NS (50 * GATHER_NS) /* of a timeout, which several places may share */
 
 enum {
     RPC_QUESTION_BYTES = 2048,
@@ -626,7 +627,9 @@ static void visit(struct service_probe *p)
     p->visits++;
     p->received = 0;
     ev_io_set(&p->ready, fd, EV_READ);
-    loop_timer_arm(p->probe.loop, &p->listen, 2 * GATHER_NS - clock_mono_now().ns % GATHER_NS);
+    bool is_short = p->probe.spec.timeout_ns < ALONE_BELOW_NS;
+    int64_t gather_ns = 2 * GATHER_NS - clock_mono_now().ns % GATHER_NS;
+    loop_timer_arm(p->probe.loop, &p->listen, is_short ? 0 : gather_ns);
     ask_all(p);
 }
 
