@@ -46,6 +46,7 @@ struct dra_service {
     struct instance instance;
     struct slice_publisher *publisher;
     struct grpc_server *servers[SOCKET_COUNT]; /* NULL: not listening; all are, or none */
+    struct dir_watch others;                   /* other instances that go */
     struct log_repeat socket_warnings;
     struct log_repeat unregistered;
     struct boot_timer
@@ -425,6 +426,7 @@ static int check_sockets(struct dra_service *s, struct mono now, struct err *e)
     if (are_sockets_in_place(s)) {
         if (s->plugin.stats.is_leading && is_rolling(s)) {
             instance_find_dead(&s->instance, remove_sockets_of, s);
+            (void)dir_watch_add(&s->others, s->config.options->names.plugin_dir, IN_DELETE);
         }
         look_at_registration(s, now);
         return 0;
@@ -465,6 +467,18 @@ static int look_at_lead(struct dra_service *s, struct mono now, struct err *e)
         show_cluster(s);
     }
     return rc == ERR_CONFLICT ? rc : 0;
+}
+
+/* Another instance goes, or we open our sockets anew. The kubelet forgets what we said when its
+ * stream ends, which is within DRA_QUICK_NS. */
+static void on_other_gone(void *user)
+{
+    struct dra_service *s = user;
+    struct mono now = clock_mono_now();
+    if (s->phase <= PHASE_LEAVING && s->plugin.stats.is_leading) {
+        plugin_hurry(&s->plugin, now, mono_add(now, DRA_QUICK_NS));
+        rearm(s);
+    }
 }
 
 static void end_serving(struct dra_service *s, struct mono now)
@@ -577,6 +591,7 @@ static void make_parts(struct dra_service *s)
     plugin_init(&s->plugin);
     s->publisher = slice_publisher_new(c, &s->device, &s->plugin.stats);
     s->timer = boot_timer_new(c->loop, on_timer, s);
+    dir_watch_start(&s->others, c->loop, on_other_gone, s);
 }
 
 int dra_service_start(const struct dra_config *config, struct dra_service **out, struct err *e)
@@ -647,6 +662,7 @@ void dra_service_free(struct dra_service *s)
         return;
     }
     close_sockets(s);
+    dir_watch_stop(&s->others);
     claim_events_free(s->plugin.claims);
     slice_publisher_free(s->publisher);
     json_decref(s->device.attributes);

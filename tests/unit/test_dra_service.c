@@ -319,6 +319,35 @@ TEST_IN(a_registered_successor_takes_over_without_an_unknown)
     dra_service_free(new.service);
 }
 
+/* As by a rollback: a kubelet forgets what the leader said when the other one's stream ends. */
+TEST_IN(the_leader_repeats_its_report_when_the_other_instance_goes)
+{
+    struct second old;
+    struct second new;
+    struct h2_stream *on_old;
+    make_dirs(w);
+    start_rolling(w, &old, OLD);
+    start_rolling(w, &new, NEW);
+    registers(w, "plugins_registry/" DRIVER "-" OLD "-reg.sock");
+    dra_service_publish(old.service, &READY);
+    struct h2_client *c = watch_health(w, OLD, &on_old);
+    dra_service_stop(new.service);
+    while (w->stopped == 0) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+    }
+    dra_service_free(new.service);
+    uint64_t reports = dra_service_stats(old.service)->health_reports;
+    struct mono begin = clock_mono_now();
+    while (dra_service_stats(old.service)->health_reports < reports + 3 &&
+           mono_since(clock_mono_now(), begin) < 5 * NS_PER_SEC) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+        (void)h2_client_pump(c);
+    }
+    assert_true(dra_service_stats(old.service)->health_reports >= reports + 3);
+    h2_client_free(c);
+    dra_service_free(old.service);
+}
+
 TEST_IN(a_successor_that_no_kubelet_has_registered_yet_is_waited_for)
 {
     struct second old;
