@@ -148,31 +148,37 @@ static void pod_net_take_cache(struct pod_net *p, const char *text, size_t len,
     }
 }
 
-/* Files are named "NETWORK-SANDBOX-INTERFACE". */
-static void read_cache(struct pod_net *p, const char *root, const char *cache)
+/* Files are named "NETWORK-SANDBOX-INTERFACE". False if not all could be read. */
+static bool read_cache(struct pod_net *p, const char *root, const char *cache)
 {
     char path[PATH_MAX];
     text_format(path, sizeof(path), "%s%s", root, cache);
     CLEANUP(dir) DIR *dir = opendir(path);
+    bool is_whole = dir || errno == ENOENT;
     const char *name = next_name(dir);
     for (int i = 0; name && i < POD_NET_CACHE_MAX; i++, name = next_name(dir)) {
         CLEANUP(buf) struct buf text = {.max_bytes = POD_NET_FILE_MAX_BYTES};
         text_format(path, sizeof(path), "%s%s/%s", root, cache, name);
-        if (strstr(name, p->sandbox) && file_read(path, &text, NULL) == 0) {
+        int rc = strstr(name, p->sandbox) ? file_read(path, &text, NULL) : ERR_NOTFOUND;
+        if (rc == 0) {
             pod_net_take_cache(p, buf_text(&text), text.len, p->sandbox);
         }
+        is_whole = is_whole && (rc == 0 || rc == ERR_NOTFOUND);
     }
+    return is_whole;
 }
 
-/* Into one that knows nothing yet. */
-static void read_caches(struct pod_net *p, const char *root, const char *sandbox_id)
+/* Into one that knows nothing yet. False if not all could be read. */
+static bool read_caches(struct pod_net *p, const char *root, const char *sandbox_id)
 {
     *p = (struct pod_net){.count = 1};
     text_format(p->sandbox, sizeof(p->sandbox), "%s", sandbox_id);
     text_format(p->links[0].name, sizeof(p->links[0].name), POD_NET_INTERFACE);
+    bool is_whole = true;
     for (size_t i = 0; i < ARRAY_LEN(caches); i++) {
-        read_cache(p, root, caches[i]);
+        is_whole = read_cache(p, root, caches[i]) && is_whole;
     }
+    return is_whole;
 }
 
 /* ---- the namespace --------------------------------------------------------------------------- */
@@ -290,7 +296,7 @@ static bool is_vdpa(const struct pod_net_link *l, const char *root)
 bool pod_net_open(const char *root, const char *sandbox_id, int32_t pid, const char *netns,
                   struct pod_net *out)
 {
-    read_caches(out, root, sandbox_id);
+    (void)read_caches(out, root, sandbox_id); /* what is missing testifies to nothing */
     for (size_t i = 0; i < out->count; i++) {
         struct pod_net_link *link = &out->links[i];
         link->has_testified = link->has_testified && !is_vdpa(link, root);
@@ -477,12 +483,13 @@ static void look_at_link(struct pod_net *p, size_t i, const struct content *seen
     }
 }
 
-/* A network may be taken from a running pod: DEL takes its file from the cache, too. */
+/* A network may be taken from a running pod: DEL takes its file from the cache, too. *out_sure: the
+ * cache could be read. */
 static bool is_still_given(const struct pod_net *p, const struct pod_net_link *link,
-                           const char *root)
+                           const char *root, bool *out_sure)
 {
     struct pod_net now;
-    read_caches(&now, root, p->sandbox);
+    *out_sure = read_caches(&now, root, p->sandbox);
     for (size_t i = 1; i < now.count; i++) {
         if (text_equal(now.links[i].name, link->name)) {
             return true;
@@ -498,12 +505,13 @@ static void look_at_others(struct pod_net *p, const struct content *seen, const 
 {
     for (size_t i = 1; i < p->count; i++) {
         struct pod_net_finding found;
+        bool is_sure;
         look_at_link(p, i, seen, root, &found);
         if (found.evidence != POD_NET_LOST) {
             continue;
         }
-        if (!is_still_given(p, &p->links[i], root)) {
-            p->links[i].has_testified = false;
+        if (!is_still_given(p, &p->links[i], root, &is_sure)) {
+            p->links[i].has_testified = !is_sure;
         } else if (out->evidence == POD_NET_LOST) {
             out->is_by_device |= found.is_by_device;
             text_append(out->words, sizeof(out->words), "; %s is lost, too", p->links[i].name);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/text.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "tests/support/case.h"
@@ -402,6 +403,25 @@ TEST_IN(network_that_was_taken_away_is_not_lost)
     assert_int_equal(look(w), POD_NET_WHOLE);
     put_dev(w, ETH0);
     put(w, "sys/bus/pci/devices/" VF "/net/enp3s0f0v9/ifindex", "9\n");
+    assert_int_equal(look(w), POD_NET_LOST);
+}
+
+TEST_IN(network_whose_result_cannot_be_read_now_is_not_forgotten)
+{
+    struct rlimit limit;
+    put(w, NET1, OF_NET1(OF_VF));
+    put(w, BACK, "8\n");
+    put_dev(w, ETH0);
+    open_it(w);
+    assert_int_equal(look(w), POD_NET_LOST);
+    int lowest = dup(0);
+    assert_int_equal(close(lowest), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const struct rlimit one = {.rlim_cur = (rlim_t)lowest + 1, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &one), 0);
+    enum pod_net_evidence found = look(w); /* it sees the cache's directory, and no file of it */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(found, POD_NET_WHOLE);
     assert_int_equal(look(w), POD_NET_LOST);
 }
 
