@@ -57,29 +57,11 @@ static void add_stamp(struct form *f, int64_t stamp)
     add_time(f, stamp == 0 ? 0 : stamp - WALL_NS - f->w->dpu.clock_ns);
 }
 
-/* Texts that were read before: of each, where its last digits point to. */
 static int64_t stamp_of(const char *text)
 {
-    static struct {
-        int64_t stamp;
-        char text[NAMES_STAMP_BYTES];
-    } known[1024];
     struct wall stamp = {0};
-    size_t len = strlen(text);
-    if (len < 12) {
-        return 0; /* none */
-    }
-    size_t i = 0;
-    for (size_t at = len - 12; at < len; at++) {
-        i = i * 31 + (uint8_t)text[at];
-    }
-    i %= sizeof(known) / sizeof(known[0]);
-    if (!text_equal(known[i].text, text)) {
-        (void)(rfc3339_parse(text, len, &stamp, NULL) == 0); /* the cores' own */
-        known[i].stamp = stamp.ns;
-        text_format(known[i].text, sizeof(known[i].text), "%s", text);
-    }
-    return known[i].stamp;
+    (void)(rfc3339_parse(text, strlen(text), &stamp, NULL) == 0); /* "" is none */
+    return stamp.ns;
 }
 
 static void add_stamp_text(struct form *f, const char *text)

@@ -20,6 +20,8 @@
  */
 #include "tests/explore/world.h"
 
+#include "tests/sim/retry.h"
+
 #include "base/text.h"
 #include "base/time.h"
 
@@ -27,7 +29,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HANG_NS (5 * NS_PER_SEC) /* a request that is not answered */
+#define HANG_NS RETRY_HANG_NS
 
 void judge_fail(struct explorer *e, const char *fmt, ...)
 {
@@ -45,26 +47,11 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* The time of a retry (R of the rules). */
-static int64_t retry_ns(const struct setting *t)
-{
-    int64_t interval_ns = t->interval_ns;
-    int64_t hang_ns =
-        most(least(most(2 * interval_ns, NS_PER_SEC), HANG_NS), interval_ns - NS_PER_SEC);
-    int64_t slow_ns = most(hang_ns, 3 * least(interval_ns, hang_ns));
-    return most(2 * interval_ns, interval_ns + slow_ns + NS_PER_SEC);
-}
-
 /* Once it can see again the host needs a read and a mark, each of which may be an interval away,
  * and gives the DPU the time of a retry. */
 static int64_t settle_ns(const struct setting *t)
 {
-    int64_t settle = retry_ns(t) + 2 * t->interval_ns + HANG_NS;
+    int64_t settle = retry_ns(t->interval_ns) + 2 * t->interval_ns + HANG_NS;
     return most(settle, t->duration_ns + t->interval_ns);
 }
 
@@ -106,10 +93,9 @@ static bool is_murky(const struct world *w)
     return is_blind(w) || watch->state != WATCH_OPEN || watch->is_deaf || world_has(w, WATCH_LATE);
 }
 
-void judge_look(struct explorer *e, struct world *w)
+void judge_look(struct world *w)
 {
     struct past *p = &w->past;
-    (void)e;
     if (is_dpu_bad(w)) {
         p->dpu_bad_at = w->now;
     }
@@ -196,7 +182,7 @@ static void check_refused(struct explorer *e, struct world *w, enum readiness_re
     /* A slow DPU, or one whose lease is shorter than the time of a retry, needs that time after an
      * outage. The host gives it after one that it has met: without a hold the outage was shorter
      * than the pause between two marks. */
-    bool is_short = e->setting->duration_ns < retry_ns(e->setting);
+    bool is_short = e->setting->duration_ns < retry_ns(e->setting->interval_ns);
     if ((is_short || p->slow_at >= p->renewed_at) && !p->was_held) {
         return;
     }

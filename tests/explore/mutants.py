@@ -19,6 +19,7 @@ SOURCES = [
     *(f"tests/explore/{name}.c" for name in ("canon", "explore", "judge", "server", "sides", "world")),
     *(f"common/base/{name}.c" for name in ("err", "json", "text", "time")),
     "dpu-agent/renewer.c",
+    "common/kube/kube_core.c",
     "common/contract/readiness.c",
     "common/contract/record.c",
 ]

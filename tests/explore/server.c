@@ -25,7 +25,8 @@ void number_text(char *out, size_t bytes, const char *prefix, uint64_t number)
     memcpy(out + len, digits + at, sizeof(digits) - at);
 }
 
-/* Texts of stamps, as they were last needed: to write and to read them took a fifth of the time. */
+/* Texts of stamps, as they were last needed: to write them, and numbers, took a tenth of the time.
+ */
 enum { STAMPS = 1024 };
 static struct {
     int64_t stamp;
@@ -276,8 +277,6 @@ static void request_serve(struct scene s, struct request *r)
 
 /* ---- when something of a request is due ------------------------------------------------------ */
 
-/* When something of a request is due: it is served, answered, not waited for any more, or given up.
- */
 int64_t request_due(const struct request *r)
 {
     if (r->kind == REQUEST_NONE) {

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "kube/kube_core.h"
 
 #include <string.h>
 
@@ -134,17 +135,12 @@ static void host_event(struct scene s, struct verdict_event event)
 
 /* ---- the host: what it is answered ----------------------------------------------------------- */
 
-static bool is_lease(const struct request *r)
-{
-    return r->status == 200;
-}
-
 /* As lease_watch.c tells of a read. */
 static void tell_read(struct scene s, const struct request *r, enum verdict_source source)
 {
     struct lease_view lease;
     struct verdict_event event = {.source = source, .started_at = mono_of(r->sent_at)};
-    if (is_lease(r)) {
+    if (r->status == 200) {
         lease_show(s.e, &r->shown, &lease);
         event.kind = VERDICT_LEASE_OBSERVED;
         event.lease = &lease;
@@ -168,16 +164,11 @@ static void hope_for_watch(struct scene s)
     }
 }
 
-static void learn(uint32_t *due_ms, bool is_answered, int64_t took_ns, const struct scene *s,
-                  uint32_t most_ms)
+static uint32_t learned_ms(const struct scene *s, uint32_t due_ms, bool is_answered,
+                           int64_t took_ns, uint32_t most_ms)
 {
-    uint32_t least_ms = verdict_deadline_ms(&s->e->verdict);
-    int64_t took_ms = took_ns / NS_PER_MS;
-    if (is_answered && took_ms < least_ms) {
-        *due_ms = least_ms;
-    } else if (!is_answered && took_ms >= *due_ms) {
-        *due_ms = *due_ms < most_ms / 2 ? 2 * *due_ms : most_ms;
-    }
+    return kube_patience_learn(due_ms, is_answered, took_ns / NS_PER_MS,
+                               verdict_deadline_ms(&s->e->verdict), most_ms);
 }
 
 static void on_read(struct scene s, struct request *slot, bool is_late)
@@ -185,8 +176,8 @@ static void on_read(struct scene s, struct request *slot, bool is_late)
     struct request r = *slot;
     *slot = (struct request){.kind = REQUEST_NONE};
     if (r.status != 0) {
-        learn(&s.w->host.read_due_ms, !is_late, s.w->now - r.sent_at, &s,
-              (uint32_t)(READ_NS / NS_PER_MS));
+        s.w->host.read_due_ms = learned_ms(&s, s.w->host.read_due_ms, !is_late,
+                                           s.w->now - r.sent_at, (uint32_t)(READ_NS / NS_PER_MS));
         hope_for_watch(s);
     }
     tell_read(s, &r, is_late ? VERDICT_BY_READ : VERDICT_BY_CONFIRM);
@@ -230,10 +221,12 @@ static void on_mark(struct scene s)
     struct request r = h->mark;
     struct lease_view lease = {.duration_s = 0};
     bool is_patch = r.kind == REQUEST_MARK;
-    bool is_slow = r.status == 0 && !r.is_unreachable;
+    bool is_slow = request_has_ended(s.w, &r) && r.status == 0; /* else its connection broke */
     enum mark_answer answer = is_patch ? answer_to_patch(&r) : answer_to_read(&r);
     h->mark = (struct request){.kind = REQUEST_NONE};
-    learn(&h->mark_due_ms, !is_slow, s.w->now - r.sent_at, &s, MARK_LASTS_MS);
+    h->mark_due_ms =
+        learned_ms(&s, h->mark_due_ms, !is_slow,
+                   is_slow ? h->mark_due_ms * NS_PER_MS : s.w->now - r.sent_at, MARK_LASTS_MS);
     if (answer == MARK_LEASE) {
         lease_show(s.e, &r.shown, &lease);
     }
@@ -436,6 +429,7 @@ void dpu_event(struct scene s, struct renewer_event event)
     dpu_perform(s, &out);
 }
 
+/* Of the statuses that there are here, as kube_answer.c has it. */
 static int code_of(int status)
 {
     return status == 200   ? 0
@@ -538,8 +532,11 @@ bool dpu_step(struct scene s)
 /* A request of the host's that is waited for until its end has failed there. */
 static bool fail_at_end(const struct world *w, struct request *r)
 {
-    if (!request_has_ended(w, r) || request_is_answered(w, r)) {
-        return request_is_answered(w, r);
+    if (request_is_answered(w, r)) {
+        return true;
+    }
+    if (!request_has_ended(w, r)) {
+        return false;
     }
     r->status = 0;
     return true;

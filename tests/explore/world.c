@@ -122,7 +122,7 @@ void world_run(struct explorer *e, struct world *w, int64_t end)
             }
             continue;
         }
-        judge_look(e, w);
+        judge_look(w);
         judge_check(e, w);
         int64_t next = next_due(w);
         if (next > end || e->failure[0] != '\0') {
@@ -238,17 +238,21 @@ static void begin(struct scene s, enum fault fault)
     case DPU_RESTART:
         dpu_kill(s);
         dpu_start(s);
+        w->past.dpu_bad_at = w->now;
         break;
     case DPU_CLOCK_BACK:
         w->dpu.clock_ns -= 2 * s.e->setting->interval_ns + CLOCK_ODD_NS;
+        w->past.stepped_at = w->now;
         break;
     case DPU_CLOCK_ON:
         w->dpu.clock_ns += 2 * s.e->setting->interval_ns + CLOCK_ODD_NS;
+        w->past.stepped_at = w->now;
         break;
     case LEASE_DELETED:
         w->version++;
         w->lease = (struct lease){.uid = 0};
         w->past.reported_since = 0;
+        w->past.gone_at = w->now;
         watch_emit(w);
         break;
     case API_SILENT: /* requests and the watch look at the rest */
@@ -297,7 +301,7 @@ void world_toggle(struct explorer *e, struct world *w, enum fault fault)
                fault >= FAULTS_THAT_LAST ? ""
                : was_on                  ? "ends"
                                          : "begins");
-    judge_look(e, w);
+    judge_look(w);
     if (fault < FAULTS_THAT_LAST) {
         w->faults ^= UINT32_C(1) << fault;
     }
@@ -306,16 +310,7 @@ void world_toggle(struct explorer *e, struct world *w, enum fault fault)
     } else {
         begin(s, fault);
     }
-    if (fault == DPU_RESTART) {
-        w->past.dpu_bad_at = w->now;
-    }
-    if (fault == DPU_CLOCK_BACK || fault == DPU_CLOCK_ON) {
-        w->past.stepped_at = w->now;
-    }
-    if (fault == LEASE_DELETED) {
-        w->past.gone_at = w->now;
-    }
-    judge_look(e, w);
+    judge_look(w);
 }
 
 /* What goes on at each point of time while a fault lasts. */
@@ -380,5 +375,5 @@ void world_init(struct explorer *e, struct world *w, enum root root)
     if (root != ROOT_CALM) {
         host_start(s);
     }
-    judge_look(e, w);
+    judge_look(w);
 }

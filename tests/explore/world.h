@@ -105,7 +105,7 @@ struct request {
     struct lease shown; /* by the answer */
 };
 
-enum { HELD_MAX = 6, ORPHANS_MAX = 4, STORY_BYTES = 1 << 16 };
+enum { HELD_MAX = 6, ORPHANS_MAX = 4 };
 
 enum watch_state { WATCH_CLOSED, WATCH_LISTING, WATCH_OPEN };
 
@@ -241,7 +241,7 @@ void world_tell(const struct explorer *e, const struct world *w, const char *fmt
 
 /* judge.c: looks at the world each time that something has happened; the first failure counts. */
 void judge_fail(struct explorer *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void judge_look(struct explorer *e, struct world *w);  /* what is broken, now */
+void judge_look(struct world *w);                      /* what is broken, now */
 void judge_check(struct explorer *e, struct world *w); /* what the readers of the record are told */
 void judge_pace(struct explorer *e, struct world *w);  /* at a point of time */
 void judge_gate(struct explorer *e, struct world *w);  /* of a world that is new: dpu-gate agrees */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/oracle.h"
 
+#include "tests/sim/retry.h"
+
 #include <jansson.h>
 
 #include <stdio.h>
@@ -181,8 +183,7 @@ static bool is_regular(const struct oracle *o, int64_t now)
 #define HOST_PROBE_NS (SEC_NS + LATENCY_NS)
 #define LOOK_NS       (2 * SEC_NS + LATENCY_NS) /* when its watch broke, by then the host looks again */
 
-/* A request that hangs, on either side. */
-#define HANG_NS (5 * SEC_NS)
+#define HANG_NS RETRY_HANG_NS
 
 /* The host takes a longer duration from the lease, up to this. */
 #define DURATION_MOST_NS (600 * SEC_NS)
@@ -202,17 +203,6 @@ static int64_t duration_ns(const struct oracle *o)
     return most(o->config.duration_ns, least(o->longest_ns, DURATION_MOST_NS));
 }
 
-/* The time of one retry of the DPU, which pauses for an interval at most. Before that its last
- * request hangs until it is given up; or after it the host's own write makes it send three, each as
- * slow as one may be that keeps up with the interval. */
-static int64_t retry_ns(const struct oracle *o)
-{
-    int64_t interval_ns = o->config.interval_ns;
-    int64_t hang_ns = most(least(most(2 * interval_ns, SEC_NS), HANG_NS), interval_ns - SEC_NS);
-    int64_t slow_ns = most(hang_ns, 3 * least(interval_ns, hang_ns));
-    return most(2 * interval_ns, interval_ns + slow_ns + SEC_NS);
-}
-
 /* ---- admitted -------------------------------------------------------------------------------- */
 
 /* Once it can see again the host needs a read and a mark, and gives the DPU the time of a retry;
@@ -220,7 +210,7 @@ static int64_t retry_ns(const struct oracle *o)
 static int64_t settle_ns(const struct oracle *o)
 {
     int64_t interval_ns = o->config.interval_ns;
-    int64_t settle = retry_ns(o) + interval_ns + HANG_NS;
+    int64_t settle = retry_ns(o->config.interval_ns) + interval_ns + HANG_NS;
     return most(settle, duration_ns(o) + interval_ns);
 }
 
@@ -629,7 +619,7 @@ static void note_outage(struct oracle *o, const struct oracle_truth *t, bool is_
                     o->gone_at < o->renewed_at && t->now - o->renewed_at > o->shortest_ns;
     bool was_tried = o->tried_since != 0 && t->now - o->tried_since > HANG_NS + LATENCY_NS;
     if (!is_outage(t) && o->is_held && was_tried) {
-        o->held_until = t->now + retry_ns(o) - LATENCY_NS;
+        o->held_until = t->now + retry_ns(o->config.interval_ns) - LATENCY_NS;
     } else if (o->is_reported || t->lease_is_edited || o->gone_at == t->now) {
         o->held_until = 0;
     }
