@@ -80,6 +80,7 @@ static const char *const rules[VERDICT_RULES] = {
     [RULE_EVIDENCE] = "nobody had renewed at {a}, which is E; N = {b}",
     [RULE_BLIND_SPAN_OF_FAILURES] = "nobody had renewed at {a}, which ends a blind span of failed attempts; N = {b} (rule 3)",
     [RULE_BLIND_SPAN_OF_A_GAP] = "nobody had renewed at {a}, which ends a blind span, since nobody asked for long; N = {b} (rule 3)",
+    [RULE_BLIND_SPAN_KNOWN_LATE] = "the attempt of {a}, begun before E, has failed: a blind span that ended at E; N = {b} (rule 3)",
     [RULE_CONDEMNED] = "evidence of {a} is not before max(o + D, N) = {b}: NotReady (the formula)",
     [RULE_READ_IS_THE_PROOF] = "the mark of {a} is forbidden, and none was ever taken: the read is the proof (table of failed attempts)",
     [RULE_ABSENCE_IS_THE_PROOF] = "the lease is gone at {a}, and the host may not make it anew: its absence is the proof (table of failed attempts)",
@@ -180,7 +181,11 @@ static void miss_evidence(struct verdict *x, enum mark_outcome cause, struct mon
         x->failure.cause = cause;
         x->failure.since = t;
     }
-    verdict_follow(out, RULE_FAILS + (enum verdict_rule)cause, t.ns, x->evidence.failing.ns);
+    if (is_failing(x)) {
+        verdict_follow(out, RULE_FAILS + (enum verdict_rule)cause, t.ns, x->evidence.failing.ns);
+    } else {
+        verdict_follow(out, RULE_BLIND_SPAN_KNOWN_LATE, t.ns, x->evidence.granted.ns);
+    }
     text_format(x->failure.text, sizeof(x->failure.text), "%s", failure ? failure : "");
 }
 
@@ -215,9 +220,9 @@ static bool adopt_duration(struct verdict *x, uint32_t duration_s, struct mono n
         int64_t least = mono_ns_max(mono_ns_mul(x->config->renew_interval_ns, 2), NS_PER_SEC);
         x->spans.duration_ns = mono_ns_min(VERDICT_MAX_DURATION_NS, mono_ns_max(least, ns));
     }
-    bool is_granted = evidence_shorten(&x->evidence, &x->spans, run_out(x), before, now);
-    x->failure.cause = is_granted ? MARK_CONFLICT : x->failure.cause;
-    return is_granted;
+    bool gives_retry = evidence_shorten(&x->evidence, &x->spans, run_out(x), before, now);
+    x->failure.cause = gives_retry ? MARK_CONFLICT : x->failure.cause;
+    return gives_retry;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */

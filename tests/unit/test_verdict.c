@@ -447,6 +447,7 @@ TEST_READY(what_failed_before_the_last_mark_was_taken_was_a_blind_span)
 {
     world_mark(w, MARK_TAKEN, SEC(26), SEC(26));
     world_read_from(w, MARK_LOST, SEC(24), SEC(29));
+    expect_rule(w, RULE_BLIND_SPAN_KNOWN_LATE);
     assert_int_equal(w->x.evidence.blind_ns, 2 * NS_PER_SEC);
     world_condemns_at(w, 29 + R);
 }
