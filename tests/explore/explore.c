@@ -420,7 +420,7 @@ static bool search_root(struct search *s, enum root root, uint32_t points, doubl
     base_words = need(malloc(sizeof(first)));
     memcpy((void *)base_words, &first, sizeof(first));
     s->node_count = 0;
-    uint32_t top = add_node(s, (struct node){.toggled = NOTHING});
+    uint32_t top = add_node(s, (struct node){.toggled = NOTHING, .faults = (uint8_t)root});
     layer_clear(&s->layers[0]);
     layer_put(&s->layers[0], &first, top);
     bool is_well = s->e.failure[0] == '\0';
@@ -457,7 +457,6 @@ static bool search_all(const struct setting *setting, uint32_t faults, uint32_t 
     explorer_init(&s.e, setting);
     bool is_well = true;
     for (uint32_t root = 0; is_well && root < ROOTS; root++) {
-        s.faults_most = faults > root ? faults - root : 0;
         is_well = search_root(&s, (enum root)root, points,
                               seconds == 0 ? 1e18 : cpu_s() + (double)seconds);
     }

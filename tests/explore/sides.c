@@ -120,7 +120,6 @@ static void host_event(struct scene s, struct verdict_event event)
         h->hold_most = NEVER;
     }
     s.e->verdict_steps++;
-    s.e->tally.events[event.kind][event.source]++;
     verdict_step(&h->core, &event, &out);
     for (size_t i = 0; i < out.trace.count; i++) {
         tell_rule(s, &out.trace, i);
@@ -425,7 +424,6 @@ void dpu_event(struct scene s, struct renewer_event event)
     event.now = mono_of(s.w->now);
     s.e->renewer_steps++;
     renewer_step(&d->core, &event, &out);
-    s.e->tally.phases[d->core.phase]++;
     dpu_perform(s, &out);
 }
 

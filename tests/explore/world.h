@@ -190,13 +190,11 @@ struct world {
 
 /* What the runs exercised: a run in which nothing happens proves nothing. */
 struct tally {
-    uint64_t events[VERDICT_TICK + 1][VERDICT_BY_KEEPER + 1];
     uint64_t marks[MARK_OUTCOMES];
     uint64_t trials[MARK_OUTCOMES];
     uint64_t told[REASON_COUNT][2]; /* refused, admitted */
     uint64_t began[FAULTS];
     uint64_t ended[FAULTS_THAT_LAST];
-    uint64_t phases[RENEWER_PHASE_COUNT];
     uint64_t rules[VERDICT_RULES];
     uint64_t reboots;
     uint64_t carried; /* starts of the host with a record that it believes */
