@@ -154,7 +154,7 @@ bool monitor_makes_progress(const struct monitor *m, struct mono now)
 static void log_trace(const struct verdict_trace *trace)
 {
     char text[VERDICT_RULE_BYTES];
-    for (size_t i = 0; i < trace->count; i++) {
+    for (size_t i = 0; log_shows(LOG_DEBUG) && i < trace->count; i++) {
         verdict_trace_text(trace, i, text);
         log_debug("verdict", "%s", text);
     }

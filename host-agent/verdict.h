@@ -13,9 +13,10 @@
  *
  * It rests on four ideas, which can be read one by one:
  *
- *   history.h    what was seen on the lease, and what of it is a renewal, a reboot, a report, or
- * past evidence.h   what the host can prove, and which time does not count against the DPU asking.h
- * what to ask next and when: a table of reasons words        the sentences, a table in verdict.c
+ *   - history.h: what was seen on the lease; what of it is a renewal, a reboot, a report, or past
+ *   - evidence.h: what the host can prove, and which time does not count against the DPU
+ *   - asking.h: what to ask next and when; asking.c begins with the table of reasons
+ *   - words: the sentences, a table in verdict.c
  *
  * mark.h has the outcomes of the one request that proves anything, and verdict.c what ties all to
  * the phases above: it takes the events one by one.

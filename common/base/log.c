@@ -35,6 +35,11 @@ void log_setup(enum log_level level, enum log_format format, const char *node)
     text_format(sink.node, sizeof(sink.node), "%s", node); /* a cut name still identifies */
 }
 
+bool log_shows(enum log_level level)
+{
+    return level <= sink.level;
+}
+
 void log_set_fd(int fd)
 {
     sink.fd = fd;
@@ -118,7 +123,7 @@ bool log_limited(struct log_repeat *r, int64_t period_ns, enum log_level level, 
     if (r && !log_repeat_due(r, clock_mono_now(), period_ns)) {
         return false;
     }
-    if (level > sink.level) {
+    if (!log_shows(level)) {
         return true;
     }
     va_start(ap, fmt);

@@ -22,6 +22,8 @@ enum log_format { LOG_TEXT, LOG_JSON };
 
 /* Also sets the node that every line names ("" for none; copied). Default: info, text, none. */
 void log_setup(enum log_level level, enum log_format format, const char *node);
+/* Whether lines of that level are written: what makes words for one that is not can be left out. */
+bool log_shows(enum log_level level);
 /* Where lines go; default 2 (stderr). For tests. */
 void log_set_fd(int fd);
 

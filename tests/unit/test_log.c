@@ -83,6 +83,8 @@ TEST_WITH(a_json_line_is_one_object, open_sink, close_sink)
 TEST_WITH(lines_below_the_level_are_not_written, open_sink, close_sink)
 {
     log_setup(LOG_WARN, LOG_TEXT, "");
+    assert_true(log_shows(LOG_WARN));
+    assert_false(log_shows(LOG_INFO));
     log_info("x", "quiet");
     log_debug("x", "quiet");
     assert_string_equal(written(*state), "");
