@@ -655,7 +655,6 @@ func (w *world) upstreamsNode(t *testing.T, name string) (*pair, *ovnkube) {
 	t.Cleanup(node.Stop)
 	p := w.pairOn(t, node)
 	p.HostRelay = p.relay() // upstream's host side runs here, not in the node
-	await(t, 4*soon, "the Node is there", p.getNode, func(*core.Node) bool { return true })
 	return p, (&ovnNode{cniNode: cniNode{p}}).startOVNKube(socket)
 }
 

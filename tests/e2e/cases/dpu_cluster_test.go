@@ -72,9 +72,6 @@ func TestGivenADPUsOwnClusterWhenItRunsTheChartBesideRealOVSAndOVNThenTheHostFol
 	if out, err := exec.Command("cp", "-a", made+"/.", settings).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	await(t, 4*soon, "the DPU's Node is registered", func() (*core.Node, error) {
-		return w.admin.CoreV1().Nodes().Get(t.Context(), node.Name, meta.GetOptions{})
-	}, func(*core.Node) bool { return true })
 	kubectl(t, w.control, "label", "node", node.Name, "k8s.ovn.org/dpu=")
 	manifest, err := rendered(t, dpuChart, "--set=image.repository="+dpuImage+",image.tag="+tag+",image.pullPolicy=Never,leaseNamespace="+harness.Namespace,
 		fmt.Sprintf("--set=dpuHealthCheck.renewInterval=%d,dpuHealthCheck.leaseDuration=%d", interval/time.Second, duration/time.Second),

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // NodeAddress is on a bridge in the node: the kubelet calls no node by a loopback address.
@@ -63,7 +64,7 @@ type NodeOptions struct {
 	Images map[string]string
 }
 
-// StartNode returns a moment before the Node object appears. On failure nothing is left running.
+// StartNode returns once the kubelet has registered its Node. On failure nothing is left running.
 func StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
 	n := &Node{Name: o.Name, Dir: o.Dir, opts: o}
 	if err := n.start(ctx); err != nil {
@@ -107,7 +108,25 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.startRuntime(ctx); err != nil {
 		return err
 	}
-	return n.startKubelet(ctx)
+	if err := n.startKubelet(ctx); err != nil {
+		return err
+	}
+	return n.awaitNode(ctx)
+}
+
+// awaitNode gives the kubelet the time that it takes where many clusters start together.
+func (n *Node) awaitNode(ctx context.Context) error {
+	admin, err := n.opts.ControlPlane.Admin()
+	if err != nil {
+		return err
+	}
+	return Poll(ctx, 2*time.Minute, 50*time.Millisecond, "the kubelet registers its Node", func() error {
+		if !n.kubelet.Alive() {
+			return Final(fmt.Errorf("it ended with status %d", n.kubelet.ExitCode()))
+		}
+		_, err := admin.CoreV1().Nodes().Get(ctx, n.Name, meta.GetOptions{})
+		return err
+	})
 }
 
 func (n *Node) file(name string) string { return filepath.Join(n.Dir, name) }
