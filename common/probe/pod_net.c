@@ -34,6 +34,16 @@ static bool take_name(struct json_slice name, char out[static POD_NET_NAME_BYTES
     return json_scan_text(name, out, POD_NET_NAME_BYTES) && out[0] != '\0' && !strchr(out, '/');
 }
 
+/* Where the link of that name is; p->count: there is none. */
+static size_t index_of(const struct pod_net *p, const char *name)
+{
+    size_t i = 0;
+    while (i < p->count && !text_equal(p->links[i].name, name)) {
+        i++;
+    }
+    return i;
+}
+
 /* The link of that name, which is made if there is room; NULL: there is none. */
 static struct pod_net_link *find_link(struct pod_net *p, struct json_slice name)
 {
@@ -41,10 +51,9 @@ static struct pod_net_link *find_link(struct pod_net *p, struct json_slice name)
     if (!take_name(name, text)) {
         return NULL;
     }
-    for (size_t i = 0; i < p->count; i++) {
-        if (text_equal(p->links[i].name, text)) {
-            return &p->links[i];
-        }
+    size_t i = index_of(p, text);
+    if (i < p->count) {
+        return &p->links[i];
     }
     if (p->count == POD_NET_LINKS_MAX) {
         return NULL;
@@ -339,16 +348,13 @@ static void pod_net_read_dev(const struct pod_net *p, const char *text, struct c
     *out = (struct content){.has_stranger = false};
     for (const char *line = text; line && *line; line = strchr(line, '\n')) {
         char name[POD_NET_NAME_BYTES];
-        size_t i = 0;
         line += strspn(line, " \n");
         size_t len = strcspn(line, ":\n");
         if (len == 0 || line[len] != ':') {
             continue; /* the head */
         }
         text_format(name, sizeof(name), "%.*s", (int)len, line);
-        while (i < p->count && !text_equal(p->links[i].name, name)) {
-            i++;
-        }
+        size_t i = index_of(p, name);
         if (i < p->count) {
             out->has[i] = true;
         } else if (!is_kernels(name)) {
@@ -490,12 +496,7 @@ static bool is_still_given(const struct pod_net *p, const struct pod_net_link *l
 {
     struct pod_net now;
     *out_sure = read_caches(&now, root, p->sandbox);
-    for (size_t i = 1; i < now.count; i++) {
-        if (text_equal(now.links[i].name, link->name)) {
-            return true;
-        }
-    }
-    return false;
+    return index_of(&now, link->name) < now.count;
 }
 
 /* A further interface is told only if it is lost: a pod may do with it what it likes, and what is
