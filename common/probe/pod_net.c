@@ -489,30 +489,25 @@ static void look_at_link(struct pod_net *p, size_t i, const struct content *seen
     }
 }
 
-/* A network may be taken from a running pod: DEL takes its file from the cache, too. *out_sure: the
- * cache could be read. */
-static bool is_still_given(const struct pod_net *p, const struct pod_net_link *link,
-                           const char *root, bool *out_sure)
-{
-    struct pod_net now;
-    *out_sure = read_caches(&now, root, p->sandbox);
-    return index_of(&now, link->name) < now.count;
-}
-
 /* A further interface is told only if it is lost: a pod may do with it what it likes, and what is
- * no netdev, as for DPDK, never was in its namespace. */
+ * no netdev, as for DPDK, never was in its namespace. A network may also be taken from a running
+ * pod: DEL takes its file from the cache, too, which is read once for all that are gone. */
 static void look_at_others(struct pod_net *p, const struct content *seen, const char *root,
                            struct pod_net_finding *out)
 {
+    struct pod_net given = {.count = 0}; /* by the cache; it was not read */
+    bool is_whole = false;
     for (size_t i = 1; i < p->count; i++) {
         struct pod_net_finding found;
-        bool is_sure;
         look_at_link(p, i, seen, root, &found);
         if (found.evidence != POD_NET_LOST) {
             continue;
         }
-        if (!is_still_given(p, &p->links[i], root, &is_sure)) {
-            p->links[i].has_testified = !is_sure;
+        if (given.count == 0) {
+            is_whole = read_caches(&given, root, p->sandbox);
+        }
+        if (index_of(&given, p->links[i].name) == given.count) {
+            p->links[i].has_testified = !is_whole;
         } else if (out->evidence == POD_NET_LOST) {
             out->is_by_device |= found.is_by_device;
             text_append(out->words, sizeof(out->words), "; %s is lost, too", p->links[i].name);
