@@ -318,13 +318,18 @@ static bool is_in_place(const struct record_writer *w)
            found.st_ino == w->adopted.st_ino && is_of_our_shape(&found);
 }
 
+/* What readers find; false if that is not our page. */
+static bool read_page(const struct record_writer *w, char out_page[static RECORD_PAGE_BYTES])
+{
+    return is_in_place(w) && pread(w->fd, out_page, RECORD_PAGE_BYTES, 0) == RECORD_PAGE_BYTES;
+}
+
 /* Its readers can take it, whoever wrote it last. */
 static bool is_intact(const struct record_writer *w)
 {
     char page[RECORD_PAGE_BYTES];
     struct record ignored;
-    return is_in_place(w) && pread(w->fd, page, sizeof(page), 0) == (ssize_t)sizeof(page) &&
-           record_decode(page, sizeof(page), &ignored, NULL) == 0;
+    return read_page(w, page) && record_decode(page, sizeof(page), &ignored, NULL) == 0;
 }
 
 /* A former agent's page is written on in place, so that readers never miss it. */
@@ -391,8 +396,7 @@ static void look_back(struct record_writer *w, const char *page)
 {
     char found[RECORD_PAGE_BYTES];
     const char *name = strrchr(w->config.path, '/') + 1;
-    w->is_undisturbed = dir_watch_take(&w->watch, name) && is_in_place(w) &&
-                        pread(w->fd, found, sizeof(found), 0) == (ssize_t)sizeof(found) &&
+    w->is_undisturbed = dir_watch_take(&w->watch, name) && read_page(w, found) &&
                         memcmp(found, page, sizeof(found)) == 0;
     if (!w->is_undisturbed) {
         dir_watch_suspect(&w->watch);
