@@ -531,7 +531,6 @@ static void hang_up(struct service_probe *p)
         ev_io_set(&p->ready, -1, EV_READ);
     }
     buf_fini(&p->inbox);
-    p->inbox = (struct buf){.max_bytes = RPC_INBOX_BYTES};
 }
 
 static const char *service_stop(struct probe *probe)
