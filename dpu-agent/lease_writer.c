@@ -254,8 +254,8 @@ static char *write_lease(struct lease_writer *w, const struct renewer_update *re
     return json_text_dump(lease);
 }
 
-/* The renewal: that of before with another version and time, or one made of the tree. Borrowed from
- * the writer, or NULL if it cannot be renewed in place; `made` is then owned by the caller. */
+/* The renewal: that of before with another version and time, borrowed from the writer; or, if it
+ * cannot be renewed in place, one made of the tree: `*made`, which the caller then owns (free). */
 static const char *renew_text(struct lease_writer *w, char **made)
 {
     const char *version = json_text_get(json_object_get(w->tree, "metadata"), "resourceVersion");
