@@ -227,7 +227,6 @@ static json_t *describe_lease(const struct readiness_lease *l)
                      "durationSeconds", (int)l->duration_s);
 }
 
-/* Null where there is no DRA. */
 static json_t *describe(const void *user)
 {
     const struct host_page *p = user;
