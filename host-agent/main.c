@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { EXIT_USAGE = 2, STOP_GRACE_MS = 5000 };
+enum { EXIT_USAGE = 2 };
 
 #define PODS_DEBOUNCE_NS (10 * NS_PER_SEC) /* without a health check, which has an interval */
 
@@ -186,12 +186,6 @@ static void log_start(const struct host_agent *host)
              a->disabled_by ? "health check disabled" : kube_client_describe(host->client));
 }
 
-static void on_stop_asked(void *user)
-{
-    struct host_agent *host = user;
-    daemon_quit(host->daemon, 0);
-}
-
 /* The record is ours to write. */
 static int begin_work(struct host_agent *host, struct err *e)
 {
@@ -251,7 +245,7 @@ static int make_host_probes(struct host_agent *host, struct err *e)
 static int start(struct host_agent *host, struct err *e)
 {
     const struct host_config *c = &host->config;
-    host->daemon = daemon_new(STOP_GRACE_MS, on_stop_asked, is_working, host);
+    host->daemon = daemon_new(0, NULL, is_working, host);
     int rc = c->probes.count > 0 && !c->agent.disabled_by ? make_host_probes(host, e) : 0;
     if (rc == 0 &&
         (!c->agent.disabled_by || c->node_condition || c->on_lost_network == PODNET_MODE_RESTART)) {
