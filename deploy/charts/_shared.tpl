@@ -141,7 +141,6 @@ DEFAULTS says whether the agent's defaults hold for a timer that is not set; oth
 {{- end }}
 {{- end }}
 
-
 {{/* Lets the kubelet ask for an agent's pages where they are: list CONTAINER ADDRESS. All addresses include the loopback's. */}}
 {{- define "heartbeat.askPages" -}}
 {{- $agent := index . 0 }}
@@ -153,4 +152,29 @@ DEFAULTS says whether the agent's defaults hold for a timer that is not set; oth
 {{- $_ := set .httpGet "host" (has $host (list "" "0.0.0.0" "::" "localhost") | ternary "127.0.0.1" $host) }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The names, the labels, and what the values say of all Pods of a chart, for one of its DaemonSets: list DAEMONSET PROGRAM NAME ROOT. */}}
+{{- define "heartbeat.dress" -}}
+{{- $ds := index . 0 }}
+{{- $name := index . 2 }}
+{{- $root := index . 3 }}
+{{- $who := list (index . 1) $root }}
+{{- $pod := $ds.spec.template }}
+{{- $labels := include "heartbeat.labels" $who | fromYaml }}
+{{- with $root.Values.serviceDaemonSet }}
+{{- if .nodeSelector }}
+{{- $_ := unset $pod.spec "nodeSelector" }}
+{{- $_ := set $pod.spec "affinity" (dict "nodeAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" .nodeSelector)) }}
+{{- end }}
+{{- $_ := set $pod.metadata "labels" (merge (deepCopy $labels) .labels) }}
+{{- with merge ($pod.metadata.annotations | default dict) .annotations }}
+{{- $_ := set $pod.metadata "annotations" . }}
+{{- end }}
+{{- end }}
+{{- with $root.Values.imagePullSecrets }}
+{{- $_ := set $pod.spec "imagePullSecrets" . }}
+{{- end }}
+{{- $_ := set $ds "metadata" (dict "name" $name "namespace" $root.Release.Namespace "labels" $labels) }}
+{{- $_ := set $ds.spec "selector" (dict "matchLabels" (include "heartbeat.selector" $who | fromYaml)) }}
 {{- end }}
