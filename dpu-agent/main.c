@@ -14,7 +14,6 @@
 #include "loop/daemon.h"
 #include "probe/probe_set.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@ _Static_assert((int)NAMES_BOOT_ID_BYTES == (int)CLOCK_BOOT_ID_BYTES, "one bound 
 #define LOG_UNKNOWN_NS   (60 * NS_PER_SEC)
 
 /* Longer than the renewer takes to announce a shutdown. */
-enum { GRACE_MS = 3000, EXIT_USAGE = 2, NODE_AWAITED_BYTES = 400 };
+enum { GRACE_MS = 3000, NODE_AWAITED_BYTES = 400 };
 
 struct agent {
     struct dpu_config config;
@@ -432,14 +431,9 @@ static int run(struct agent *a)
 int main(int argc, char **argv)
 {
     struct agent a = {.was_renewed = false};
-    enum option_outcome outcome;
-    struct err e = ERR_INIT;
-    int status = EXIT_SUCCESS;
+    int status;
     daemon_use_memory();
-    if (option_parse(dpu_options_program(), argc, argv, environ, &a.config, &outcome, &e) != 0) {
-        (void)fprintf(stderr, "dpu-agent: %s\n", e.msg); /* nowhere else to say it */
-        status = EXIT_USAGE;
-    } else if (outcome == OPTION_RUN) {
+    if (option_take(dpu_options_program(), argc, argv, environ, &a.config, &status)) {
         status = run(&a);
         tear_down(&a);
     }

@@ -256,8 +256,6 @@ bool admin_options_parse(struct admin_config *config, const char *summary, int a
 {
     CLEANUP(free) char *flag = NULL;
     struct option_program program = programs[config->scope];
-    enum option_outcome outcome = OPTION_EXIT;
-    struct err e = ERR_INIT;
     config->started_at = clock_mono_now();
     take_node(config, &argc, &argv, &flag);
     program.name = config->name;
@@ -271,14 +269,11 @@ bool admin_options_parse(struct admin_config *config, const char *summary, int a
         (void)signal(SIGPIPE, SIG_IGN);
     }
     char **env = config->scope == ADMIN_DRA ? NULL : environ;
-    *exit_status = EXIT_SUCCESS;
-    if (option_parse(&program, argc, argv, env, config, &outcome, &e) != 0) {
-        (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", config->name, e.msg, config->name);
-        *exit_status = ADMIN_EXIT_USAGE;
-    } else if (outcome == OPTION_RUN) {
+    if (option_take(&program, argc, argv, env, config, exit_status)) {
         log_setup(LOG_ERROR, LOG_TEXT, "");
         return true;
     }
+    *exit_status = *exit_status == EXIT_SUCCESS ? EXIT_SUCCESS : ADMIN_EXIT_USAGE;
     admin_options_fini(config);
     return false;
 }

@@ -10,12 +10,11 @@
 #include "loop/daemon.h"
 #include "outputs/events.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* An instance of a rolling update serves until another one is registered (DRA_LEAVE_MAX_NS). */
-enum { EXIT_USAGE = 2, STOP_GRACE_MS = 25000 };
+enum { STOP_GRACE_MS = 25000 };
 
 struct driver {
     struct driver_config config;
@@ -121,15 +120,9 @@ static int run(struct driver *driver)
 int main(int argc, char **argv)
 {
     struct driver driver = {.daemon = NULL};
-    struct err e = ERR_INIT;
-    enum option_outcome outcome;
-    int status = EXIT_SUCCESS;
+    int status;
     daemon_use_memory();
-    if (option_parse(driver_options_program(), argc, argv, environ, &driver.config, &outcome, &e) !=
-        0) {
-        (void)fprintf(stderr, "dpu-dra-driver: %s\nTry 'dpu-dra-driver --help'.\n", e.msg);
-        status = EXIT_USAGE;
-    } else if (outcome == OPTION_RUN) {
+    if (option_take(driver_options_program(), argc, argv, environ, &driver.config, &status)) {
         status = run(&driver);
     }
     option_fini(driver_options_program(), &driver.config);

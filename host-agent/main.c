@@ -19,11 +19,8 @@
 #include "loop/option.h"
 #include "outputs/events.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-enum { EXIT_USAGE = 2 };
 
 #define PODS_DEBOUNCE_NS (10 * NS_PER_SEC) /* without a health check, which has an interval */
 
@@ -305,18 +302,12 @@ static int run(struct host_agent *host)
 int main(int argc, char **argv)
 {
     struct host_agent host = {.daemon = NULL};
-    struct err e = ERR_INIT;
-    enum option_outcome outcome;
-    int status = EXIT_SUCCESS;
+    int status;
     daemon_use_memory();
     if (cni_commands_run(argc, argv, environ, &status)) {
         return status;
     }
-    if (option_parse(host_options_program(), argc, argv, environ, &host.config, &outcome, &e) !=
-        0) {
-        (void)fprintf(stderr, "dpu-host-agent: %s\nTry 'dpu-host-agent --help'.\n", e.msg);
-        status = EXIT_USAGE;
-    } else if (outcome == OPTION_RUN) {
+    if (option_take(host_options_program(), argc, argv, environ, &host.config, &status)) {
         status = run(&host);
     }
     option_fini(host_options_program(), &host.config);

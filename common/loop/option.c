@@ -472,6 +472,19 @@ int option_parse(const struct option_program *program, int argc, char **argv, ch
     return rc;
 }
 
+bool option_take(const struct option_program *program, int argc, char **argv, char **env,
+                 void *config, int *out_status)
+{
+    enum option_outcome outcome = OPTION_EXIT;
+    struct err e = ERR_INIT;
+    *out_status = EXIT_SUCCESS;
+    if (option_parse(program, argc, argv, env, config, &outcome, &e) != 0) {
+        (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", program->name, e.msg, program->name);
+        *out_status = EXIT_USAGE;
+    }
+    return outcome == OPTION_RUN;
+}
+
 /* ---- --help ---------------------------------------------------------------------------------- */
 
 /* Printing to stdout or a file the caller opened: results are checked by whoever closes it. */

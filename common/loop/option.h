@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -74,6 +75,7 @@ struct option_program {
 };
 
 enum {
+    EXIT_USAGE = 2, /* of a program whose options are wrong */
     OPTION_MAX_ROWS = 64,
     OPTION_MAX_FILE_BYTES = 65536,
     OPTION_MAX_VALUE_BYTES = 4096, /* the longest path that Linux opens */
@@ -94,6 +96,11 @@ enum option_outcome {
  */
 NODISCARD int option_parse(const struct option_program *program, int argc, char **argv, char **env,
                            void *config, enum option_outcome *out, struct err *e);
+
+/* The same for a program's main, which has nobody to hand an error to: stderr has it. True: run;
+ * false: end with *out_status, which is EXIT_SUCCESS or EXIT_USAGE. */
+NODISCARD bool option_take(const struct option_program *program, int argc, char **argv, char **env,
+                           void *config, int *out_status);
 
 void option_fini(const struct option_program *program, void *config);
 

@@ -15,7 +15,7 @@
 
 #define MOD "cni"
 
-enum { EXIT_USAGE = 2, GATE_MODE = 0755, GATE_MAX_BYTES = 64 << 20 };
+enum { GATE_MODE = 0755, GATE_MAX_BYTES = 64 << 20 };
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -173,12 +173,8 @@ static int command_run(const struct command *command, int argc, char **argv, cha
                                            .shared_file = NAMES_HOST_AGENT_CONFIG};
     struct command_config config = {.bin_dir = NULL};
     struct err e = ERR_INIT;
-    enum option_outcome outcome;
-    int status = EXIT_SUCCESS;
-    if (option_parse(&program, argc, argv, env, &config, &outcome, &e) != 0) {
-        (void)fprintf(stderr, "%s: %s\nTry '%s --help'.\n", program.name, e.msg, program.name);
-        status = EXIT_USAGE;
-    } else if (outcome == OPTION_RUN) {
+    int status;
+    if (option_take(&program, argc, argv, env, &config, &status)) {
         log_setup(LOG_INFO, (enum log_format)config.log_format, "");
         if (command->perform(&config, &e) != 0) {
             log_error(MOD, "%s", e.msg);
