@@ -6,8 +6,6 @@
 #include "contract/names.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -71,6 +69,12 @@ void instance_end(struct instance *i)
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
+/* The directory that they share, as the path of our lock has it. */
+static void name_directory(const struct instance *i, char out[static PATH_MAX])
+{
+    text_format(out, PATH_MAX, "%.*s", (int)(i->name - i->lock.path), i->lock.path);
+}
+
 /* The next other instance in the directory, and a lock on its file that is not taken yet. */
 static bool next_other(const struct instance *i, DIR *dir, struct file_lock *out_lock,
                        char out_uid[static INSTANCE_UID_MAX + 1])
@@ -86,7 +90,7 @@ static bool next_other(const struct instance *i, DIR *dir, struct file_lock *out
             continue;
         }
         char path[PATH_MAX];
-        text_format(path, sizeof(path), "%.*s", (int)(i->name - i->lock.path), i->lock.path);
+        name_directory(i, path);
         text_format(out_uid, INSTANCE_UID_MAX + 1, "%.*s", (int)(len - around),
                     name + strlen(PREFIX));
         if (file_lock_init(out_lock, path, name, NULL) == 0) {
@@ -99,7 +103,7 @@ static bool next_other(const struct instance *i, DIR *dir, struct file_lock *out
 static DIR *open_directory(const struct instance *i)
 {
     char path[PATH_MAX];
-    text_format(path, sizeof(path), "%.*s", (int)(i->name - i->lock.path), i->lock.path);
+    name_directory(i, path);
     return opendir(path);
 }
 
