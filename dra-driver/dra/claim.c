@@ -2,6 +2,7 @@
 #include "dra-driver/dra/claim.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -175,24 +176,25 @@ static bool read_entry(DIR *dir, const char *name, struct stored_claim *out)
     return parse_target(target, out) && text_copy(out->uid, sizeof(out->uid), name);
 }
 
-bool claim_store_next(const char *plugin_dir, const char *uid, struct stored_claim *out)
+static DIR *open_store(const char *plugin_dir)
 {
     char path[PATH_MAX];
+    text_format(path, sizeof(path), "%s/claims", plugin_dir);
+    return opendir(path);
+}
+
+bool claim_store_next(const char *plugin_dir, const char *uid, struct stored_claim *out)
+{
     struct stored_claim best = {.uid = ""};
     struct stored_claim seen;
-    text_format(path, sizeof(path), "%s/claims", plugin_dir);
-    DIR *dir = opendir(path);
-    if (!dir) {
-        return false;
-    }
     const struct dirent *entry;
-    for (int i = 0; i < CLAIM_STORE_ENTRIES_MAX && (entry = readdir(dir)); i++) {
+    CLEANUP(dir) DIR *dir = open_store(plugin_dir);
+    for (int i = 0; dir && i < CLAIM_STORE_ENTRIES_MAX && (entry = readdir(dir)); i++) {
         bool is_better = best.uid[0] == '\0' || strcmp(entry->d_name, best.uid) < 0;
         if (strcmp(entry->d_name, uid) > 0 && is_better && read_entry(dir, entry->d_name, &seen)) {
             best = seen;
         }
     }
-    (void)closedir(dir); /* read-only */
     if (best.uid[0] == '\0') {
         return false;
     }
@@ -219,24 +221,18 @@ static void pair_add(struct claim_holder_pair *p, const struct stored_claim *cla
 
 static void holders_read(struct claim_holders *h, const char *plugin_dir)
 {
-    char path[PATH_MAX];
     struct stored_claim seen;
     const struct dirent *entry;
     int count = 0;
     *h = (struct claim_holders){.is_read = true};
-    text_format(path, sizeof(path), "%s/claims", plugin_dir);
-    DIR *dir = opendir(path);
-    if (!dir) {
-        return;
-    }
-    while (count < CLAIM_STORE_ENTRIES_MAX && (entry = readdir(dir))) {
+    CLEANUP(dir) DIR *dir = open_store(plugin_dir);
+    while (dir && count < CLAIM_STORE_ENTRIES_MAX && (entry = readdir(dir))) {
         count++;
         if (read_entry(dir, entry->d_name, &seen) && seen.use != CLAIM_USE_ADMIN) {
             pair_add(&h->of[seen.use], &seen);
         }
     }
     h->is_cut = count == CLAIM_STORE_ENTRIES_MAX && readdir(dir);
-    (void)closedir(dir); /* read-only */
 }
 
 /* The one with the smallest UID that is in the way, or NULL. */
