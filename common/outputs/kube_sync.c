@@ -248,10 +248,10 @@ static void sync_note_write(struct kube_sync *s, struct mono now)
     text_format(s->wrote_uid, sizeof(s->wrote_uid), "%s", uid_of(s->existing));
     if (r->undone > 1) {
         log_limited(&s->fight, LOG_SELDOM_NS, LOG_WARN, c->mod,
-                    "%s: %s; the agent repairs it at most every %d s until that ends", c->what,
-                    is_altered ? "the API server stores something else than the agent writes: "
+                    "%s: %s; it is repaired at most every %d s until that ends", c->what,
+                    is_altered ? "the API server stores something else than is written: "
                                  "check admission webhooks"
-                               : "another writer undoes the agent's repairs: check for an agent "
+                               : "another writer undoes the repairs: check for a program "
                                  "with other options",
                     (int)(c->repair.max_ns / NS_PER_SEC));
     }

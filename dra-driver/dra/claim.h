@@ -8,9 +8,9 @@
  *
  * The driver remembers only which claims are prepared: for each a symbolic link in `claims/` of the
  * plugin's directory, named by the claim's UID. Its target is no path but "USE NAMESPACE/NAME". A
- * link is whole or absent, outlives the agent, and is the same for two agents in a rolling update.
- * To add one, hold the lock of plugin.h; to drop one needs no lock. A link may be out of date after
- * a kubelet lost its own state, so the driver asks the API server about it.
+ * link is whole or absent, outlives the driver, and is the same for two instances in a rolling
+ * update. To add one, hold the lock of plugin.h; to drop one needs no lock. A link may be out of
+ * date after a kubelet lost its own state, so the driver asks the API server about it.
  */
 #ifndef DRA_CLAIM_H
 #define DRA_CLAIM_H

@@ -224,7 +224,7 @@ static void prepare_answer(struct prepare *p)
     }
     if (holders.is_cut) {
         log_limited(&plugin->crowded, LOG_SELDOM_NS, LOG_WARN, "dra",
-                    "'%s/claims' has more than %d entries, and the agent looks at no more: delete "
+                    "'%s/claims' has more than %d entries, and the driver looks at no more: delete "
                     "those whose claims are gone",
                     plugin->config->options->names.plugin_dir, CLAIM_STORE_ENTRIES_MAX);
     }

@@ -251,7 +251,7 @@ static void on_watch_failure(void *user, const struct kube_response *response)
         return;
     }
     log_limited(&p->denied, LOG_SELDOM_NS, LOG_WARN, "dra",
-                "watching ResourceSlices is forbidden (%s): the agent restores a slice that the "
+                "watching ResourceSlices is forbidden (%s): the driver restores a slice that the "
                 "kubelet removed only after up to 10 minutes",
                 response->message);
     kube_sync_look(p->sync);
@@ -279,10 +279,11 @@ static bool is_anothers(struct slice_publisher *p, const json_t *existing)
     bool is_ours = !existing || (text_equal(json_text_get(spec, "driver"), p->device->driver) &&
                                  text_equal(json_text_get(spec, "nodeName"), p->device->node_name));
     if (!is_ours) {
-        log_limited(&p->taken, LOG_SELDOM_NS, LOG_WARN, "dra",
-                    "ResourceSlice '%s' belongs to another driver or node. The agent publishes no "
-                    "slice until you delete it",
-                    p->name);
+        log_limited(
+            &p->taken, LOG_SELDOM_NS, LOG_WARN, "dra",
+            "ResourceSlice '%s' belongs to another driver or node. dpu-dra-driver publishes no "
+            "slice until you delete it",
+            p->name);
     }
     return !is_ours;
 }
@@ -314,7 +315,7 @@ static bool tell_dropped(struct slice_publisher *p, struct slice_dropped dropped
         log_limited(
             &p->dropped_taints, LOG_SELDOM_NS, LOG_WARN, "dra",
             "the API server drops device taints: enable its feature gate "
-            "DRADeviceTaints. Until then the agent removes an unhealthy DPU from the slice");
+            "DRADeviceTaints. Until then the driver removes an unhealthy DPU from the slice");
     }
     if (has_sharing) {
         log_limited(&p->dropped_sharing, LOG_SELDOM_NS, LOG_WARN, "dra",

@@ -622,7 +622,7 @@ static int check_peer(int fd, struct err *e)
     }
     return peer.uid == 0 || peer.uid == geteuid()
                ? 0
-               : err_set(e, ERR_AUTH, "user %u is neither root nor the agent's user",
+               : err_set(e, ERR_AUTH, "user %u is neither root nor the driver's user",
                          (unsigned)peer.uid);
 }
 

@@ -7,7 +7,7 @@
  * socket in one step: the kubelet watches the directory, ignores names with a leading dot, and may
  * connect in the instant of the rename.
  *
- * Peers are root or the agent's user (SO_PEERCRED); the server rejects all others. When all
+ * Peers are root or our own user (SO_PEERCRED); the server rejects all others. When all
  * connections are in use, a new one closes the one that has been idle longest, preferably one
  * without a call under way. The server does not write to a peer that does not read. A wrong request
  * ends its own stream; a peer that breaks HTTP/2 ends its connection. :authority is ignored:

@@ -371,7 +371,7 @@ TEST_IN(repairs_that_are_taken_back_come_ever_more_rarely)
         }
     }
     world_expect(KUBE_MERGE_PATCH, LEASE);
-    assert_int_equal(loop_world_said("undoes the agent's repairs"), 1);
+    assert_int_equal(loop_world_said("undoes the repairs"), 1);
 }
 
 /* Nobody took back what has lasted for two pauses. */
