@@ -52,10 +52,10 @@ make_root() { # make_root SUITE
   unshare --mount mmdebstrap --mode=root --variant=minbase --dpkgopt=force-unsafe-io \
     --aptopt='Acquire::Check-Valid-Until "false"' \
     --include="$(IFS=,; echo "${packages[*]}")" "$1" "$root" || return 1
-  mkdir -p "$root/src" "$root/packages"
+  mkdir -p "$root/src" "$root/packages" || return 1
   git -c safe.directory="$PWD" ls-files -z --cached --others --exclude-standard |
-    tar -c --null -T - | tar -x -C "$root/src"
-  cp "$PWD"/build/packages/dpu-heartbeat-*_"$arch".deb "$root/packages" 2>/dev/null || $is_sample
+    tar -c --null -T - | tar -x -C "$root/src" || return 1
+  $is_sample || cp "$PWD"/build/packages/dpu-heartbeat-*_"$arch".deb "$root/packages" || return 1
   cp /etc/resolv.conf "$root/etc/"
 }
 
@@ -128,7 +128,8 @@ packages() {
     test ! -e /etc/dpu-heartbeat'
 }
 
-step() { # step NAME COMMAND...: one row
+# As part of a condition, a step goes on after a command that fails (set -e is off there): each has its own "|| return".
+step() { # step NAME COMMAND...: one row; one that fails is also a failure of the whole
   local name=$1 began=$SECONDS result=passed log
   shift
   log=$logs/$suite-$name.log
