@@ -16,10 +16,8 @@ what one used is divided by what the other used. So a busy machine troubles both
 
 import argparse
 import glob
-import json
 import os
 import re
-import resource
 import signal
 import statistics
 import subprocess
@@ -31,17 +29,15 @@ import bench
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from dpu_testing import kubeconfig, ovn, record, wait  # noqa: E402
-from dpu_testing.authority import Authority  # noqa: E402
+from dpu_testing import ovn, record, wait  # noqa: E402
 from dpu_testing.binaries import Binaries  # noqa: E402
 from dpu_testing.process import Process, clean_env  # noqa: E402
-from dpu_testing.standin import NAMESPACE, RULES, Standin  # noqa: E402
+from dpu_testing.standin import RULES  # noqa: E402
 
 INTERVAL_S = 0.5
 NODES = 500
 SIDES = ("before", "after")
 AGENTS = ("dpu-agent", "dpu-host-agent")
-LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 
 def rules():
@@ -60,16 +56,8 @@ def first_number(path, pattern):
         return int(re.search(pattern, file.read(), re.M).group(1))
 
 
-def cpu_us(pid):
-    return first_number(f"/proc/{pid}/schedstat", r"^(\d+)") / 1000
-
-
 def wake_ups(pid):
     return first_number(f"/proc/{pid}/status", r"^voluntary_ctxt_switches:\s+(\d+)")
-
-
-def private_kib(pid):
-    return first_number(f"/proc/{pid}/smaps_rollup", r"^Anonymous:\s+(\d+)")
 
 
 class Rows:
@@ -107,32 +95,13 @@ def unit_of(name):
     return next((unit for word, unit in units.items() if word in name), "")
 
 
-class Fleet:
-    """A stand-in, and of each build the agents of one node."""
+class Fleet(bench.Cluster):
+    """Of each build the agents of one node, beside the stand-in."""
 
     def __init__(self, directory, before, after):
-        self.directory = directory
+        super().__init__(directory, nodes=SIDES, rules=rules())
         self.builds = {"before": Binaries(before), "after": Binaries(after)}
-        self.authority = Authority(directory)
-        cert, key = self.authority.issue("server", "kube-apiserver")
-        self.standin = Standin(
-            Binaries(os.path.join("build", "dev")).path("dpu-standin"), directory, nodes=SIDES,
-            rules=rules(), tls_cert=cert, tls_key=key, client_ca=self.authority.file,
-        )  # fmt: skip
         self.running = {}
-
-    def kubeconfig(self, user):
-        path = os.path.join(self.directory, f"{user}.kubeconfig")
-        if not os.path.exists(path):
-            cert, key = self.authority.issue(user, user)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(
-                    kubeconfig.dump(
-                        self.standin.url, ca_file=self.authority.file,
-                        client_certificate=cert, client_key=key,
-                    )
-                )  # fmt: skip
-        return path
 
     def record_of(self, side):
         return os.path.join(self.directory, side, "readiness.json")
@@ -178,7 +147,7 @@ class Fleet:
 
     def cleanup(self):
         self.stop()
-        self.standin.cleanup()
+        super().cleanup()
 
 
 def dump_instructions(fleet, directory):
@@ -238,7 +207,7 @@ def weigh(fleet, rows, windows, seconds, title, agents, per_beat):
     """What the processes use in each window: for a beat, or for a second."""
 
     def look():
-        return {key: (cpu_us(p.pid), wake_ups(p.pid)) for key, p in fleet.running.items()}
+        return {key: (1000 * bench.cpu_ms(p.pid), wake_ups(p.pid)) for key, p in fleet.running.items()}
 
     fleet.beats()
     for _ in range(windows):
@@ -253,7 +222,7 @@ def weigh(fleet, rows, windows, seconds, title, agents, per_beat):
                     *((after[s, name][index] - before[s, name][index]) / share[s] for s in SIDES),
                 )
     for name in agents:
-        rows.add(f"{title}: {name}, memory", *(private_kib(fleet.running[s, name].pid) for s in SIDES))
+        rows.add(f"{title}: {name}, memory", *(bench.smaps_kib(fleet.running[s, name].pid, "Anonymous") for s in SIDES))
     for _ in range(3):
         made, beats = count_calls(fleet, seconds)
         for name in agents:
@@ -290,43 +259,36 @@ def measure_probe(fleet, rows, args):
         services.cleanup()
 
 
-def cpu_of(command, **kw):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, **kw)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return 1e6 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+def cpu_us_of(command, **kw):
+    before = bench.children_cpu_s()
+    bench.time_ms(command, **kw)
+    return 1e6 * (bench.children_cpu_s() - before)
 
 
 def measure_gate(fleet, rows, args):
     path = os.path.join(fleet.directory, "gate.json")
     with open(path, "wb") as file:
         file.write(record.page())
-    config = json.dumps(
-        {"cniVersion": "1.1.0", "name": "n", "type": "dpu-gate", "readinessFile": path}
-    ).encode()
-    env = clean_env(CNI_COMMAND="STATUS", CNI_PATH="/nonexistent")
+    call = bench.status_call(path)
     gates = [fleet.builds[side].path("dpu-gate") for side in SIDES]
     for _ in range(20 * args.windows):
-        rows.add("gate: STATUS, CPU", *(cpu_of([gate], input=config, env=env) for gate in gates))
+        rows.add("gate: STATUS, CPU", *(cpu_us_of([gate], **call) for gate in gates))
     counted = []
     for gate in gates:
         out = os.path.join(fleet.directory, "callgrind.gate")
         subprocess.run(
             ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}", gate],
-            input=config, env=env, stdout=subprocess.DEVNULL, check=True,
+            **call, stdout=subprocess.DEVNULL, check=True,
         )  # fmt: skip
         counted.append(total_of(out) / 1000)
     rows.add("gate: STATUS, instructions", *counted)
 
 
 def measure_nodes(fleet, rows, args):
-    names = [f"n{i:05}" for i in range(NODES)]
-    url, ca = fleet.standin.url, fleet.authority.file
-    bench.create_all(url, ca, (("/api/v1/nodes", bench.node_of(name)) for name in names))
-    bench.create_all(url, ca, ((LEASES, bench.lease_of(name)) for name in names))
+    fleet.fill(NODES)
     words = ["nodes", f"--kubeconfig={fleet.kubeconfig('admin')}"]
     for _ in range(args.windows):
-        used = (cpu_of([fleet.builds[side].path("dpuctl"), *words]) for side in SIDES)
+        used = (cpu_us_of([fleet.builds[side].path("dpuctl"), *words]) for side in SIDES)
         rows.add("nodes: dpuctl nodes, CPU", *used)
 
 

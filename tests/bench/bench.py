@@ -55,44 +55,18 @@ def spread(values, unit):
     )
 
 
-def create_all(url, ca_file, wanted):
-    """(path, object) each, over one connection. Returns what the server made of them."""
-    url = urllib.parse.urlsplit(url)
-    kept = http.client.HTTPSConnection(
-        url.hostname, url.port, context=ssl.create_default_context(cafile=ca_file)
-    )
-    headers = {"Content-Type": "application/json", "Authorization": "Bearer admin-token"}
-    made = []
-    for path, body in wanted:
-        kept.request("POST", path, json.dumps(body), headers)
-        answer = kept.getresponse()
-        made.append(json.load(answer))
-        if answer.status != 201:
-            raise SystemExit(f"{path}: {answer.status}")
-    kept.close()
-    return made
+class Cluster:
+    """The stand-in, and its users' certificates, in a directory of their own."""
 
-
-class Bench:
-    """The stand-in and both agents, in a directory of their own."""
-
-    def __init__(self, directory):
+    def __init__(self, directory, **options):
         self.directory = directory
-        self.release = Binaries(os.path.join("build", "release"))
         self.stages = Binaries(os.path.join("build", "dev"))
         self.authority = Authority(directory)
         cert, key = self.authority.issue("server", "kube-apiserver")
         self.standin = Standin(
             self.stages.path("dpu-standin"), directory,
-            tls_cert=cert, tls_key=key, client_ca=self.authority.file,
+            tls_cert=cert, tls_key=key, client_ca=self.authority.file, **options,
         )  # fmt: skip
-        self.admin = Kube(
-            self.standin.url, "admin-token", ssl.create_default_context(cafile=self.authority.file)
-        )
-        self.readiness_file = os.path.join(directory, "run", "readiness.json")
-        self.host = None
-        self.dpu = None
-        self.driver = None
 
     def kubeconfig(self, user):
         """One with a client certificate."""
@@ -107,6 +81,47 @@ class Bench:
                     )
                 )  # fmt: skip
         return path
+
+    def create_all(self, wanted):
+        """(path, object) each, over one connection. Returns what the server made of them."""
+        url = urllib.parse.urlsplit(self.standin.url)
+        kept = http.client.HTTPSConnection(
+            url.hostname, url.port, context=ssl.create_default_context(cafile=self.authority.file)
+        )
+        headers = {"Content-Type": "application/json", "Authorization": "Bearer admin-token"}
+        made = []
+        for path, body in wanted:
+            kept.request("POST", path, json.dumps(body), headers)
+            answer = kept.getresponse()
+            made.append(json.load(answer))
+            if answer.status != 201:
+                raise SystemExit(f"{path}: {answer.status}")
+        kept.close()
+        return made
+
+    def fill(self, size):
+        """So many Nodes with a lease each."""
+        names = [f"n{i:05}" for i in range(size)]
+        self.create_all(("/api/v1/nodes", node_of(name)) for name in names)
+        self.create_all((os.path.dirname(LEASE), lease_of(name)) for name in names)
+
+    def cleanup(self):
+        self.standin.cleanup()
+
+
+class Bench(Cluster):
+    """Both agents, and the DRA driver, beside the stand-in."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.release = Binaries(os.path.join("build", "release"))
+        self.admin = Kube(
+            self.standin.url, "admin-token", ssl.create_default_context(cafile=self.authority.file)
+        )
+        self.readiness_file = os.path.join(directory, "run", "readiness.json")
+        self.host = None
+        self.dpu = None
+        self.driver = None
 
     def start_agent(self, name, user, *flags):
         return Process(
@@ -156,14 +171,11 @@ class Bench:
             os.makedirs(os.path.join(root, name), exist_ok=True)
         return root
 
-    def create_all(self, wanted):
-        return create_all(self.standin.url, self.authority.file, wanted)
-
     def cleanup(self):
         for process in (self.driver, self.dpu, self.host):
             if process:
                 process.cleanup()
-        self.standin.cleanup()
+        super().cleanup()
 
 
 def time_ms(command, **kw):
@@ -172,16 +184,28 @@ def time_ms(command, **kw):
     return (time.perf_counter() - begin) * 1000
 
 
+def children_cpu_s():
+    """Of the programs that have ended so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def status_call(readiness_file):
+    """Input and environment of dpu-gate for STATUS."""
+    config = {"cniVersion": "1.1.0", "name": "n", "type": "dpu-gate", "readinessFile": readiness_file}
+    return {
+        "input": json.dumps(config).encode(),
+        "env": clean_env(CNI_COMMAND="STATUS", CNI_PATH="/nonexistent"),
+    }
+
+
 def bench_gate(bench, runs):
     gate = bench.release.path("dpu-gate")
-    config = json.dumps(
-        {"cniVersion": "1.1.0", "name": "n", "type": "dpu-gate", "readinessFile": bench.readiness_file}
-    ).encode()
-    status = clean_env(CNI_COMMAND="STATUS", CNI_PATH="/nonexistent")
+    call = status_call(bench.readiness_file)
     floor, calls, ratios = [], [], []
     for _ in range(runs):
         floor.append(time_ms(["/bin/true"], input=b""))
-        calls.append(time_ms([gate], input=config, env=status))
+        calls.append(time_ms([gate], **call))
         ratios.append(calls[-1] / floor[-1])
     print(f"gate: starting /bin/true            {spread(floor, 'ms')}")
     print(f"gate: STATUS of a ready DPU         {spread(calls, 'ms')}")
@@ -427,16 +451,13 @@ def lease_of(name):
 
 def bench_nodes(bench, size, runs):
     """All of a cluster in one table: leases, Nodes, slices and pods, listed in pages."""
-    names = [f"n{i:05}" for i in range(size)]
-    bench.create_all(("/api/v1/nodes", node_of(name)) for name in names)
-    bench.create_all((os.path.dirname(LEASE), lease_of(name)) for name in names)
+    bench.fill(size)
     command = [bench.release.path("dpuctl"), "nodes", f"--kubeconfig={bench.kubeconfig('admin')}"]
     whole, own = [], []
     for _ in range(runs):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = children_cpu_s()
         whole.append(time_ms(command) / 1000)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        own.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+        own.append(children_cpu_s() - before)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     print(f"nodes: {done.stdout.splitlines()[-1]}")
     print(f"nodes: dpuctl nodes                 {spread(whole, 's')}")

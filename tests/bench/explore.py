@@ -3,25 +3,21 @@
 both in turn, each RUNS times. The one plays the shells, the other runs them."""
 
 import re
-import resource
 import statistics
 import subprocess
+
+from bench import children_cpu_s
 
 RUNS = 3
 SIM = ["build/dev/tests/sim/sim", "soak", "/dev/null", "5", "100000"]
 EXPLORE = ["build/release/tests/explore/explore", "run", "3", "6"]
 
 
-def cpu_s():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
 def rate(command, step):
     """Steps a second of CPU time; `step` matches the number of some of them."""
-    before = cpu_s()
+    before = children_cpu_s()
     printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return sum(int(number) for number in re.findall(step, printed)) / (cpu_s() - before)
+    return sum(int(number) for number in re.findall(step, printed)) / (children_cpu_s() - before)
 
 
 def main():
