@@ -249,13 +249,18 @@ struct second {
     struct dra_service *service;
 };
 
-static void start_rolling(struct world *w, struct second *s, const char *uid)
+static void prepare_rolling(const struct world *w, struct second *s, const char *uid)
 {
     s->options = w->options;
     s->options.rolling_uid = (char *)(uintptr_t)uid;
     assert_int_equal(dra_options_check(&s->options, NULL), 0);
     s->config = w->config;
     s->config.options = &s->options;
+}
+
+static void start_rolling(const struct world *w, struct second *s, const char *uid)
+{
+    prepare_rolling(w, s, uid);
     assert_int_equal(dra_service_start(&s->config, &s->service, NULL), 0);
 }
 
@@ -274,6 +279,15 @@ static struct h2_client *watch_health(struct world *w, const char *uid, struct h
     char name[96];
     (void)snprintf(name, sizeof(name), "plugins/" DRIVER "/dra-%s.sock", uid);
     return call(w, name, "/v1.DRAResourceHealth/NodeWatchResources", out);
+}
+
+/* An instance that was told to stop does so; `c` is the kubelet that hears its last word. */
+static void turn_until_stopped(const struct world *w, struct h2_client *c)
+{
+    while (w->stopped == 0) {
+        (void)ev_run(w->loop, EVRUN_ONCE);
+        (void)h2_client_pump(c);
+    }
 }
 
 static const struct readiness READY = {
@@ -302,10 +316,7 @@ TEST_IN(a_registered_successor_takes_over_without_an_unknown)
     assert_true(w->client.requests > 0);
     assert_false(on_old->is_closed); /* it serves until the other one surely leads */
     uint64_t reports = dra_service_stats(new.service)->health_reports;
-    while (w->stopped == 0) {
-        (void)ev_run(w->loop, EVRUN_ONCE);
-        (void)h2_client_pump(c);
-    }
+    turn_until_stopped(w, c);
     assert_true(on_old->is_closed);
     assert_int_equal(last_health(on_old, message, sizeof(message)), HEALTH__STATUS__HEALTHY);
     assert_string_equal(message, "LeaseRenewed: well");
@@ -368,10 +379,7 @@ TEST_IN(a_successor_that_no_kubelet_has_registered_yet_is_waited_for)
     assert_true(dra_service_stats(old.service)->is_leading);
     registers(w, "plugins_registry/" DRIVER "-" NEW "-reg.sock");
     turn_until_leading(w, new.service);
-    while (w->stopped == 0) {
-        (void)ev_run(w->loop, EVRUN_ONCE);
-        (void)h2_client_pump(c);
-    }
+    turn_until_stopped(w, c);
     assert_int_equal(last_health(on_old, message, sizeof(message)), HEALTH__STATUS__HEALTHY);
     h2_client_free(c);
     dra_service_free(old.service);
@@ -392,10 +400,7 @@ TEST_IN(without_another_instance_the_last_word_is_unknown)
     dra_service_publish(old.service, &READY);
     struct h2_client *c = watch_health(w, OLD, &on_old);
     dra_service_stop(old.service);
-    while (w->stopped == 0) {
-        (void)ev_run(w->loop, EVRUN_ONCE);
-        (void)h2_client_pump(c);
-    }
+    turn_until_stopped(w, c);
     assert_int_equal(last_health(on_old, message, sizeof(message)), HEALTH__STATUS__UNKNOWN);
     h2_client_free(c);
     dra_service_free(old.service);
@@ -430,12 +435,7 @@ TEST_IN(two_records_for_one_driver_are_an_error_in_a_rolling_update_too)
     struct err e = ERR_INIT;
     make_dirs(w);
     start_rolling(w, &old, OLD);
-    new.options = w->options;
-    char uid[] = NEW;
-    new.options.rolling_uid = uid;
-    assert_int_equal(dra_options_check(&new.options, NULL), 0);
-    new.config = w->config;
-    new.config.options = &new.options;
+    prepare_rolling(w, &new, NEW);
     new.config.record_path = "/run/another.json";
     assert_int_equal(dra_service_start(&new.config, &new.service, &e), ERR_CONFLICT);
     assert_non_null(strstr(e.msg, "--dra-driver-name"));
