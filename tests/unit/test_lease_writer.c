@@ -186,17 +186,16 @@ static void accept_as(const char *version)
 
 CASE(answers_that_differ_in_version_and_time_alone_are_not_parsed)
 {
+    static const char *const versions[] = {"10", "11", "12", "13"};
     start_renewing(); /* acquireTime was set */
     world_pass(SECONDS(10));
-    accept_as("10");
+    accept_as(versions[0]);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(world.client.known, i);
         world_pass(SECONDS(10));
-        assert_string_equal(sent("metadata", "resourceVersion"), i == 0   ? "10"
-                                                                 : i == 1 ? "11"
-                                                                          : "12");
+        assert_string_equal(sent("metadata", "resourceVersion"), versions[i]);
         assert_non_null(json_object_get(json_object_get(world.client.body, "metadata"), "labels"));
-        accept_as(i == 0 ? "11" : i == 1 ? "12" : "13");
+        accept_as(versions[i + 1]);
         assert_int_equal(t.renewed, 3 + i);
     }
     world_pass(SECONDS(10));
