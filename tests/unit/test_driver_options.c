@@ -2,9 +2,7 @@
 /* The options of the DRA driver. */
 #include "dra-driver/driver.h"
 #include "tests/support/case.h"
-
-enum { MAX_ARGS = 16 };
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#include "tests/unit/option_args.h"
 
 struct world {
     struct driver_config driver;
@@ -27,16 +25,9 @@ WORLD(world_begin, world_end)
 static int parse_driver(struct world *w, const char *const *args, const char *const *env)
 {
     enum option_outcome outcome;
-    char name[] = "driver";
-    char *argv[MAX_ARGS] = {name};
-    int argc = 1;
-    for (; args[argc - 1]; argc++) {
-        argv[argc] = (char *)args[argc - 1]; /* never written to */
-    }
     option_fini(driver_options_program(), &w->driver);
     w->driver = (struct driver_config){.events = false};
-    return option_parse(driver_options_program(), argc, argv, (char **)env, &w->driver, &outcome,
-                        &w->e);
+    return parse_args(driver_options_program(), args, env, &w->driver, &outcome, &w->e);
 }
 
 TEST_IN(without_options_it_reads_the_agents_record_and_offers_the_first_dpu)

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "tests/support/case.h"
 #include "tests/support/scratch.h"
+#include "tests/unit/option_args.h"
 
 #include <time.h>
 
@@ -44,8 +45,6 @@ static const struct option_program program = {.name = "prog",
                                               .rows = rows,
                                               .row_count = ARRAY_LEN(rows)};
 
-enum { MAX_ARGS = OPTION_MAX_LIST + 16 };
-
 struct run {
     struct config config;
     enum option_outcome outcome;
@@ -53,24 +52,16 @@ struct run {
     int rc;
 };
 
-/* `args` and `env` are NULL-terminated; either may be NULL. What it gives stands until the next. */
+/* What it gives stands until the next. */
 static struct run run_options(const struct option_program *with, const char *const *args,
                               const char *const *env)
 {
     static struct run r;
-    char name[] = "prog";
-    char *argv[MAX_ARGS] = {name};
-    int argc = 1;
     option_fini(&program, &r.config);
     r = (struct run){.outcome = OPTION_EXIT};
-    for (; args && args[argc - 1]; argc++) {
-        argv[argc] = (char *)args[argc - 1]; /* never written to */
-    }
-    r.rc = option_parse(with, argc, argv, (char **)env, &r.config, &r.outcome, &r.e);
+    r.rc = parse_args(with, args, env, &r.config, &r.outcome, &r.e);
     return r;
 }
-
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static char dir[SCRATCH_BYTES]; /* the working directory, where the file "f" is */
 

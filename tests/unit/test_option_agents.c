@@ -3,24 +3,9 @@
 #include "dpu-agent/dpu_options.h"
 #include "host-agent/host_options.h"
 #include "tests/support/case.h"
+#include "tests/unit/option_args.h"
 
 #include <ctype.h>
-
-enum { MAX_ARGS = 16 };
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static int parse(const struct option_program *program, const char *const *args,
-                 const char *const *env, void *config, struct err *e)
-{
-    enum option_outcome outcome;
-    char name[] = "agent";
-    char *argv[MAX_ARGS] = {name};
-    int argc = 1;
-    for (; args && args[argc - 1]; argc++) {
-        argv[argc] = (char *)args[argc - 1]; /* never written to */
-    }
-    return option_parse(program, argc, argv, (char **)env, config, &outcome, e);
-}
 
 struct world {
     struct host_config host;
@@ -44,16 +29,18 @@ WORLD(world_begin, world_end)
 /* Each anew. */
 static int parse_host(struct world *w, const char *const *args, const char *const *env)
 {
+    enum option_outcome outcome;
     option_fini(host_options_program(), &w->host);
     w->host = (struct host_config){0};
-    return parse(host_options_program(), args, env, &w->host, &w->e);
+    return parse_args(host_options_program(), args, env, &w->host, &outcome, &w->e);
 }
 
 static int parse_dpu(struct world *w, const char *const *args, const char *const *env)
 {
+    enum option_outcome outcome;
     option_fini(dpu_options_program(), &w->dpu);
     w->dpu = (struct dpu_config){0};
-    return parse(dpu_options_program(), args, env, &w->dpu, &w->e);
+    return parse_args(dpu_options_program(), args, env, &w->dpu, &outcome, &w->e);
 }
 
 TEST_IN(defaults_are_those_of_upstream)
