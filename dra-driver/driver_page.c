@@ -46,8 +46,8 @@ void driver_metrics_write(const struct dra_stats *stats, const struct readiness 
          "Failed requests for the ResourceSlice, including reads."},
     };
     metrics_family(page, health, "gauge",
-                   "What the kubelet is told of the DPU: 1 for the current health, 0 for the "
-                   "others.");
+                   "The DPU's health as the driver reports it to the kubelet: 1 for the current "
+                   "health, 0 for the others.");
     const struct health_report report = health_report_of(verdict);
     for (size_t i = 0; i < ARRAY_LEN(healths); i++) {
         metrics_sample(page, health, report.status == (enum health_status)i, "health=\"%s\"",

@@ -85,7 +85,7 @@ def judge(path):
         return False, record["state"], record["reason"]
     if now < record["writerUntilBoottimeNs"]:
         return True, record["state"], record["reason"]
-    # The writer is overdue: who asks for the state learns that nobody knows it. Pods are admitted a while longer.
+    # The writer is overdue: nobody knows the state. Pods are admitted a while longer.
     is_held = now < record["holdUntilBoottimeNs"]
     return is_held, "Unknown", record["reason"] if is_held else "RecordStale"
 
