@@ -242,8 +242,7 @@ def test_a_plugin_is_found_by_its_rolling_name_among_what_else_lies_there(world,
     registry = f"{kubelet_root}/plugins_registry"
 
     def watch(name):
-        words = ["dra", "watch", "--once", f"--kubelet-root-dir={kubelet_root}", f"--driver={name}"]
-        return run([world.binaries.path("dpuctl"), *words])
+        return run(world.dra_watch(kubelet_root, "--once", f"--driver={name}"))
 
     world.host()
     world.driver(kubelet_root, is_registered=False, dra_driver_name=driver, dra_rolling_update_uid=UID)

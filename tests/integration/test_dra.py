@@ -52,8 +52,7 @@ DRIVER = "dpu.k8s.ovn.org"
 
 def health(world, kubelet_root, *words):
     """What a kubelet is told: "Healthy", and the rest of the line."""
-    command = ["dra", "watch", "--once", f"--kubelet-root-dir={kubelet_root}", *words]
-    said = run([world.binaries.path("dpuctl"), *command]).stdout
+    said = run(world.dra_watch(kubelet_root, "--once", *words)).stdout
     return said.split(" ")[0], said
 
 
@@ -89,8 +88,7 @@ def test_what_a_record_no_longer_says_is_not_reported_once_more_after_a_sleep(wo
     os.chmod(world.readiness_file, 0o644)
     driver = world.driver(kubelet_root, dra_health_timeout="3s")
     page = Page(driver)
-    watch = [world.binaries.path("dpuctl"), "dra", "watch", f"--kubelet-root-dir={kubelet_root}"]
-    with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as kubelet:
+    with subprocess.Popen(world.dra_watch(kubelet_root), stdout=subprocess.PIPE, text=True) as kubelet:
         assert kubelet.stdout.readline().startswith("Healthy ")
         reports = page.metrics()["dpu_heartbeat_dra_health_reports_total"]
         driver.signal(signal.SIGSTOP)
@@ -125,7 +123,7 @@ def test_whatever_happens_to_the_driver_the_record_misses_no_beat(world, kubelet
         elif harm == "stop":
             driver.signal(signal.SIGSTOP)
         else:  # all that a kubelet could ask for, for ever
-            command = [world.binaries.path("dpuctl"), "dra", "watch", f"--kubelet-root-dir={kubelet_root}"]
+            command = world.dra_watch(kubelet_root)
             noise = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(40)]
         try:
             world.stays_ready(renewals=10)
@@ -165,8 +163,7 @@ def test_an_instance_that_is_killed_is_cleared_up_after_and_its_successor_leads(
     is_cleared("cccc")
     assert Page(new).metrics()["dpu_heartbeat_dra_leading"] == 1 and slice_of(target)
     # The last one says so.
-    watch = [world.binaries.path("dpuctl"), "dra", "watch", f"--kubelet-root-dir={kubelet_root}"]
-    with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as kubelet:
+    with subprocess.Popen(world.dra_watch(kubelet_root), stdout=subprocess.PIPE, text=True) as kubelet:
         assert kubelet.stdout.readline().startswith("Healthy ")
         new.signal(signal.SIGTERM)
         until(lambda: kubelet.stdout.readline().startswith("Unknown "), SOON_S, "a last Unknown")

@@ -68,10 +68,8 @@ class Dpu:
 
     def health(self):
         """What a kubelet that registers it is told."""
-        words = ["dra", "watch", "--once", "--register", f"--kubelet-root-dir={self.kubelet_root}"]
-        program = self.world.binaries.path("dpuctl")
-        done = run([program, *words, f"--driver={self.driver}"])
-        return done.stdout.split(" ")[0]
+        watch = self.world.dra_watch(self.kubelet_root, "--once", "--register", f"--driver={self.driver}")
+        return run(watch).stdout.split(" ")[0]
 
     def seen(self):
         return (self.state(), self.gate.status().ok, self.taint(), self.condition(), self.health())

@@ -72,15 +72,18 @@ class World:
         options.setdefault("readiness_file", self.readiness_file)
         return self.start("dpu-host-agent", self.flags("host", **options), env, wrapper)
 
+    def dra_watch(self, kubelet_root, *words):
+        """The command that shows what a kubelet under that root is told."""
+        return [self.binaries.path("dpuctl"), "dra", "watch", f"--kubelet-root-dir={kubelet_root}", *words]
+
     def driver(self, kubelet_root, is_registered=True, **options):
         """The DRA driver. Unless told otherwise, a kubelet registers it as soon as it is there."""
         options.setdefault("readiness_file", self.readiness_file)
         driver = self.start("dpu-dra-driver", self.flags("dra", kubelet_root_dir=kubelet_root, **options))
         if is_registered:
             name = options.get("dra_driver_name", "dpu.k8s.ovn.org")
-            words = ["dra", "watch", "--once", "--register", f"--kubelet-root-dir={kubelet_root}", f"--driver={name}"]
-            program = self.binaries.path("dpuctl")
-            until(lambda: run([program, *words]).stdout, SOON_S, "what the driver says to a kubelet")
+            watch = self.dra_watch(kubelet_root, "--once", "--register", f"--driver={name}")
+            until(lambda: run(watch).stdout, SOON_S, "what the driver says to a kubelet")
         return driver
 
     def both(self, **dpu_options):
