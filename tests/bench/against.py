@@ -107,8 +107,8 @@ class Fleet(bench.Cluster):
         return os.path.join(self.directory, side, "readiness.json")
 
     def start(self, wrapper=(), dpu_flags=(), interval_s=INTERVAL_S, apart_s=INTERVAL_S / 2):
-        """Both sides' agents; returns once each has been seen renewing. They start apart: who asks
-        at the same moment as the other waits for the same server's turn."""
+        """Both sides' agents; returns once each has been seen renewing. They start apart: an agent
+        that asks at the same moment as the other side's waits for the server."""
         for side in SIDES:
             time.sleep(apart_s)
             for name in reversed(AGENTS):

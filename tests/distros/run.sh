@@ -104,7 +104,7 @@ under_systemd() { # under_systemd COMMAND...
   return "$status"
 }
 
-# Where OVS comes with a socket unit (4.0). Its ovs-vswitchd does without the kernel's datapath.
+# For an OVS that comes with a socket unit (4.0). Its ovs-vswitchd does without the kernel's datapath.
 socket_unit() {
   mkdir -p "$root/etc/systemd/system/ovs-vswitchd.service.d"
   printf '%s\n' '[Service]' ExecStart= \

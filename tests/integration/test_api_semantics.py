@@ -208,7 +208,7 @@ def test_a_field_belongs_to_the_client_that_changed_it_last(target):
     assert sorted(fields_by_client(put)) == [of_ann, of_bob, of_carl]
     assert target.admin.get(path) == put
 
-    # Whoever asks for it ends the account, and it does not begin anew.
+    # A client may end the account by [{}], and it does not begin anew.
     ended = bob.patch(path, {"metadata": {"managedFields": [{}]}})
     assert fields_by_client(ended) == []
     assert fields_by_client(bob.patch(path, {"spec": {"holderIdentity": "z"}})) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The readers of docs/readers, beside dpu-gate: whoever begins with one of them reads the record as it does."""
+"""The readers of docs/readers, beside dpu-gate: a program that begins as one of them reads the record as dpu-gate does."""
 
 import os
 import re

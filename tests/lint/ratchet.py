@@ -19,7 +19,7 @@ import sys
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 COMPLEXITY, STATES = "tests/lint/complexity.most", "tests/lint/states.most"
 CHECK = "readability-function-cognitive-complexity"
-# What decides that a node is refused has to be read one branch at a time.
+# The code that decides that a node is refused has to be read one branch at a time.
 STRICT_MOST = 12
 STRICT = [f"host-agent/{name}.c" for name in ("asking", "evidence", "history", "mark", "verdict")]
 SAID = re.compile(r"^(?P<path>\S+?):\d+:\d+: (?:warning|error): function '(?P<name>\w+)' has cognitive "

@@ -11,9 +11,9 @@
 
 /*
  * A set of fields is a tree, in the form that the API shows (FieldsV1):
- * {"f:spec":{"f:renewTime":{}}} holds spec.renewTime. An empty object is a field of the set. One
- * that has others below it says by
- * "." that it is in the set itself. NULL is the empty set. All sets are owned.
+ * {"f:spec":{"f:renewTime":{}}} holds spec.renewTime. An empty object is a field of the set. A
+ * field that has others below it says by "." that it is in the set itself. NULL is the empty set.
+ * All sets are owned.
  */
 
 static bool has_itself(const json_t *set)

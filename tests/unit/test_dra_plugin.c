@@ -513,7 +513,7 @@ TEST_IN(reports_are_repeated_quickly_while_another_instance_goes)
     assert_int_equal(mono_since(w->plugin.next_beat, w->now), 10 * NS_PER_SEC);
 }
 
-TEST_IN(who_is_succeeded_says_nothing_more)
+TEST_IN(an_instance_that_is_succeeded_says_nothing_more)
 {
     publish(w, HEALTH_HEALTHY, "well");
     struct h2_stream *s = h2_peer_call(&w->peer, HEALTH, "", 0);

@@ -181,7 +181,7 @@ class Ovn:
         self.nbctl(*words)
         last = [None]
 
-        # How many flows there are beside the rules' own, and how many make a rule, is the release's business.
+        # Releases differ in the number of flows beside the rules' own, and of those that make a rule.
         def are_settled():
             before, flows = last[0], self.ask("vswitchd", "bridge/dump-flows", "br-int")
             last[0] = flows.count("\n")
