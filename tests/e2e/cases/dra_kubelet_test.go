@@ -202,12 +202,8 @@ func (p *pair) entries(name string) (map[string]core.ResourceHealthStatus, error
 		return nil, err
 	}
 	found := map[string]core.ResourceHealthStatus{}
-	for _, status := range pod.Status.ContainerStatuses {
-		for _, allocated := range status.AllocatedResourcesStatus {
-			for _, r := range allocated.Resources {
-				found[string(allocated.Name)] = r.Health
-			}
-		}
+	for _, shown := range healths(pod) {
+		found[shown.entry] = shown.Health
 	}
 	return found, nil
 }

@@ -229,24 +229,38 @@ func (p *pair) showsHealth(name string, want core.ResourceHealthStatus, text str
 	if err != nil {
 		return err
 	}
+	all := healths(pod)
+	if len(all) == 0 {
+		return fmt.Errorf("there is no health in its status yet")
+	}
+	first, message := all[0], ""
+	if first.Message != nil {
+		message = *first.Message
+	}
+	if first.entry != "claim:dpu" || string(first.ResourceID) != draDriver+"/"+p.Node+"/dpu0" {
+		return harness.Final(fmt.Errorf("%q is called %q", first.entry, first.ResourceID))
+	}
+	if first.Health != want || (minor >= 36 && !strings.Contains(message, text)) {
+		return fmt.Errorf("it is %s: %s", first.Health, message)
+	}
+	return nil
+}
+
+// shownHealth is one in a pod's status, with the name that the kubelet gives its entry.
+type shownHealth struct {
+	entry string
+	core.ResourceHealth
+}
+
+func healths(pod *core.Pod) (all []shownHealth) {
 	for _, status := range pod.Status.ContainerStatuses {
 		for _, allocated := range status.AllocatedResourcesStatus {
 			for _, r := range allocated.Resources {
-				message := ""
-				if r.Message != nil {
-					message = *r.Message
-				}
-				if allocated.Name != "claim:dpu" || string(r.ResourceID) != draDriver+"/"+p.Node+"/dpu0" {
-					return harness.Final(fmt.Errorf("%q is called %q", allocated.Name, r.ResourceID))
-				}
-				if r.Health == want && (minor < 36 || strings.Contains(message, text)) {
-					return nil
-				}
-				return fmt.Errorf("it is %s: %s", r.Health, message)
+				all = append(all, shownHealth{string(allocated.Name), r})
 			}
 		}
 	}
-	return fmt.Errorf("there is no health in its status yet")
+	return all
 }
 
 // claimCondition waits until the claim of claimObjects has the condition Ready for the DPU.
@@ -444,13 +458,9 @@ func (p *pair) watchHealth(name string) (stop func() []string) {
 				all = append(all, fmt.Sprintf("%s: %v", event.Type, event.Object))
 				break
 			}
-			for _, status := range pod.Status.ContainerStatuses {
-				for _, allocated := range status.AllocatedResourcesStatus {
-					for _, r := range allocated.Resources {
-						if n := len(all); n == 0 || all[n-1] != string(r.Health) {
-							all = append(all, string(r.Health))
-						}
-					}
+			for _, shown := range healths(pod) {
+				if n := len(all); n == 0 || all[n-1] != string(shown.Health) {
+					all = append(all, string(shown.Health))
 				}
 			}
 		}

@@ -13,7 +13,6 @@ import (
 	"dpu-heartbeat.test/e2e/harness"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
-	events "k8s.io/api/events/v1"
 	resource "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -280,13 +279,7 @@ func TestGivenADriversRightsWhenItWritesWhatIsNotItsOwnThenItIsRefused(t *testin
 
 // eventOf writes an Event about the DPU of something, in the name of that program on the pair's node.
 func eventOf(c *kubernetes.Clientset, kind, program string, p *pair) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := c.EventsV1().Events("default").Create(ctx, &events.Event{
-			ObjectMeta: meta.ObjectMeta{GenerateName: "rights-"}, EventTime: meta.NowMicro(), Action: "HealthChanged",
-			ReportingController: program, ReportingInstance: p.Node, Reason: "DPUHealthy", Type: "Normal",
-			Regarding: core.ObjectReference{Kind: kind, Name: p.Node, Namespace: "default"}}, meta.CreateOptions{})
-		return err
-	}
+	return event(c, program, p.Node, "DPUHealthy", core.ObjectReference{Kind: kind, Namespace: "default", Name: p.Node})
 }
 
 // ofClaim edits the status of a claim with the rights of c.
