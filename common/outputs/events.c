@@ -290,6 +290,15 @@ static struct event *end_begun(struct events *x)
     return TAKE(x->begun);
 }
 
+/* Takes it. Who waits for its change is told. */
+static void end_change(struct events *x, struct event *event)
+{
+    if (x->written && event->change) {
+        x->written(x->user, event->change);
+    }
+    event_free(event);
+}
+
 /* If it exists, an earlier try did arrive. */
 static bool is_written(const struct kube_response *r)
 {
@@ -299,12 +308,8 @@ static bool is_written(const struct kube_response *r)
 static void end_node_event(struct events *x, const struct kube_response *r)
 {
     if (is_written(r)) {
-        struct event *event = end_begun(x);
         x->stats.created++;
-        if (x->written && event->change) {
-            x->written(x->user, event->change);
-        }
-        event_free(event);
+        end_change(x, end_begun(x));
         return;
     }
     x->stats.failed++;
@@ -388,11 +393,7 @@ static void send_event(struct events *x, struct event *event)
 static void pass_changes_on(struct events *x, struct mono now)
 {
     while (x->pods_reporter && x->node_count > 0 && mono_reached(now, token_at(x))) {
-        struct event *event = take_node_event(x, now);
-        if (x->written && event->change) {
-            x->written(x->user, event->change);
-        }
-        event_free(event);
+        end_change(x, take_node_event(x, now));
     }
 }
 
