@@ -10,7 +10,6 @@
 #include "dpuctl/api.h"
 #include "dpuctl/print.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { SHARERS_SHOWN = 8 };
@@ -341,8 +340,7 @@ static const struct check_row of_scheduling[] = {
      "dpuctl cannot see what keeps new Pods away while the DPU is not ready: {why}", ""},
     {"scheduling", CHECK_WARN, "!isAny !why",
      "nothing keeps new Pods away while the DPU is not ready: the scheduler places them here, "
-     "where "
-     "they wait",
+     "where they wait",
      WAYS},
 };
 
