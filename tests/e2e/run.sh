@@ -65,6 +65,15 @@ check_machine() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null ||
       skip "these packages cannot be installed: ${packages[*]}"
   fi
+  allow_inotify
+}
+
+# A kubelet ends at its start if it gets no inotify instance. It takes 6, a control plane 8, and the kernel grants 128
+# to all processes of a user: seven clusters at once need more. The limit stays raised until the next boot.
+allow_inotify() {
+  local limit=/proc/sys/fs/inotify/max_user_instances least=1024
+  (($(cat "$limit") >= least)) || echo "$least" 2>/dev/null >"$limit" ||
+    skip "$limit is $(cat "$limit") and cannot be raised; set it to $least"
 }
 
 # build_once NAME MODULE_DIR MOD_FILE COMMAND...: runs COMMAND with the output
