@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -450,12 +451,15 @@ func (p *pair) watchHealth(name string) (stop func() []string) {
 		meta.ListOptions{FieldSelector: "metadata.name=" + name})
 	must(p.t, err)
 	seen := make(chan []string)
+	var isStopped atomic.Bool
 	go func() {
 		var all []string
 		for event := range watcher.ResultChan() {
 			pod, ok := event.Object.(*core.Pod)
 			if !ok {
-				all = append(all, fmt.Sprintf("%s: %v", event.Type, event.Object))
+				if !isStopped.Load() { // a watch that is stopped while it reads ends with an ERROR
+					all = append(all, fmt.Sprintf("%s: %v", event.Type, event.Object))
+				}
 				break
 			}
 			for _, shown := range healths(pod) {
@@ -467,6 +471,7 @@ func (p *pair) watchHealth(name string) (stop func() []string) {
 		seen <- all
 	}()
 	return func() []string {
+		isStopped.Store(true)
 		watcher.Stop()
 		return <-seen
 	}
