@@ -272,7 +272,7 @@ func TestGivenADriverThatIsAwayWhenPodsComeAndGoThenTheNextOneServesBoth(t *test
 	// Given a claim that was prepared by one instance, when that is killed and the pod goes, then another unprepares it.
 	p.Driver.Kill()
 	must(t, p.admin.CoreV1().Pods("default").Delete(t.Context(), "goes", meta.DeleteOptions{}))
-	p.claimingPod("comes")
+	p.claimingPodThat("comes", oneClaim) // of a claim from a template, the 1.34 kubelet shows no health
 	p.podEvent("comes", "NodePrepareResources")
 	if _, err := p.getPod("goes"); err != nil {
 		t.Errorf("its claim was given back to nobody: %v", err)
