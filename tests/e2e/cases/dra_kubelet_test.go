@@ -215,6 +215,10 @@ func TestGivenAPodWithTwoClaimsAndASubrequestWhenTheDPUChangesThenEachEntryFollo
 	}
 	p := draPairAlone(t)
 	p.claimObjects()
+	poll(t, soon, "the kubelet has its folders: where a driver finds none, it looks again after the DPU's first renewal", func() error {
+		_, err := os.Stat(p.node.Path("/var/lib/kubelet/plugins_registry"))
+		return err
+	})
 	p.startDRA()
 	p.taints(soon, "AwaitingFirstRenewal/NoSchedule") // nobody has seen it alive
 	p.offered()
