@@ -3,7 +3,7 @@
 // Fleet measures what N DPUs and their N hosts cost one API server, ours beside
 // the scheme of upstream's own health check, in turn, on the same machine.
 //
-//	fleet [-schemes ours,upstream] [-sizes 10,100,1000] [-intervals 3] [-storm N] [-runs N] [-alive=false] [-certificates] [-write DIR]
+//	fleet [-schemes ours,upstream] [-sizes 10,100,1000] [-interval 10s] [-intervals 3] [-storm N] [-runs N] [-alive=false] [-write DIR]
 //
 // DPU_E2E_PARTS is the folder with kube-apiserver and etcd, DPU_BIN_DIR the one
 // with our agents, DPU_FLEET the program tests/bench/fleet.
@@ -37,17 +37,18 @@ func run() error {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "upstream-") {
 		return playUpstream(os.Args[1:])
 	}
-	only := flag.String("schemes", strings.Join(schemes, ","), "which to measure")
-	sizes := flag.String("sizes", "10,100,1000", "numbers of DPUs")
+	only := flag.String("schemes", strings.Join(schemes, ","), "which to measure; with "+withCertificates+" behind it, each side has a client certificate in place of a token")
+	sizes := flag.String("sizes", "10,100,1000", "numbers of DPUs; one that is named again is measured again")
+	flag.DurationVar(&interval, "interval", interval, "the renew interval; a lease lasts four of them")
 	intervals := flag.Int("intervals", 3, "how many to measure, of each")
 	storm := flag.Int("storm", 1000, "number of DPUs in the storms; 0: none")
 	runs := flag.Int("runs", 1, "how many storms of each; several are shown as median (least to most)")
 	alive := flag.Bool("alive", true, "measure one pair of agents")
-	certificates := flag.Bool("certificates", false, "each side has a client certificate in place of a token")
 	write := flag.String("write", "", "folder with performance/measured.md, into which the figures go, too")
 	draw := flag.String("draw", "", "folder with performance/measured.md, whose pictures are drawn anew; nothing is measured")
 	agents := flag.String("agents", os.DevNull, "file with what tests/bench/bench.py said, for that page")
 	flag.Parse()
+	duration = 4 * interval
 	if *draw != "" {
 		return picture.Write(*draw)
 	}
@@ -65,7 +66,7 @@ func run() error {
 		return err
 	}
 	defer m.stop()
-	m.schemes, m.withCerts = strings.Split(*only, ","), *certificates
+	m.schemes = strings.Split(*only, ",")
 	failed := m.all(*sizes, *storm, *runs, *alive) // what there is by then is shown all the same
 	m.out.print(os.Stdout)
 	if *write == "" || failed != nil {

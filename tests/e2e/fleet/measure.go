@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,9 +21,13 @@ import (
 	"dpu-heartbeat.test/e2e/harness"
 )
 
-const (
+// The default timers, unless -interval says otherwise.
+var (
 	interval = 10 * time.Second
-	duration = 40 * time.Second
+	duration = 4 * interval
+)
+
+const (
 	patience = 3 * time.Minute // until all of a fleet are ready
 	ticks    = 100.0           // of the kernel's CPU times, per second
 
@@ -32,6 +37,8 @@ const (
 )
 
 var schemes = []string{"ours", "upstream"}
+
+const withCertificates = "+certificates" // behind a scheme's name
 
 // steadyResult is a fleet at its daily work.
 type steadyResult struct {
@@ -170,6 +177,7 @@ func (m *measure) stop() {
 
 type fleet struct {
 	scheme      string
+	program     string // the scheme without its credential
 	n           int
 	dpus, hosts sides
 	began       time.Time
@@ -215,13 +223,15 @@ func (m *measure) newFleet(scheme string, n int) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fleet{scheme: scheme, n: n, began: time.Now()}, nil
+	program, hasCertificates := strings.CutSuffix(scheme, withCertificates)
+	m.withCerts = hasCertificates
+	return &fleet{scheme: scheme, program: program, n: n, began: time.Now()}, nil
 }
 
 // startSides starts all "dpu" or all "host" within a time; 0: at once. Records are in memory, as on a node.
 func (m *measure) startSides(f *fleet, kind string, w way, spread time.Duration) (all sides, err error) {
 	argv := []string{os.Getenv("DPU_FLEET"), kind}
-	if f.scheme == "upstream" {
+	if f.program == "upstream" {
 		argv = []string{os.Args[0], "upstream-" + kind}
 	}
 	records, err := os.MkdirTemp(m.records, kind)
@@ -274,7 +284,7 @@ func (f *fleet) sides() sides {
 func (f *fleet) stop() { f.sides().stop() }
 
 func (m *measure) waitReady(f *fleet, s sides) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(f.spread() + patience); ; time.Sleep(50 * time.Millisecond) {
 		r, err := s.report()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, harness.TailFile(m.log.Name(), 5))
@@ -283,7 +293,7 @@ func (m *measure) waitReady(f *fleet, s sides) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s, %d: not all became ready within %v, but %d", f.scheme, f.n, patience, r.Ready)
+			return fmt.Errorf("%s, %d: not all became ready within %v, but %d", f.scheme, f.n, f.spread()+patience, r.Ready)
 		}
 	}
 }
@@ -298,21 +308,24 @@ func (r rates) minus(other rates) rates {
 	return out
 }
 
-// watch looks at the counters for some intervals.
-func (m *measure) watch(f *fleet, intervals int) (rates, error) {
+// watch looks at the counters for a while.
+func (m *measure) watch(f *fleet, while time.Duration) (rates, error) {
 	first, err := m.read(f)
 	if err != nil {
 		return nil, err
 	}
-	time.Sleep(time.Duration(intervals) * interval)
+	time.Sleep(while)
 	last, err := m.read(f)
 	return last.since(first).minus(m.idle), err
 }
 
+// settle is how long whatever belongs to a start may go on. An API server needs its time at short intervals, too.
+func settle() time.Duration { return max(interval, 10*time.Second) }
+
 // measureIdle is done before the first fleet.
 func (m *measure) measureIdle() (err error) {
-	time.Sleep(interval)
-	m.idle, err = m.watch(nil, 2)
+	time.Sleep(settle())
+	m.idle, err = m.watch(nil, 2*settle())
 	return err
 }
 
@@ -327,11 +340,11 @@ func (m *measure) steady(scheme string, n int) error {
 		return err
 	}
 	r := &steadyResult{Scheme: scheme, N: n, StartReady: time.Since(f.began).Seconds()}
-	time.Sleep(interval) // whatever belongs to the start
+	time.Sleep(settle())
 	if _, _, err := f.reports(); err != nil {
 		return err
 	}
-	if r.Rates, err = m.watch(f, m.intervals); err != nil {
+	if r.Rates, err = m.watch(f, time.Duration(m.intervals)*interval); err != nil {
 		return err
 	}
 	if r.DPU, r.Host, err = f.reports(); err != nil {
@@ -343,9 +356,12 @@ func (m *measure) steady(scheme string, n int) error {
 	_, r.APIMemory = usage(m.plane.APIServer().Pid)
 	r.APIMemory /= 1024
 	m.out.Steady = append(m.out.Steady, r)
-	fmt.Fprintf(os.Stderr, "%s, %d: %.1f requests/s\n", scheme, n, r.Rates.requests())
+	fmt.Fprintf(os.Stderr, "%s, %d: %.1f requests/s, %.2f ms a write\n", scheme, n, r.Rates.requests(), r.apiPerWrite())
 	return nil
 }
+
+// apiPerWrite is the API server's CPU time in ms.
+func (r *steadyResult) apiPerWrite() float64 { return 1000 * r.Rates[apiCPU] / r.Rates[writes] }
 
 func (r rates) requests() float64 { return r[reads] + r[writes] + r[watches] }
 

@@ -117,7 +117,7 @@ func (s *stormy) weather(balanced way, peer string) error {
 			return err
 		}
 		if i == 0 {
-			steady, err := m.watch(s.f, 2)
+			steady, err := m.watch(s.f, 2*interval)
 			if err != nil {
 				return err
 			}

@@ -27,19 +27,16 @@ type column[T any] struct {
 	runs   []T
 }
 
-// inColumns keeps the order of the schemes; what was not measured has no column.
+// inColumns keeps the order in which the schemes were measured.
 func inColumns[T any](all []T, schemeOf func(T) string) []column[T] {
 	var out []column[T]
-	for _, scheme := range schemes {
-		c := column[T]{scheme: scheme}
-		for _, one := range all {
-			if schemeOf(one) == scheme {
-				c.runs = append(c.runs, one)
-			}
+	for _, one := range all {
+		i := slices.IndexFunc(out, func(c column[T]) bool { return c.scheme == schemeOf(one) })
+		if i < 0 {
+			i = len(out)
+			out = append(out, column[T]{scheme: schemeOf(one)})
 		}
-		if len(c.runs) > 0 {
-			out = append(out, c)
-		}
+		out[i].runs = append(out[i].runs, one)
 	}
 	return out
 }
@@ -52,25 +49,27 @@ type row[T any] struct {
 }
 
 func printRows[T any](w io.Writer, title string, rows []row[T], columns []column[T]) {
-	names := map[string]string{"ours": "ours", "upstream": "upstream's scheme"}
+	names := strings.NewReplacer("upstream", "upstream's scheme", withCertificates, " with certificates")
 	fmt.Fprintf(w, "\n| %s |", title)
 	for _, c := range columns {
-		fmt.Fprintf(w, " %s |", names[c.scheme])
+		fmt.Fprintf(w, " %s |", names.Replace(c.scheme))
 	}
 	fmt.Fprintf(w, " ratio |\n|---|%s---|\n", strings.Repeat("---|", len(columns)))
 	for _, row := range rows {
 		fmt.Fprintf(w, "| %s |", row.name)
 		var medians []float64
+		var inOrder [][]float64 // of the runs
 		for _, c := range columns {
 			values := make([]float64, 0, len(c.runs))
 			for _, run := range c.runs {
 				values = append(values, row.of(run))
 			}
+			inOrder = append(inOrder, slices.Clone(values))
 			slices.Sort(values)
 			medians = append(medians, values[len(values)/2])
 			fmt.Fprintf(w, " %s |", cell(row.format, values))
 		}
-		fmt.Fprintf(w, " %s |\n", ratio(medians))
+		fmt.Fprintf(w, " %s%s |\n", ratio(medians), ratioSpread(inOrder))
 	}
 }
 
@@ -90,6 +89,18 @@ func ratio(values []float64) string {
 	return fmt.Sprintf("%.2f", max(0, values[0])/values[1])
 }
 
+// ratioSpread is the least and the most ratio of runs that follow each other; none of single runs, nor beside a zero.
+func ratioSpread(columns [][]float64) string {
+	if len(columns) < 2 || len(columns[0]) < 2 || len(columns[0]) != len(columns[1]) || slices.Min(columns[1]) <= 0 {
+		return ""
+	}
+	var ratios []float64
+	for i, value := range columns[0] {
+		ratios = append(ratios, max(0, value)/columns[1][i])
+	}
+	return fmt.Sprintf(" (%.2f to %.2f)", slices.Min(ratios), slices.Max(ratios))
+}
+
 var aliveRows = []row[*agent]{
 	{"anonymous memory, KiB", "%.0f", func(a *agent) float64 { return a.memory }},
 	{"wake-ups per minute", "%.0f", func(a *agent) float64 { return a.wakeUps }},
@@ -103,6 +114,7 @@ var steadyRows = []row[*steadyResult]{
 	{"of these reads", "%.1f", func(r *steadyResult) float64 { return r.Rates[reads] }},
 	{"of these writes", "%.1f", func(r *steadyResult) float64 { return r.Rates[writes] }},
 	{"API server, CPU ms per second", "%.0f", func(r *steadyResult) float64 { return 1000 * r.Rates[apiCPU] }},
+	{"API server, CPU ms per write", "%.2f", (*steadyResult).apiPerWrite},
 	{"etcd, CPU ms per second", "%.0f", func(r *steadyResult) float64 { return 1000 * r.Rates[etcdCPU] }},
 	{"etcd, KiB received per second", "%.1f", func(r *steadyResult) float64 { return r.Rates[etcdBytes] / 1024 }},
 	{"all sides, CPU ms per second", "%.0f", func(r *steadyResult) float64 { return 1000 * r.Rates[sidesCPU] }},
