@@ -294,11 +294,11 @@ static struct mono sent_since(const struct renewer *r, const char *stamp)
 }
 
 /* When we sent the renewal that this lease shows, and whose arrival is news; MONO_NEVER: it shows
- * none. Ask before the lease is taken over. */
+ * none. One that is older than the last that succeeded is shown by an API server that lags. */
 static struct mono arrived_since(const struct renewer *r, const struct lease_view *lease)
 {
-    bool is_news = !text_equal(r->lease_stamp, lease->renew_stamp);
-    return is_news ? sent_since(r, lease->renew_stamp) : MONO_NEVER;
+    struct mono since = sent_since(r, lease->renew_stamp);
+    return mono_before(r->renewed_at, since) ? since : MONO_NEVER;
 }
 
 static bool is_foreign(const struct renewer *r)

@@ -419,6 +419,25 @@ TEST(a_lost_renewal_of_before_is_none_of_this_interval)
     play(&w, "ok>put");
 }
 
+/* A server that lags behind a lease that was deleted shows now this, now that renewal of before. */
+TEST(an_older_renewal_that_is_shown_again_is_no_recovery)
+{
+    struct world w = renewing();
+    char shown[2][NAMES_STAMP_BYTES];
+    for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
+        play(&w, "wake>put");
+        (void)text_copy(shown[i], sizeof(shown[i]), w.stamp);
+        play(&w, "+0.001 ok");
+    }
+    play(&w, "wake>put +0.001 404");
+    for (uint32_t failures = 1; failures < 5; failures++) {
+        play(&w, "wake>get");
+        (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), shown[failures % 2]);
+        play(&w, "+0.001 ok>put -renewed -!succeed_again +0.001 404");
+        assert_int_equal(w.r.failures, failures + 1);
+    }
+}
+
 TEST(what_the_lease_shows_beside_a_lost_renewal_is_mended)
 {
     struct world w = renewing();
