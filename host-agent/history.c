@@ -40,13 +40,17 @@ static bool is_older(const struct history *h, const struct lease_view *lease)
 }
 
 /* A text that differs from the last state's, the last renewal's and the last older state's, by our
- * holder, on the same lease ("Rules for both sides", 1). An older state may hold one, too, and so
- * may what we wrote on it: there the stamp has to be the latest ever. */
+ * holder, on a lease that was seen before ("Rules for both sides", 1): the last one, or that of the
+ * last renewal, between two looks at which a server that lags has shown one that is gone. An older
+ * state may hold one, too, and so may what we wrote on it: there the stamp has to be the latest
+ * ever. */
 static bool is_renewal(const struct history *h, const struct lease_view *lease, bool is_old)
 {
     const char *stamp = lease->renew_stamp;
     bool is_latest = lease->renew_time_valid && lease->renew_time.ns > h->newest.ns;
-    return is_same_lease(h, lease) && history_is_ours(h, lease) && stamp[0] != '\0' &&
+    bool is_known =
+        is_same_lease(h, lease) || (h->uid[0] != '\0' && text_equal(h->uid, lease->uid));
+    return is_known && history_is_ours(h, lease) && stamp[0] != '\0' &&
            !text_equal(stamp, h->lease.renew_stamp) && !text_equal(stamp, h->stamp) &&
            !text_equal(stamp, h->past_stamp) && (is_latest || !is_old);
 }
@@ -83,10 +87,11 @@ struct mono history_date(const struct history *h, const struct lease_view *lease
     return h->is_first_look ? earliest : now;
 }
 
-void history_renew(struct history *h, struct mono made, const char *stamp)
+void history_renew(struct history *h, struct mono made, const struct lease_view *lease)
 {
     h->last_gap_ns = history_has_renewed(h) ? mono_since(made, h->observed) : 0;
-    text_format(h->stamp, sizeof(h->stamp), "%s", stamp);
+    text_format(h->stamp, sizeof(h->stamp), "%s", lease->renew_stamp);
+    text_format(h->uid, sizeof(h->uid), "%s", lease->uid);
     h->observed = made;
 }
 
@@ -194,6 +199,7 @@ void history_restore(struct history *h, const struct readiness *was, struct mono
     lease->duration_s = was->lease.duration_s;
     h->observed = was->observed;
     text_format(h->stamp, sizeof(h->stamp), "%s", was->lease.renew_stamp);
+    text_format(h->uid, sizeof(h->uid), "%s", was->lease.uid);
     (void)read_stamp(h->stamp, &h->newest); /* none stays 0 */
     h->is_first_look = true;
     if (was->reason == REASON_DPU_SHUTDOWN || was->reason == REASON_DPU_REPORTED_UNHEALTHY) {

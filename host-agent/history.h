@@ -23,6 +23,7 @@ struct history {
     /* The last renewal. Without one, `observed` is when waiting began. */
     struct mono observed;          /* o */
     char stamp[NAMES_STAMP_BYTES]; /* its renewTime; "": there was none */
+    char uid[NAMES_UID_BYTES];     /* of its lease */
     int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
     int boot_repeats;              /* renewals in a row under the boot before the last */
 
@@ -55,7 +56,7 @@ bool history_is_ours(const struct history *h, const struct lease_view *lease);
 struct mono history_date(const struct history *h, const struct lease_view *lease,
                          int64_t interval_ns, struct mono looked_at, struct mono now);
 
-void history_renew(struct history *h, struct mono made, const char *stamp);
+void history_renew(struct history *h, struct mono made, const struct lease_view *lease);
 
 /* Keeps the boot ID in `out`, with the one before. True if it is a reboot. */
 bool history_take_boot(struct history *h, const struct lease_view *lease, const struct news *news,

@@ -291,7 +291,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     struct mono made = date(x, event, &news, out);
     if (news.is_renewal) {
         verdict_follow(out, RULE_RENEWED, made.ns, now.ns);
-        history_renew(h, made, lease->renew_stamp);
+        history_renew(h, made, lease);
         evidence_renew(&x->evidence, &x->spans, made, now);
         out->has_skew = lease->renew_time_valid;
         out->skew_ns = out->has_skew ? wall_since(lease->renew_time, event->wall) : 0;

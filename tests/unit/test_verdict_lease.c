@@ -50,6 +50,27 @@ TEST_READY(the_stamp_of_the_last_renewal_is_none_when_it_comes_back)
     expect_observed(w, 1);
 }
 
+/* It was deleted and made anew, and a server that lags shows the former one. */
+TEST_READY(a_renewal_counts_after_a_lease_that_is_gone_was_shown_once_more)
+{
+    world_renew(w, 11);
+    const struct lease_view former = w->lease;
+    set_uid(w, "uid-2", false);
+    world_next_version(w);
+    world_seen(w, SEC(12));
+    world_renew(w, 13);
+    assert_true(w->out.renewed);
+    const struct lease_view present = w->lease;
+    w->lease = former;
+    world_read(w, SEC(14), SEC(14));
+    assert_false(w->out.renewed);
+    w->lease = present;
+    world_renew_unseen(w, 23);
+    world_read(w, SEC(24), SEC(24));
+    assert_true(w->out.renewed);
+    expect_observed(w, 23);
+}
+
 TEST_READY(renewal_by_a_foreign_holder_does_not_count)
 {
     (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
