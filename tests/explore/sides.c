@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define READ_NS       (30 * NS_PER_SEC) /* lease_watch.c: READ_LASTS_MS */
+#define MAKE_NS       (5 * NS_PER_SEC)  /* lease_keeper.c, for these durations */
 #define MARK_LASTS_MS 12000             /* MARK_LASTS_MS */
 #define WATCH_NS      (4 * NS_PER_SEC)  /* kube_watch.c: RETRY_BASE_NS */
 
@@ -94,7 +95,7 @@ static void host_perform(struct scene s, const struct verdict_update *out)
         open_watch(s);
     }
     if (out->repair && h->make.kind == REQUEST_NONE) {
-        (void)request_send(s, &h->make, REQUEST_MAKE, NEVER - s.w->now, READ_NS);
+        (void)request_send(s, &h->make, REQUEST_MAKE, NEVER - s.w->now, MAKE_NS);
     }
 }
 
@@ -231,6 +232,9 @@ static void on_mark(struct scene s)
     }
     if (!is_patch && (answer == MARK_LEASE || answer == MARK_NOT_FOUND)) {
         tell_read(s, &r, VERDICT_BY_MARK);
+    }
+    if (h->mark.kind != REQUEST_NONE) { /* a mark was asked for, and ends this trial */
+        return;
     }
     bool has_text = answer == MARK_LEASE && r.shown.mark == h->mark_number;
     if (mark_step(&h->mark_core, answer, &lease, has_text, mono_of(r.sent_at)) != MARK_END) {

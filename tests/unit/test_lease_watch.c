@@ -17,7 +17,10 @@ static struct world {
     struct lease_view lease; /* of the last event that has one */
     char failure[VERDICT_FAILURE_BYTES];
     size_t count;
+    bool asks_in_turn; /* the next event is answered by asking for a mark */
 } * t;
+
+static void ask_to_write(bool is_trial);
 
 static void on_event(void *user, struct verdict_event event, const json_t *object)
 {
@@ -29,6 +32,10 @@ static void on_event(void *user, struct verdict_event event, const json_t *objec
         t->lease = *event.lease;
     }
     (void)text_copy(t->failure, sizeof(t->failure), event.failure ? event.failure : "");
+    if (t->asks_in_turn) { /* as the verdict does where a mark is due */
+        t->asks_in_turn = false;
+        ask_to_write(false);
+    }
 }
 
 static void start(struct world *w)
@@ -418,6 +425,21 @@ TEST_IN(what_the_answer_to_a_patch_is_worth)
         expect_mark(rows[i].outcome, world.now);
         world_renew(w);
     }
+}
+
+/* Else the answer to the trial's read would pass for the answer to the mark's PATCH. */
+TEST_IN(a_mark_that_is_asked_for_by_what_a_trial_shows_ends_the_trial)
+{
+    ask_to_write(true);
+    answer(0, NULL);
+    world_expect(KUBE_GET, LEASE);
+    t->asks_in_turn = true;
+    answer(200, ours());
+    expect(VERDICT_BY_MARK, VERDICT_LEASE_OBSERVED); /* and no end of a mark */
+    world_expect(KUBE_MERGE_PATCH, LEASE);
+    answer(403, NULL);
+    answer(200, ours());
+    expect_mark(MARK_DENIED, world.now);
 }
 
 TEST_IN(a_mark_ends_with_what_its_chain_says)
