@@ -84,7 +84,7 @@ static const char *const rules[VERDICT_RULES] = {
     [RULE_CONDEMNED] = "evidence of {a} is not before max(o + D, N) = {b}: NotReady (the formula)",
     [RULE_READ_IS_THE_PROOF] = "the mark of {a} is forbidden, and none was ever taken: the read is the proof (table of failed attempts)",
     [RULE_ABSENCE_IS_THE_PROOF] = "the lease is gone at {a}, and the host may not make it anew: its absence is the proof (table of failed attempts)",
-    [RULE_DENIAL_LASTED] = "marks are forbidden since {a}, at {b} for one more duration: the read is the proof (table of failed attempts)",
+    [RULE_DENIAL_LASTED] = "marks are forbidden since {a}, at {b} for one more duration, or R: the read is the proof (table of failed attempts)",
     [RULE_CONFLICT_IS_NEITHER] = "the mark of {a} met somebody else's write: neither evidence nor a failure (table of failed attempts)",
     [RULE_FAILS + MARK_LOST] = "nobody answered the attempt of {a}; attempts fail since {b}",
     [RULE_FAILS + MARK_NONSENSE] = "the answer to the attempt of {a} makes no sense; attempts fail since {b}",
@@ -345,8 +345,8 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
 static bool has_denial_lasted(const struct verdict *x, struct mono t)
 {
     struct mono since = mono_max(verdict_condemns_at(x), x->failure.since);
-    return x->failure.cause == MARK_DENIED &&
-           mono_reached(t, mono_add(since, x->spans.duration_ns));
+    int64_t lasting_ns = mono_ns_max(x->spans.duration_ns, spans_retry_ns(&x->spans));
+    return x->failure.cause == MARK_DENIED && mono_reached(t, mono_add(since, lasting_ns));
 }
 
 /* Somebody else writes, so that the API server takes writes. */

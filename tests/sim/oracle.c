@@ -670,7 +670,8 @@ static void note_forbidden(struct oracle *o, const struct oracle_truth *t, bool 
 static bool is_forbidden_anew(const struct oracle *o, const struct oracle_truth *t)
 {
     int64_t since = o->forbidden_since > o->renewed_at ? o->forbidden_since : o->renewed_at;
-    return t->api_forbids && t->now - since < 2 * o->config.duration_ns;
+    int64_t lasting_ns = most(o->config.duration_ns, retry_ns(o->config.interval_ns));
+    return t->api_forbids && t->now - since < o->config.duration_ns + lasting_ns;
 }
 
 void oracle_look(struct oracle *o, const struct oracle_truth *t)

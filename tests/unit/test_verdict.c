@@ -601,6 +601,20 @@ TEST_READY(a_denial_that_has_ended_in_conflicts_is_no_proof)
 
 /* A server that starts again may forbid everything until it knows the rights. One that lasts a
  * duration may be a decision about us alone: then a read is the proof. */
+/* An outage may have ended just before. */
+TEST(a_denial_holds_for_the_time_of_a_retry_where_the_lease_is_shorter)
+{
+    struct world w;
+    struct verdict_config config = world_config();
+    config.duration_ns = 12 * NS_PER_SEC;
+    world_ready_with(&w, &config);
+    world_until(&w, 20, MARK_LOST);
+    world_until(&w, 30 + R - 10, MARK_DENIED);
+    assert_true(w.x.readiness.admit);
+    world_until(&w, 30 + R + 10, MARK_DENIED);
+    EXPIRED(&w);
+}
+
 TEST_READY(a_denial_after_an_outage_begins_anew)
 {
     world_until(w, 200, MARK_LOST);
