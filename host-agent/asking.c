@@ -13,7 +13,7 @@ typedef struct mono due_fn(const struct verdict *x);
 
 static due_fn at_the_deadline, two_states_are_shown, may_write_past_deadline, after_an_outage,
     after_a_failure, evidence_is_old, read_is_wanted, renewal_is_overdue, watch_is_mistrusted,
-    dpu_is_refused, may_write, retry_is_granted;
+    dpu_is_refused, may_write, retry_unanswered, retry_is_granted;
 
 /* All reasons to ask, the most urgent first: of those that are due, the first decides. Each
  * function says when its request is due; MONO_NEVER: there is no such reason. While a mark is under
@@ -45,6 +45,8 @@ static const struct reason {
     [ASKS_DPU_IS_REFUSED] = {ASK_READ, dpu_is_refused},
     /* Known before a DPU dies; after any look that is due. */
     [ASKS_MAY_WRITE] = {ASK_TRIAL, may_write},
+    /* Were only the answers to writes lost? A read shows a mark's text, and nothing of a trial. */
+    [ASKS_RETRY_UNANSWERED] = {ASK_MARK, retry_unanswered},
     /* r after the last one: does the DPU's retry meet a server that takes writes? */
     [ASKS_RETRY_IS_GRANTED] = {ASK_TRIAL, retry_is_granted},
 };
@@ -139,7 +141,8 @@ static bool has_pace(const struct verdict *x)
  * shows nothing new. */
 static bool is_back_after_outage(const struct verdict *x)
 {
-    bool is_refusing = x->failure.cause == MARK_REFUSED || x->failure.cause == MARK_DENIED;
+    enum mark_outcome cause = x->failure.cause;
+    bool is_refusing = cause == MARK_REFUSED || cause == MARK_DENIED || cause == MARK_UNANSWERED;
     return verdict_is_back(x) && !is_refusing && x->sight.shows == VERDICT_SEES_LEASE;
 }
 
@@ -187,7 +190,7 @@ static struct mono may_write(const struct verdict *x)
 /* The API server may fail again in the time that was granted, and the DPU's retry with it. But it
  * may be one of several that fails: soon after the first failure another one is asked. None is
  * under way when the mark at the end of that time is due. */
-static struct mono retry_is_granted(const struct verdict *x)
+static struct mono next_in_grant(const struct verdict *x)
 {
     struct mono last = x->mark.asked_at;
     bool is_first_failure =
@@ -197,6 +200,23 @@ static struct mono retry_is_granted(const struct verdict *x)
         x->mark.under_way == ASK_TRIAL ? awaited_until(x, &x->mark) : mono_add(last, pause_ns);
     bool fits = mono_before(mono_add(due, x->spans.deadline_ns), x->evidence.granted);
     return x->phase == VERDICT_FRESH && last.ns != 0 && fits ? due : MONO_NEVER;
+}
+
+/* Trials would fail as long as answers are lost, and a dead DPU would be admitted as long. The
+ * DPU's retry may meet a conflict with this one mark; what it shows is remembered. */
+static bool is_unanswered(const struct verdict *x)
+{
+    return evidence_is_failing(&x->evidence) && x->failure.cause == MARK_UNANSWERED;
+}
+
+static struct mono retry_unanswered(const struct verdict *x)
+{
+    return is_unanswered(x) ? next_in_grant(x) : MONO_NEVER;
+}
+
+static struct mono retry_is_granted(const struct verdict *x)
+{
+    return is_unanswered(x) ? MONO_NEVER : next_in_grant(x);
 }
 
 /* ---- when reads are due ---------------------------------------------------------------------- */

@@ -295,7 +295,7 @@ static enum mark_answer answer_to_patch(const struct kube_response *r)
     if (status < 400 && status != 0) {
         return r->code == 0 ? MARK_LEASE : MARK_GARBLED;
     }
-    return status == 0                                       ? MARK_NO_ANSWER
+    return status == 0 || status == 504                      ? MARK_NO_ANSWER
            : status == 404                                   ? MARK_NOT_FOUND
            : status == 409                                   ? MARK_CONFLICTS
            : status == 401 || status == 429 || status >= 500 ? MARK_FAILS

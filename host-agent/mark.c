@@ -39,7 +39,7 @@ static enum mark_action after_silence(struct mark *m, const struct lease_view *l
         return end(m, MARK_REFUSED, sent_at);
     }
     if (m->patched == MARK_NO_ANSWER) { /* an attempt that failed: a second PATCH would hide it */
-        return end(m, MARK_LOST, m->patch_at);
+        return end(m, MARK_UNANSWERED, m->patch_at);
     }
     if (!m->is_second) {
         m->is_second = true;
@@ -94,9 +94,9 @@ enum mark_action mark_step(struct mark *m, enum mark_answer answer, const struct
 const char *mark_outcome_name(enum mark_outcome outcome)
 {
     static const char *const names[] = {
-        [MARK_LOST] = "lost",     [MARK_NONSENSE] = "nonsense", [MARK_REFUSED] = "refused",
-        [MARK_DENIED] = "denied", [MARK_CONFLICT] = "conflict", [MARK_ABSENT] = "absent",
-        [MARK_TAKEN] = "taken",
+        [MARK_LOST] = "lost",       [MARK_NONSENSE] = "nonsense", [MARK_UNANSWERED] = "unanswered",
+        [MARK_REFUSED] = "refused", [MARK_DENIED] = "denied",     [MARK_CONFLICT] = "conflict",
+        [MARK_ABSENT] = "absent",   [MARK_TAKEN] = "taken",
     };
     return names[outcome];
 }

@@ -14,8 +14,9 @@
  *   any other             our own text             TAKEN: only the answer was lost
  *   403 and the like      the same silence         DENIED
  *   5xx, 429, 401         the same silence         REFUSED
- *   no answer             the same silence         LOST: the API server failed, and the DPU's
- *                                                  renewal may have failed with it
+ *   no answer, 504        the same silence         UNANSWERED: writes fail, and the DPU's renewal
+ *                                                  may have failed with this one. Always so for a
+ *                                                  trial, which leaves no text
  *   409, 404              the same silence         PATCH once more; then TAKEN if it is a conflict
  *                                                  again (somebody writes, and it is not the DPU),
  *                                                  else CONFLICT
@@ -35,24 +36,25 @@
 /* The answer to one request. */
 enum mark_answer {
     MARK_UNSENT,    /* no connection: it cannot have taken effect */
-    MARK_NO_ANSWER, /* none, or to a GET one that is not about the lease: 401, 403, 5xx ... */
+    MARK_NO_ANSWER, /* none, or 504; to a GET one that is not about the lease: 401, 403, 5xx ... */
     MARK_GARBLED,   /* an answer that is not our lease, and no error either */
     MARK_LEASE,     /* our lease */
     MARK_CONFLICTS, /* 409 */
     MARK_NOT_FOUND, /* 404 */
     MARK_FORBIDS,   /* to a PATCH: any other 4xx, above all 403 and 422 */
-    MARK_FAILS,     /* to a PATCH: 401, 429, 5xx */
+    MARK_FAILS,     /* to a PATCH: 401, 429, any other 5xx */
 };
 
 enum mark_outcome {
-    MARK_LOST,     /* nobody answers */
-    MARK_NONSENSE, /* the answers are not the API server's */
-    MARK_REFUSED,  /* it takes no writes at present */
-    MARK_DENIED,   /* it forbids this write: ours alone, or everybody's */
-    MARK_CONFLICT, /* somebody else writes; the next mark tells */
-    MARK_ABSENT,   /* there is no lease */
-    MARK_TAKEN,    /* the write stands */
-    MARK_OUTCOMES  /* how many */
+    MARK_LOST,       /* nobody answers */
+    MARK_NONSENSE,   /* the answers are not the API server's */
+    MARK_UNANSWERED, /* the write is not answered, and a read shows nothing of it */
+    MARK_REFUSED,    /* it takes no writes at present */
+    MARK_DENIED,     /* it forbids this write: ours alone, or everybody's */
+    MARK_CONFLICT,   /* somebody else writes; the next mark tells */
+    MARK_ABSENT,     /* there is no lease */
+    MARK_TAKEN,      /* the write stands */
+    MARK_OUTCOMES    /* how many */
 };
 
 enum mark_action { MARK_PATCH, MARK_GET, MARK_END };

@@ -88,6 +88,7 @@ static const char *const rules[VERDICT_RULES] = {
     [RULE_CONFLICT_IS_NEITHER] = "the mark of {a} met somebody else's write: neither evidence nor a failure (table of failed attempts)",
     [RULE_FAILS + MARK_LOST] = "nobody answered the attempt of {a}; attempts fail since {b}",
     [RULE_FAILS + MARK_NONSENSE] = "the answer to the attempt of {a} makes no sense; attempts fail since {b}",
+    [RULE_FAILS + MARK_UNANSWERED] = "the write of {a} was not answered, and a read shows nothing of it; attempts fail since {b}",
     [RULE_FAILS + MARK_REFUSED] = "the API server took no writes at {a}; attempts fail since {b}",
     [RULE_FAILS + MARK_DENIED] = "the API server forbade the mark of {a}; attempts fail since {b}",
     [RULE_FAILS + MARK_ABSENT] = "there was no lease at {a}; attempts fail since {b}",
@@ -104,6 +105,7 @@ static const char *const rules[VERDICT_RULES] = {
     [RULE_ASKS + ASKS_WATCH_IS_MISTRUSTED] = "asking for a read: the watch is not trusted",
     [RULE_ASKS + ASKS_DPU_IS_REFUSED] = "asking for a read: the DPU is not admitted, and may be back",
     [RULE_ASKS + ASKS_MAY_WRITE] = "asking for a trial: may the host write?",
+    [RULE_ASKS + ASKS_RETRY_UNANSWERED] = "asking for a mark: the DPU's retry has time until N, and a write was not answered: a read would show a mark's text",
     [RULE_ASKS + ASKS_RETRY_IS_GRANTED] = "asking for a trial: does the DPU's retry, which has time until N, meet a server that takes writes?",
 };
 /* clang-format on */
@@ -340,8 +342,9 @@ static void on_absent(struct verdict *x, const struct verdict_event *event,
     }
 }
 
-/* "It forbids this write": a denial that lasts for one more duration may be a decision about us
- * alone. Then a read is the proof. A server that starts again may forbid all, for a while. */
+/* "It forbids this write": a denial that lasts for one more duration, and for the time of a retry,
+ * may be a decision about us alone. Then a read is the proof. A server that starts again may forbid
+ * all, for a while; and an outage may have ended just before it. */
 static bool has_denial_lasted(const struct verdict *x, struct mono t)
 {
     struct mono since = mono_max(verdict_condemns_at(x), x->failure.since);
@@ -598,6 +601,7 @@ static const struct {
      "dpu-host-agent was stopped or restarted, met only conflicts, or the lease's duration was shortened"},
     [MARK_LOST] = {REASON_API_SERVER_UNREACHABLE, "the API server does not answer"},
     [MARK_NONSENSE] = {REASON_API_SERVER_UNREACHABLE, "the API server's answers cannot be read"},
+    [MARK_UNANSWERED] = {REASON_API_SERVER_NOT_WRITING, "the API server does not answer the host's writes"},
     [MARK_REFUSED] = {REASON_API_SERVER_NOT_WRITING, "the API server takes no writes"},
     [MARK_DENIED] = {REASON_API_SERVER_NOT_WRITING, "the API server denies the host's write to the lease"},
     [MARK_ABSENT] = {REASON_API_SERVER_NOT_WRITING, "the lease is gone and is being made anew"},

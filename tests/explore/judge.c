@@ -83,8 +83,8 @@ static bool is_blind(const struct world *w)
 {
     return !w->host.runs || w->host.read.kind != REQUEST_NONE ||
            w->host.mark.kind != REQUEST_NONE ||
-           HAS_ANY(w, API_DOWN, API_SILENT, API_UNSURE, API_READ_ONLY, HOST_DENIED, HOST_CUT,
-                   HOST_SLOWEST, HOST_SLOW, HOST_GARBAGE, HOST_STALE, HOST_LOOP);
+           HAS_ANY(w, API_DOWN, API_SILENT, API_UNSURE, API_READ_ONLY, API_STUCK, HOST_DENIED,
+                   HOST_CUT, HOST_SLOWEST, HOST_SLOW, HOST_GARBAGE, HOST_STALE, HOST_LOOP);
 }
 
 static bool is_murky(const struct world *w)
@@ -174,8 +174,8 @@ static void check_refused(struct explorer *e, struct world *w, enum readiness_re
     if (!is_of_lease(reason) || !p->was_ready) {
         return;
     }
-    bool is_slow = HAS_ANY(w, HOST_SLOW, HOST_SLOWEST);
-    bool is_blocked = HAS_ANY(w, API_DOWN, API_SILENT, API_READ_ONLY, HOST_CUT);
+    bool is_slow = HAS_ANY(w, HOST_SLOW, HOST_SLOWEST, API_UNSURE); /* it waited for an answer */
+    bool is_blocked = HAS_ANY(w, API_DOWN, API_SILENT, API_READ_ONLY, API_STUCK, HOST_CUT);
     if (is_blocked && !is_slow && w->lease.uid != 0) {
         fail(e, w, "refused", "a DPU is refused while the host can have no evidence");
     }

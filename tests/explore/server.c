@@ -256,6 +256,8 @@ static void request_serve(struct scene s, struct request *r)
     r->is_served = true;
     if (world_has(w, API_DOWN) || is_cut(w, r->kind)) {
         r->answer_at = world_has(w, API_DOWN) ? w->now : NEVER;
+    } else if (is_write(r->kind) && world_has(w, API_STUCK)) {
+        r->answer_at = NEVER;
     } else if (is_write(r->kind) && world_has(w, API_READ_ONLY)) {
         r->status = 500;
     } else if ((is_write(r->kind) && is_host && world_has(w, HOST_DENIED)) ||
@@ -270,7 +272,7 @@ static void request_serve(struct scene s, struct request *r)
     } else {
         serve_read(w, r);
     }
-    if (world_has(w, API_UNSURE)) {
+    if (world_has(w, API_UNSURE) && is_write(r->kind) && r->status == 200) {
         r->answer_at = NEVER;
     }
 }

@@ -25,8 +25,9 @@
 enum fault {
     API_DOWN,      /* nobody has a connection; the watch breaks */
     API_SILENT,    /* requests arrive nowhere, and what the watch would bring is held up */
-    API_UNSURE,    /* requests take effect, and their answers are lost */
+    API_UNSURE,    /* a write that takes effect is not answered */
     API_READ_ONLY, /* writes are answered with 500 */
+    API_STUCK,     /* writes arrive nowhere, and reads are answered */
     HOST_DENIED,   /* the host's writes are answered with 403 */
     HOST_CUT,      /* as API_SILENT, for the host alone */
     HOST_SLOW,     /* a request of the host takes half an interval */

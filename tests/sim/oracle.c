@@ -236,6 +236,10 @@ static void check_late(struct oracle *o, const struct oracle_truth *t, const str
     if (o->unsure_at != 0 && t->now - o->unsure_at < HANG_NS) {
         limit += most(o->config.duration_ns / 8, SEC_NS / 4); /* a mark's answer is waited for */
     }
+    /* A trial fails whose answer is lost, or whose server fails: one more retry. */
+    if (most(o->unsure_at, o->passed_at) > o->renewed_at) {
+        limit += retry_ns(interval_ns) + interval_ns;
+    }
     if (t->now > limit + 2 * LATENCY_NS) {
         fail(o, t, r, "late", "a dead DPU is admitted");
     }
@@ -460,14 +464,17 @@ static void note_renewal(struct oracle *o, int64_t now, const json_t *lease)
     (void)snprintf(o->stamp, sizeof(o->stamp), "%s", stamp);
 }
 
+enum { OLD_BOOT_RENEWALS = 4 };
+
 /* ovnkube renews an old state's boot with the rest of it. Whoever has not seen that state before
- * has to take it for the DPU's. */
+ * has to take it for the DPU's; and so has everybody, where no agent of the DPU corrects it. */
 static void note_renewed_boot(struct oracle *o, int64_t now, const json_t *lease)
 {
     const char *boot = annotation(lease, "dpu.k8s.ovn.org/boot-id");
     bool is_old = find_boot(o, boot) + 1 < o->boot_count;
     bool is_unseen = now - o->gone_at < LOOK_NS || o->blind_at >= o->gone_at;
-    if (is_old && is_unseen) {
+    o->old_boot_renewals = is_old ? o->old_boot_renewals + 1 : 0;
+    if (is_old && (is_unseen || o->old_boot_renewals >= OLD_BOOT_RENEWALS)) {
         (void)snprintf(o->renewed_boot, sizeof(o->renewed_boot), "%s", boot);
     }
 }
@@ -613,13 +620,21 @@ static bool is_outage(const struct oracle_truth *t)
     return !t->api_up || !t->host_link || (!t->api_writes && !t->api_forbids);
 }
 
+/* Of a lease that is shorter than the pause between two marks, a part has passed before the first
+ * attempt can fail. */
+static int64_t unmet_ns(const struct oracle *o)
+{
+    int64_t pause_ns = 2 * o->config.interval_ns + o->config.duration_ns / 8 + SEC_NS;
+    return most(0, pause_ns - o->config.duration_ns);
+}
+
 static void note_outage(struct oracle *o, const struct oracle_truth *t, bool is_heard)
 {
     bool is_tried = o->is_held && is_outage(t) && is_heard && !t->lease_is_edited &&
                     o->gone_at < o->renewed_at && t->now - o->renewed_at > o->shortest_ns;
     bool was_tried = o->tried_since != 0 && t->now - o->tried_since > HANG_NS + LATENCY_NS;
     if (!is_outage(t) && o->is_held && was_tried) {
-        o->held_until = t->now + retry_ns(o->config.interval_ns) - LATENCY_NS;
+        o->held_until = t->now + retry_ns(o->config.interval_ns) - unmet_ns(o) - LATENCY_NS;
     } else if (o->is_reported || t->lease_is_edited || o->gone_at == t->now) {
         o->held_until = 0;
     }
@@ -655,18 +670,19 @@ static bool note_writing(struct oracle *o, const struct oracle_truth *t)
     return t->host_runs && !o->is_unwritten;
 }
 
-/* A denial counts anew after an outage. */
+/* A denial counts anew after an outage, and where one server of several fails. */
 static void note_forbidden(struct oracle *o, const struct oracle_truth *t, bool can_see)
 {
     if (!t->api_forbids) {
         o->forbidden_since = 0;
-    } else if (o->forbidden_since == 0 || !can_see) {
+    } else if (o->forbidden_since == 0 || !can_see || t->api_server_fails) {
         o->forbidden_since = t->now;
     }
 }
 
-/* A refusal holds for one more duration past the end of the lease; then a read is the proof. While
- * the DPU renews nobody marks, so that nobody knows of the refusal. */
+/* A refusal holds for one more duration past the end of the lease, at least for the time of a
+ * retry; then a read is the proof. While the DPU renews nobody marks, so that nobody knows of the
+ * refusal. */
 static bool is_forbidden_anew(const struct oracle *o, const struct oracle_truth *t)
 {
     int64_t since = o->forbidden_since > o->renewed_at ? o->forbidden_since : o->renewed_at;

@@ -129,6 +129,32 @@ TEST_IN(a_broken_watch_is_no_excuse_and_a_host_that_is_cut_off_is_one)
     }
 }
 
+TEST_IN(answers_that_are_lost_excuse_one_retry_more)
+{
+    for (int lost_s = 90; lost_s <= 100; lost_s += 10) {
+        w->truth.dpu_runs = false;
+        w->truth.api_tells = false;
+        pass(w, lost_s, false, true);
+        w->truth.api_tells = true;
+        expect(w, lost_s == 90 ? "" : "late");
+    }
+}
+
+TEST_IN(a_denial_beside_a_server_that_fails_counts_anew)
+{
+    for (int fails = 0; fails <= 1; fails++) {
+        w->truth.dpu_runs = false;
+        w->truth.api_forbids = true;
+        pass(w, 60, false, true);
+        w->truth.api_server_fails = fails;
+        pass(w, 1, false, true);
+        w->truth.api_server_fails = false;
+        pass(w, 100, false, true);
+        w->truth.api_forbids = false;
+        expect(w, fails ? "" : "late");
+    }
+}
+
 TEST_IN(a_shorter_duration_on_the_lease_ends_sooner)
 {
     for (int duration_s = 20; duration_s <= 80; duration_s += 60) {

@@ -410,8 +410,9 @@ TEST_IN(what_the_answer_to_a_patch_is_worth)
     static const struct {
         int http_status;
         enum mark_outcome outcome;
-    } rows[] = {{400, MARK_DENIED},  {403, MARK_DENIED},  {422, MARK_DENIED}, {401, MARK_REFUSED},
-                {429, MARK_REFUSED}, {500, MARK_REFUSED}, {504, MARK_REFUSED}};
+    } rows[] = {{400, MARK_DENIED},    {403, MARK_DENIED},  {422, MARK_DENIED},
+                {401, MARK_REFUSED},   {429, MARK_REFUSED}, {500, MARK_REFUSED},
+                {504, MARK_UNANSWERED}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         ask_to_write(false);
         answer(rows[i].http_status, NULL);
@@ -459,7 +460,7 @@ TEST_IN(a_mark_ends_with_what_its_chain_says)
     answer(0, NULL);
     world_expect(KUBE_GET, LEASE);
     answer(200, ours());
-    expect_mark(MARK_LOST, patched_at);
+    expect_mark(MARK_UNANSWERED, patched_at);
     ask_to_write(false);
     answer(409, NULL);
     answer(0, NULL);
@@ -477,7 +478,7 @@ TEST_IN(a_mark_that_finds_its_own_text_was_taken)
         loop_world_pass(SECONDS(3));
         answer(0, NULL);
         answer(200, ours_with(is_ours ? text : "2023-11-14T22:13:20.000000Z/1"));
-        expect_mark(is_ours ? MARK_TAKEN : MARK_LOST, patched_at);
+        expect_mark(is_ours ? MARK_TAKEN : MARK_UNANSWERED, patched_at);
         world_renew(w);
     }
 }

@@ -423,6 +423,59 @@ TEST_READY(the_first_failure_in_the_time_that_was_granted_is_soon_followed_by_an
     assert_between(mono_since(next_trial(w), second), 9 * NS_PER_SEC, 11 * NS_PER_SEC);
 }
 
+/* A trial in the time of a retry, and the mark that follows within a second since nobody answered
+ * it: only a mark's text could show that it was taken. */
+static struct mono mark_after_an_unanswered_trial(struct world *w)
+{
+    world_mark(w, MARK_REFUSED, SEC(26), SEC(26));
+    world_mark(w, MARK_TAKEN, SEC(60), SEC(60));
+    world_serve(w, SEC(60), MARK_TAKEN);
+    struct mono trial = next_trial(w);
+    world_mark(w, MARK_UNANSWERED, trial, mono_add(trial, NS_PER_SEC / 2));
+    expect_rule(w, RULE_FAILS + MARK_UNANSWERED);
+    while (!w->out.mark) {
+        world_tick(w, w->out.wake_at);
+    }
+    expect_rule(w, RULE_ASKS + ASKS_RETRY_UNANSWERED);
+    assert_false(w->out.is_trial);
+    assert_between(mono_since(w->x.mark.asked_at, trial), 0, NS_PER_SEC);
+    return w->x.mark.asked_at;
+}
+
+/* Writes are taken, and their answers lost: each trial fails, but B bounds what that gives. */
+TEST_READY(trials_whose_answers_are_lost_do_not_hold_a_dead_dpu_for_ever)
+{
+    struct mono at = mark_after_an_unanswered_trial(w);
+    world_mark(w, MARK_TAKEN, at, at); /* by its text */
+    assert_between(w->x.evidence.blind_ns, 34 * NS_PER_SEC, 36 * NS_PER_SEC);
+    while (w->x.phase == VERDICT_FRESH) {
+        world_tick(w, w->out.wake_at);
+        at = w->x.mark.asked_at;
+        if (w->out.mark) {
+            world_mark(w, w->out.is_trial ? MARK_UNANSWERED : MARK_TAKEN, at,
+                       mono_add(at, 5 * NS_PER_SEC));
+        } else if (w->out.confirm) {
+            world_serve(w, w->x.read.asked_at, MARK_TAKEN);
+        }
+    }
+    assert_between(mono_since(at, SEC(60)), 0, 5 * R * NS_PER_SEC);
+}
+
+/* The writes hang, and the DPU's retry does, too. */
+TEST_READY(marks_that_are_not_answered_after_such_a_trial_are_a_blind_span)
+{
+    struct mono at = mark_after_an_unanswered_trial(w);
+    world_mark(w, MARK_UNANSWERED, at, mono_add(at, NS_PER_SEC));
+    w->marks = 0;
+    w->trials = 0;
+    world_until(w, 97, MARK_UNANSWERED);
+    assert_int_equal(w->trials, 0);
+    assert_between(w->marks, 1, 2); /* r apart */
+    world_silence_until(w, 60 + R + 10);
+    assert_true(w->x.evidence.blind_ns > (34 + 15) * NS_PER_SEC);
+    world_condemns_at(w, seconds(w->x.evidence.granted.ns - SEC(0).ns));
+}
+
 /* The first mark that may condemn the DPU is taken, but the trial before it has met an outage. */
 TEST_READY(a_trial_that_is_not_answered_when_the_grant_ends_has_failed)
 {
@@ -550,6 +603,8 @@ TEST_READY(without_evidence_the_last_state_is_held_and_the_cause_is_named)
     } rows[] = {
         {MARK_LOST, REASON_API_SERVER_UNREACHABLE, "does not answer", "own words"},
         {MARK_NONSENSE, REASON_API_SERVER_UNREACHABLE, "answers cannot be read", "own words"},
+        {MARK_UNANSWERED, REASON_API_SERVER_NOT_WRITING, "does not answer the host's writes",
+         "own words"},
         {MARK_REFUSED, REASON_API_SERVER_NOT_WRITING, "takes no writes", "own words"},
         {MARK_DENIED, REASON_API_SERVER_NOT_WRITING, "denies the host's write", "own words"},
         {MARK_ABSENT, REASON_API_SERVER_NOT_WRITING, "being made anew", ""},
@@ -659,7 +714,7 @@ TEST_READY(outage_hold_option_bounds_the_hold)
     config.api_outage_hold_ns = 300 * NS_PER_SEC;
     for (enum mark_outcome server = MARK_LOST; server <= MARK_REFUSED; server++) {
         enum readiness_reason reason =
-            server == MARK_REFUSED ? REASON_API_SERVER_NOT_WRITING : REASON_API_SERVER_UNREACHABLE;
+            server <= MARK_NONSENSE ? REASON_API_SERVER_UNREACHABLE : REASON_API_SERVER_NOT_WRITING;
         world_ready_with(w, &config);
         world_until(w, 341, server);
         expect(w, READINESS_UNKNOWN, reason, true);

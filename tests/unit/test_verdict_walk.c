@@ -95,6 +95,7 @@ static void walk(uint64_t seed, bool followed[static VERDICT_RULES])
             .host_probes = &host_probes,
             .accusation = "gone",
             .outcome = (enum mark_outcome)draw(&r, 0, MARK_OUTCOMES - 1),
+            .is_trial = draw(&r, 0, 3) == 0,
             .is_lasting = draw(&r, 0, 1) == 1,
             .lease = &w.lease, /* of a mark, too: our own write */
         };
@@ -115,7 +116,7 @@ static void walk(uint64_t seed, bool followed[static VERDICT_RULES])
         assert_true(v->reason < REASON_RECORD_MISSING && v->message[0] != '\0');
         /* Only what is proven condemns, and only a renewal admits again. */
         assert_true(before != VERDICT_FRESH || w.x.phase != VERDICT_EXPIRED ||
-                    event.kind == VERDICT_MARK ||
+                    (event.kind == VERDICT_MARK && !event.is_trial) ||
                     (event.kind == VERDICT_LEASE_ABSENT && event.is_lasting));
         assert_true(before == VERDICT_FRESH || w.x.phase != VERDICT_FRESH ||
                     event.kind == VERDICT_LEASE_OBSERVED || event.kind == VERDICT_MARK);
