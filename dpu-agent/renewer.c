@@ -190,8 +190,8 @@ static void note_add(struct renewer *r, enum renewer_note_kind kind, const struc
     note->level = note_kinds[kind].level;
     note_write(r, kind, s->event, note->text, sizeof(note->text));
     size_t len = strlen(note->text);
-    text_format(note->text + len, sizeof(note->text) - len, "%s",
-                repeat->more); /* a cut note has no room for it */
+    (void)text_copy(note->text + len, sizeof(note->text) - len,
+                    repeat->more); /* a cut note has no room for it */
 }
 
 /* ---- pace -----------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ static void look_for_foreign_renewal(struct renewer *r, const struct step *s)
                      !text_is_empty(lease->renew_stamp) &&
                      !text_equal(r->lease_stamp, lease->renew_stamp) &&
                      mono_is_never(sent_since(r, lease->renew_stamp));
-    text_format(r->lease_stamp, sizeof(r->lease_stamp), "%s", lease->renew_stamp);
+    (void)text_copy(r->lease_stamp, sizeof(r->lease_stamp), lease->renew_stamp);
     if (!is_theirs) {
         return;
     }
@@ -357,7 +357,7 @@ static void look_for_mismatch(struct renewer *r, const struct step *s)
 static void look_at_holder(struct renewer *r, const struct step *s)
 {
     bool was_foreign = is_foreign(r);
-    text_format(r->lease_holder, sizeof(r->lease_holder), "%s", s->event->lease->holder);
+    (void)text_copy(r->lease_holder, sizeof(r->lease_holder), s->event->lease->holder);
     if (is_foreign(r)) {
         r->next_at = mono_add(s->event->now, r->config.interval_ns);
         note_add(r, RENEWER_NOTE_FOREIGN, s);
@@ -376,7 +376,7 @@ static void lease_adopt(struct renewer *r, const struct step *s)
         look_for_renewal(r, s);
     }
     look_for_foreign_renewal(r, s);
-    text_format(r->lease_uid, sizeof(r->lease_uid), "%s", lease->uid);
+    (void)text_copy(r->lease_uid, sizeof(r->lease_uid), lease->uid);
     if (r->sent_action == RENEWER_CREATE) {
         note_add(r, RENEWER_NOTE_CREATED, s);
     } else if (anew) {
@@ -790,7 +790,7 @@ static void handle_answer(struct renewer *r, const struct step *s)
     r->under_way = RENEWER_NONE;
     r->answered_at = s->event->now;
     if (!text_is_empty(s->event->sent_stamp)) {
-        text_format(r->sent[r->sent_next], NAMES_STAMP_BYTES, "%s", s->event->sent_stamp);
+        (void)text_copy(r->sent[r->sent_next], NAMES_STAMP_BYTES, s->event->sent_stamp);
         r->sent_since[r->sent_next] = r->sent_at;
         r->sent_next = (r->sent_next + 1) % RENEWER_SENT_STAMPS;
     }
@@ -852,7 +852,7 @@ static void handle_health(struct renewer *r, const struct renewer_event *event)
         return;
     }
     r->health = event->health;
-    text_format(r->message, sizeof(r->message), "%s", event->message ? event->message : "");
+    (void)text_copy(r->message, sizeof(r->message), event->message ? event->message : "");
     settle_phase(r);
 }
 

@@ -90,8 +90,8 @@ struct mono history_date(const struct history *h, const struct lease_view *lease
 void history_renew(struct history *h, struct mono made, const struct lease_view *lease)
 {
     h->last_gap_ns = history_has_renewed(h) ? mono_since(made, h->observed) : 0;
-    text_format(h->stamp, sizeof(h->stamp), "%s", lease->renew_stamp);
-    text_format(h->uid, sizeof(h->uid), "%s", lease->uid);
+    (void)text_copy(h->stamp, sizeof(h->stamp), lease->renew_stamp);
+    (void)text_copy(h->uid, sizeof(h->uid), lease->uid);
     h->observed = made;
 }
 
@@ -160,7 +160,7 @@ bool history_take_boot(struct history *h, const struct lease_view *lease, const 
         return false; /* an older dpu-agent, or upstream's, claims nothing */
     }
     if (news->is_old && !renewed && !is_first) {
-        text_format(out->dpu_boot_before, sizeof(out->dpu_boot_before), "%s", id);
+        (void)text_copy(out->dpu_boot_before, sizeof(out->dpu_boot_before), id);
     }
     h->boot_repeats += renewed && text_equal(id, out->dpu_boot_before);
     bool is_past = text_equal(id, out->dpu_boot_before) && h->boot_repeats < BOOT_REPEATS;
@@ -169,7 +169,7 @@ bool history_take_boot(struct history *h, const struct lease_view *lease, const 
     }
     h->boot_repeats = 0;
     memcpy(out->dpu_boot_before, out->dpu_boot_id, sizeof(out->dpu_boot_before));
-    text_format(out->dpu_boot_id, sizeof(out->dpu_boot_id), "%s", id);
+    (void)text_copy(out->dpu_boot_id, sizeof(out->dpu_boot_id), id);
     return !is_first;
 }
 
@@ -186,20 +186,20 @@ void history_keep(struct history *h, const struct lease_view *lease)
 
 void history_keep_past(struct history *h, const struct lease_view *lease)
 {
-    text_format(h->past_stamp, sizeof(h->past_stamp), "%s", lease->renew_stamp);
+    (void)text_copy(h->past_stamp, sizeof(h->past_stamp), lease->renew_stamp);
 }
 
 void history_restore(struct history *h, const struct readiness *was, struct mono now)
 {
     struct lease_view *lease = &h->lease;
-    text_format(lease->uid, sizeof(lease->uid), "%s", was->lease.uid);
-    text_format(lease->renew_stamp, sizeof(lease->renew_stamp), "%s", was->lease.renew_stamp);
+    (void)text_copy(lease->uid, sizeof(lease->uid), was->lease.uid);
+    (void)text_copy(lease->renew_stamp, sizeof(lease->renew_stamp), was->lease.renew_stamp);
     memcpy(lease->resource_version, was->lease.resource_version, sizeof(lease->resource_version));
-    text_format(lease->holder, sizeof(lease->holder), "%s", h->holder);
+    (void)text_copy(lease->holder, sizeof(lease->holder), h->holder);
     lease->duration_s = was->lease.duration_s;
     h->observed = was->observed;
-    text_format(h->stamp, sizeof(h->stamp), "%s", was->lease.renew_stamp);
-    text_format(h->uid, sizeof(h->uid), "%s", was->lease.uid);
+    (void)text_copy(h->stamp, sizeof(h->stamp), was->lease.renew_stamp);
+    (void)text_copy(h->uid, sizeof(h->uid), was->lease.uid);
     (void)read_stamp(h->stamp, &h->newest); /* none stays 0 */
     h->is_first_look = true;
     if (was->reason == REASON_DPU_SHUTDOWN || was->reason == REASON_DPU_REPORTED_UNHEALTHY) {
@@ -231,8 +231,8 @@ bool origin_leave_out_host(struct renewal_origin *o, struct lease_view *lease, c
     bool is_new = is_first || !text_equal(o->newest, lease->renew_stamp);
     bool is_host = o->host[0] != '\0' && text_equal(writer, o->host) && lease->renew_time_valid;
     if (is_new) {
-        text_format(o->uid, sizeof(o->uid), "%s", lease->uid);
-        text_format(o->newest, sizeof(o->newest), "%s", lease->renew_stamp);
+        (void)text_copy(o->uid, sizeof(o->uid), lease->uid);
+        (void)text_copy(o->newest, sizeof(o->newest), lease->renew_stamp);
         note_rhythm(o, lease, is_host);
     }
     if (is_new && (is_first || !is_host || o->is_same_name)) {
@@ -240,7 +240,7 @@ bool origin_leave_out_host(struct renewal_origin *o, struct lease_view *lease, c
     }
     bool is_bump = !text_equal(o->dpu.renew_stamp, o->newest);
     if (is_bump) {
-        text_format(lease->renew_stamp, sizeof(lease->renew_stamp), "%s", o->dpu.renew_stamp);
+        (void)text_copy(lease->renew_stamp, sizeof(lease->renew_stamp), o->dpu.renew_stamp);
         lease->renew_time_valid = o->dpu.renew_time_valid;
         lease->renew_time = o->dpu.renew_time;
     }

@@ -14,9 +14,9 @@ uint64_t mark_version(const char *text)
 void mark_start(struct mark *m, const struct lease_view *lease, struct mono now)
 {
     *m = (struct mark){.action = MARK_PATCH, .patch_at = now};
-    text_format(m->uid, sizeof(m->uid), "%s", lease->uid);
-    text_format(m->renew_stamp, sizeof(m->renew_stamp), "%s", lease->renew_stamp);
-    text_format(m->version, sizeof(m->version), "%s", lease->resource_version);
+    (void)text_copy(m->uid, sizeof(m->uid), lease->uid);
+    (void)text_copy(m->renew_stamp, sizeof(m->renew_stamp), lease->renew_stamp);
+    (void)text_copy(m->version, sizeof(m->version), lease->resource_version);
 }
 
 static enum mark_action end(struct mark *m, enum mark_outcome outcome, struct mono proof_at)
@@ -43,7 +43,7 @@ static enum mark_action after_silence(struct mark *m, const struct lease_view *l
     }
     if (!m->is_second) {
         m->is_second = true;
-        text_format(m->version, sizeof(m->version), "%s", lease->resource_version);
+        (void)text_copy(m->version, sizeof(m->version), lease->resource_version);
         m->action = MARK_PATCH;
         return MARK_PATCH;
     }

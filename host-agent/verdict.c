@@ -188,7 +188,7 @@ static void miss_evidence(struct verdict *x, enum mark_outcome cause, struct mon
     } else {
         verdict_follow(out, RULE_BLIND_SPAN_KNOWN_LATE, t.ns, x->evidence.granted.ns);
     }
-    text_format(x->failure.text, sizeof(x->failure.text), "%s", failure ? failure : "");
+    (void)text_copy(x->failure.text, sizeof(x->failure.text), failure ? failure : "");
 }
 
 static void hear_answer(struct verdict *x)
@@ -474,11 +474,11 @@ static void handle(struct verdict *x, const struct verdict_event *event, struct 
         on_mark(x, event, out);
         break;
     case VERDICT_PODS:
-        text_format(x->pods, sizeof(x->pods), "%s", event->pods ? event->pods : "");
+        (void)text_copy(x->pods, sizeof(x->pods), event->pods ? event->pods : "");
         break;
     case VERDICT_HOST_PROBES:
         x->readiness.host_probes = *event->host_probes;
-        text_format(x->accusation, sizeof(x->accusation), "%s", event->accusation);
+        (void)text_copy(x->accusation, sizeof(x->accusation), event->accusation);
         out->rewrite = true; /* a restart needs to know what they said */
         break;
     case VERDICT_TICK:
@@ -796,7 +796,7 @@ static void restore(struct verdict *x, const struct record *carry, struct mono n
 {
     const struct readiness *was = &carry->readiness;
     if (was->reason == REASON_POD_NETWORK_LOST && x->config->pods_count) {
-        text_format(x->pods, sizeof(x->pods), "%s", was->message); /* until they are looked at */
+        (void)text_copy(x->pods, sizeof(x->pods), was->message); /* until they are looked at */
     }
     if (!is_usable(carry, now)) { /* but for what is true of a lease never seen renewed, too */
         x->evidence.has_marked = carry->evidence.has_marked;

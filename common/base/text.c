@@ -156,10 +156,30 @@ size_t text_utf8(const char *s, size_t len, uint32_t *out_point)
     return need;
 }
 
+/* A text that was cut: its last character may be cut in two. */
+static void end_at_character(char *dst, size_t dst_bytes)
+{
+    uint32_t point;
+    char *end = dst + dst_bytes - 1;
+    char *last = end; /* where the last character begins */
+    while (last > dst && ((unsigned char)*--last & 0xc0) == 0x80) {
+    }
+    if (text_utf8(last, (size_t)(end - last), &point) == 0) {
+        *last = '\0';
+    }
+}
+
 bool text_copy(char *dst, size_t dst_bytes, const char *src)
 {
-    text_format(dst, dst_bytes, "%s", src);
-    return strlen(src) < dst_bytes;
+    size_t len = strlen(src);
+    if (len < dst_bytes) {
+        memcpy(dst, src, len + 1);
+        return true;
+    }
+    memcpy(dst, src, dst_bytes - 1);
+    dst[dst_bytes - 1] = '\0';
+    end_at_character(dst, dst_bytes);
+    return false;
 }
 
 void text_format(char *dst, size_t dst_bytes, const char *format, ...)
@@ -174,16 +194,8 @@ void text_vformat(char *dst, size_t dst_bytes, const char *format, va_list args)
 {
     int len = vsnprintf(dst, dst_bytes, format, args);
     assert(len >= 0); /* no format of ours has wide characters */
-    if ((size_t)len < dst_bytes) {
-        return;
-    }
-    uint32_t point;
-    char *end = dst + dst_bytes - 1;
-    char *last = end; /* where the last character begins */
-    while (last > dst && ((unsigned char)*--last & 0xc0) == 0x80) {
-    }
-    if (text_utf8(last, (size_t)(end - last), &point) == 0) {
-        *last = '\0'; /* it was cut in two */
+    if ((size_t)len >= dst_bytes) {
+        end_at_character(dst, dst_bytes);
     }
 }
 
@@ -268,6 +280,10 @@ void text_sanitize(char *dst, size_t dst_bytes, const char *src, size_t len)
     size_t used = 0;
     for (size_t i = 0; i < len;) {
         uint32_t point;
+        if (src[i] >= ' ' && src[i] <= '~' && used + 1 < dst_bytes) { /* most are */
+            dst[used++] = src[i++];
+            continue;
+        }
         size_t sequence = text_utf8(src + i, len - i, &point);
         size_t step = sequence ? sequence : 1;
         if (used + step >= dst_bytes) {

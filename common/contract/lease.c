@@ -73,7 +73,7 @@ static int check_form(const json_t *lease, struct err *e)
 static void read_stamp(const char *text, struct lease_view *view)
 {
     if (text && strlen(text) < sizeof(view->renew_stamp)) {
-        text_format(view->renew_stamp, sizeof(view->renew_stamp), "%s", text);
+        (void)text_copy(view->renew_stamp, sizeof(view->renew_stamp), text);
         view->renew_time_valid = rfc3339_parse(text, strlen(text), &view->renew_time, NULL) == 0;
     }
 }
@@ -119,7 +119,7 @@ static void read_annotations(const json_t *annotations, struct lease_view *view)
     const char *id = json_text_get(annotations, NAMES_ANNOTATION_BOOT_ID);
     size_t len = strspn(id ? id : "", "0123456789abcdef-");
     if (id && len == NAMES_BOOT_ID_BYTES - 1 && id[len] == '\0') {
-        text_format(view->boot_id, sizeof(view->boot_id), "%s", id);
+        (void)text_copy(view->boot_id, sizeof(view->boot_id), id);
     }
 }
 

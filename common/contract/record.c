@@ -175,7 +175,7 @@ int record_encode(const struct record *r, char out_page[static RECORD_PAGE_BYTES
         }
         w = (struct json_writer){.out = out_page,
                                  .max_bytes = RECORD_PAGE_BYTES - CRC_TAIL_BYTES + 1};
-        text_format(shown.readiness.message, keep, "%s", r->readiness.message); /* cut on purpose */
+        (void)text_copy(shown.readiness.message, keep, r->readiness.message); /* cut on purpose */
         put_members(&w, record_members, &shown);
     }
     w.used--; /* the checksum is the last member */
@@ -410,12 +410,12 @@ void gate_judge(const struct record *record, const char *boot_id, struct mono no
     if (record->readiness.admit && record->readiness.state != READINESS_NOT_READY) {
         judge_admitting(record, now, out);
     } else {
-        text_format(out->message, sizeof(out->message), "%s", record->readiness.message);
+        (void)text_copy(out->message, sizeof(out->message), record->readiness.message);
     }
     bool is_records = out->reason == record->readiness.reason;
-    text_format(out->word, sizeof(out->word), "%s",
-                is_records ? readiness_reason_word(&record->readiness)
-                           : readiness_reason_name(out->reason));
+    (void)text_copy(out->word, sizeof(out->word),
+                    is_records ? readiness_reason_word(&record->readiness)
+                               : readiness_reason_name(out->reason));
     describe(out, is_records ? record->readiness.transition : (struct wall){0}, path);
 }
 
@@ -423,7 +423,7 @@ void gate_refuse(enum readiness_reason reason, const char *why, const char *path
                  struct gate_decision *out)
 {
     *out = (struct gate_decision){.reason = reason};
-    text_format(out->word, sizeof(out->word), "%s", readiness_reason_name(reason));
+    (void)text_copy(out->word, sizeof(out->word), readiness_reason_name(reason));
     if (reason == REASON_RECORD_MISSING) {
         text_format(out->message, sizeof(out->message),
                     "there is no readiness record '%.*s', which dpu-host-agent "
