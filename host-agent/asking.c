@@ -194,7 +194,7 @@ static struct mono next_in_grant(const struct verdict *x)
 {
     struct mono last = x->mark.asked_at;
     bool is_first_failure =
-        evidence_is_failing(&x->evidence) && !mono_before(x->evidence.failing, last);
+        evidence_is_failing(&x->evidence) && !mono_before(x->failure.since, last);
     int64_t pause_ns = is_first_failure ? hurry_ns(x) : pace_ns(x);
     struct mono due =
         x->mark.under_way == ASK_TRIAL ? awaited_until(x, &x->mark) : mono_add(last, pause_ns);
