@@ -174,7 +174,7 @@ static void check_refused(struct explorer *e, struct world *w, enum readiness_re
     if (!is_of_lease(reason) || !p->was_ready) {
         return;
     }
-    bool is_slow = HAS_ANY(w, HOST_SLOW, HOST_SLOWEST, API_UNSURE); /* it waited for an answer */
+    bool is_slow = HAS_ANY(w, HOST_SLOW, HOST_SLOWEST, API_UNTOLD); /* it waited for an answer */
     bool is_blocked = HAS_ANY(w, API_DOWN, API_SILENT, API_READ_ONLY, API_STUCK, HOST_CUT);
     if (is_blocked && !is_slow && w->lease.uid != 0) {
         fail(e, w, "refused", "a DPU is refused while the host can have no evidence");

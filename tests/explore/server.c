@@ -272,7 +272,8 @@ static void request_serve(struct scene s, struct request *r)
     } else {
         serve_read(w, r);
     }
-    if (world_has(w, API_UNSURE) && is_write(r->kind) && r->status == 200) {
+    bool is_untold = world_has(w, API_UNTOLD) && is_write(r->kind) && r->status == 200;
+    if (is_untold || world_has(w, API_UNSURE)) {
         r->answer_at = NEVER;
     }
 }

@@ -17,20 +17,35 @@ enum { INSTANT_MAX = 300 };
 
 /* As schedules name them. */
 static const char *const fault_names[FAULTS] = {
-    [API_DOWN] = "api-down",         [API_SILENT] = "api-silent",
-    [API_UNSURE] = "api-unsure",     [API_READ_ONLY] = "api-read-only",
-    [API_STUCK] = "api-stuck",       [HOST_DENIED] = "host-denied",
-    [HOST_CUT] = "host-cut",         [HOST_SLOW] = "host-slow",
-    [HOST_SLOWEST] = "host-slowest", [HOST_GARBAGE] = "host-garbage",
-    [HOST_STALE] = "host-stale",     [WATCH_BROKEN] = "watch-broken",
-    [WATCH_LATE] = "watch-late",     [WATCH_SILENT] = "watch-silent",
-    [HOST_DOWN] = "host-down",       [HOST_LOOP] = "host-loop",
-    [ACCUSED] = "accused",           [DPU_DOWN] = "dpu-down",
-    [DPU_STOPPED] = "dpu-stopped",   [DPU_CUT] = "dpu-cut",
-    [DPU_SLOW] = "dpu-slow",         [DPU_SLOWEST] = "dpu-slowest",
-    [DPU_UNWELL] = "dpu-unwell",     [TOUCHES] = "touches",
-    [DPU_RESTART] = "dpu-restart",   [DPU_CLOCK_BACK] = "dpu-clock-back",
-    [DPU_CLOCK_ON] = "dpu-clock-on", [LEASE_DELETED] = "lease-deleted",
+    [API_DOWN] = "api-down",
+    [API_SILENT] = "api-silent",
+    [API_UNSURE] = "api-unsure",
+    [API_UNTOLD] = "api-untold",
+    [API_READ_ONLY] = "api-read-only",
+    [API_STUCK] = "api-stuck",
+    [HOST_DENIED] = "host-denied",
+    [HOST_CUT] = "host-cut",
+    [HOST_SLOW] = "host-slow",
+    [HOST_SLOWEST] = "host-slowest",
+    [HOST_GARBAGE] = "host-garbage",
+    [HOST_STALE] = "host-stale",
+    [WATCH_BROKEN] = "watch-broken",
+    [WATCH_LATE] = "watch-late",
+    [WATCH_SILENT] = "watch-silent",
+    [HOST_DOWN] = "host-down",
+    [HOST_LOOP] = "host-loop",
+    [ACCUSED] = "accused",
+    [DPU_DOWN] = "dpu-down",
+    [DPU_STOPPED] = "dpu-stopped",
+    [DPU_CUT] = "dpu-cut",
+    [DPU_SLOW] = "dpu-slow",
+    [DPU_SLOWEST] = "dpu-slowest",
+    [DPU_UNWELL] = "dpu-unwell",
+    [TOUCHES] = "touches",
+    [DPU_RESTART] = "dpu-restart",
+    [DPU_CLOCK_BACK] = "dpu-clock-back",
+    [DPU_CLOCK_ON] = "dpu-clock-on",
+    [LEASE_DELETED] = "lease-deleted",
 };
 
 const char *fault_name(enum fault fault)
@@ -135,6 +150,7 @@ bool world_can_toggle(const struct world *w, enum fault fault)
     case API_DOWN:
     case API_SILENT:
     case API_UNSURE:
+    case API_UNTOLD:
     case API_READ_ONLY:
     case API_STUCK:
         return !api_is_away;
@@ -245,6 +261,7 @@ static void begin(struct scene s, enum fault fault)
         break;
     case API_SILENT: /* requests and the watch look at the rest */
     case API_UNSURE:
+    case API_UNTOLD:
     case API_READ_ONLY:
     case API_STUCK:
     case HOST_DENIED:

@@ -25,7 +25,8 @@
 enum fault {
     API_DOWN,      /* nobody has a connection; the watch breaks */
     API_SILENT,    /* requests arrive nowhere, and what the watch would bring is held up */
-    API_UNSURE,    /* a write that takes effect is not answered */
+    API_UNSURE,    /* requests take effect, and their answers are lost */
+    API_UNTOLD,    /* those of writes that take effect alone */
     API_READ_ONLY, /* writes are answered with 500 */
     API_STUCK,     /* writes arrive nowhere, and reads are answered */
     HOST_DENIED,   /* the host's writes are answered with 403 */
