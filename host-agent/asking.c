@@ -202,8 +202,9 @@ static struct mono next_in_grant(const struct verdict *x)
     return x->phase == VERDICT_FRESH && last.ns != 0 && fits ? due : MONO_NEVER;
 }
 
-/* Trials would fail as long as answers are lost, and a dead DPU would be admitted as long. The
- * DPU's retry may meet a conflict with this one mark; what it shows is remembered. */
+/* The last attempt was not answered, and a read shows nothing of it. If answers alone are lost,
+ * each trial begins a blind span, which goes on until a mark is taken: one ends it at once. The
+ * DPU's retry may meet a conflict with it. */
 static bool is_unanswered(const struct verdict *x)
 {
     return evidence_is_failing(&x->evidence) && x->failure.cause == MARK_UNANSWERED;
