@@ -295,11 +295,20 @@ static enum mark_answer answer_to_patch(const struct kube_response *r)
     if (status < 400 && status != 0) {
         return r->code == 0 ? MARK_LEASE : MARK_GARBLED;
     }
-    return status == 0 || status == 504                      ? MARK_NO_ANSWER
-           : status == 404                                   ? MARK_NOT_FOUND
-           : status == 409                                   ? MARK_CONFLICTS
-           : status == 401 || status == 429 || status >= 500 ? MARK_FAILS
-                                                             : MARK_FORBIDS;
+    switch (status) {
+    case 0:
+    case 504: /* whoever waited for the answer had none either */
+        return MARK_NO_ANSWER;
+    case 404:
+        return MARK_NOT_FOUND;
+    case 409:
+        return MARK_CONFLICTS;
+    case 401:
+    case 429:
+        return MARK_FAILS;
+    default:
+        return status >= 500 ? MARK_FAILS : MARK_FORBIDS;
+    }
 }
 
 static bool has_mark(const struct lease_watch *w, const json_t *lease)
@@ -328,12 +337,27 @@ static void log_mark(struct lease_watch *w)
     w->stats.may_not_write = is_denied || (w->stats.may_not_write && w->mark.outcome != MARK_TAKEN);
 }
 
-/* A GET that the mark sent is told as it comes, what a PATCH was answered with goes with the mark's
- * end. */
+/* Tells what a GET of the mark shows as it comes, and of a PATCH only what cannot be read: the rest
+ * goes with the mark's end. Returns what the answer is worth. */
+static enum mark_answer tell_answer(struct lease_watch *w, enum mark_answer answer,
+                                    const struct kube_response *r, struct lease_view *lease)
+{
+    const struct verdict_event how = {.source = VERDICT_BY_MARK, .started_at = r->sent_at};
+    bool is_patch = w->mark.action == MARK_PATCH;
+    if (answer == MARK_LEASE) {
+        bool is_lease =
+            is_patch ? read_lease(w, r->body, how, lease) : tell_state(w, r->body, how, lease);
+        return is_lease ? MARK_LEASE : MARK_GARBLED;
+    }
+    if (answer == MARK_NOT_FOUND && !is_patch) {
+        (void)tell_state(w, NULL, how, lease);
+    }
+    return answer;
+}
+
 static void on_mark_answered(void *user, const struct kube_response *r)
 {
     struct lease_watch *w = user;
-    struct verdict_event how = {.source = VERDICT_BY_MARK, .started_at = r->sent_at};
     struct lease_view lease = {.duration_s = 0};
     bool is_patch = w->mark.action == MARK_PATCH;
     bool is_slow = r->transport_error == KUBE_TRANSPORT_TIMEOUT ||
@@ -351,13 +375,7 @@ static void on_mark_answered(void *user, const struct kube_response *r)
     if (is_patch) {
         text_format(w->mark_failure, sizeof(w->mark_failure), "%s", r->message);
     }
-    if (answer == MARK_LEASE) {
-        bool is_lease =
-            is_patch ? read_lease(w, r->body, how, &lease) : tell_state(w, r->body, how, &lease);
-        answer = is_lease ? MARK_LEASE : MARK_GARBLED;
-    } else if (answer == MARK_NOT_FOUND && !is_patch) {
-        (void)tell_state(w, NULL, how, &lease);
-    }
+    answer = tell_answer(w, answer, r, &lease);
     if (w->mark_call) { /* what was told has asked for a mark, which ends this trial */
         return;
     }
@@ -366,7 +384,7 @@ static void on_mark_answered(void *user, const struct kube_response *r)
         send_mark(w);
         return;
     }
-    how = (struct verdict_event){
+    const struct verdict_event end = {
         .kind = VERDICT_MARK,
         .source = VERDICT_BY_MARK,
         .outcome = w->mark.outcome,
@@ -376,7 +394,7 @@ static void on_mark_answered(void *user, const struct kube_response *r)
         .lease = is_patch && answer == MARK_LEASE && !w->is_trial ? &lease : NULL,
     };
     log_mark(w);
-    w->config.on_event(w->config.user, how, how.lease ? r->body : NULL);
+    w->config.on_event(w->config.user, end, end.lease ? r->body : NULL);
 }
 
 /* What the read after a PATCH has to show, unless its server lags: a conflict says that the lease
