@@ -125,6 +125,18 @@ def test_a_second_outage_in_the_time_of_a_retry_does_not_condemn(world, target):
     world.ready_again()
 
 
+def test_writes_that_hang_are_named_and_condemn_nobody(world, target):
+    """A webhook on leases, or a proxy, that never answers a write; reads are answered all the while."""
+    world.interval_ms, world.duration_s = 1000, 4
+    world.both()
+    target.standin.fault("hang", verb=["create", "update", "patch"])
+    seen = world.wait_verdict("Unknown/ApiServerNotWriting")
+    assert "does not answer the host's writes" in seen["message"] and seen["admit"] is True
+    world.never_state("NotReady", world.duration_s * 2)
+    target.standin.clear_faults()
+    world.ready_again()
+
+
 def test_a_half_open_connection_does_not_condemn(world, target):
     """All connections of now fall silent for good; new ones work."""
     world.both()
