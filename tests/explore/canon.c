@@ -57,11 +57,25 @@ static void add_stamp(struct form *f, int64_t stamp)
     add_time(f, stamp == 0 ? 0 : stamp - WALL_NS - f->w->dpu.clock_ns);
 }
 
+/* There are few, and each is read again and again: the last ones are kept, by their hash. */
 static int64_t stamp_of(const char *text)
 {
+    static struct {
+        char text[NAMES_STAMP_BYTES];
+        int64_t ns;
+    } kept[1024];
     struct wall stamp = {0};
-    (void)(rfc3339_parse(text, strlen(text), &stamp, NULL) == 0); /* "" is none */
-    return stamp.ns;
+    uint32_t hash = 0;
+    for (const char *c = text; *c; c++) {
+        hash = hash * 31 + (unsigned char)*c;
+    }
+    hash = (hash ^ hash >> 10 ^ hash >> 20) % ARRAY_LEN(kept);
+    if (strcmp(kept[hash].text, text) != 0) {
+        (void)(rfc3339_parse(text, strlen(text), &stamp, NULL) == 0); /* "" is none */
+        (void)text_copy(kept[hash].text, sizeof(kept[hash].text), text);
+        kept[hash].ns = stamp.ns;
+    }
+    return kept[hash].ns;
 }
 
 static void add_stamp_text(struct form *f, const char *text)

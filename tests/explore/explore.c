@@ -141,10 +141,11 @@ static const uint64_t *base_words; /* of the first world */
 enum { WORLD_WORDS = sizeof(struct world) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct world) % sizeof(uint64_t) == 0, "a world is whole words");
 
+typedef uint64_t __attribute__((may_alias)) world_word;
+
 static void layer_put(struct layer *l, const struct world *w, uint32_t node)
 {
-    uint64_t words[WORLD_WORDS];
-    memcpy(words, w, sizeof(words));
+    const world_word *words = (const world_word *)w;
     if (l->size - l->used < 2 * sizeof(struct world)) {
         l->size = l->size * 2 + 4 * sizeof(struct world);
         l->bytes = need(realloc(l->bytes, l->size));
@@ -177,9 +178,9 @@ static void layer_put(struct layer *l, const struct world *w, uint32_t node)
 
 static void layer_get(const struct layer *l, size_t index, struct world *out)
 {
-    uint64_t words[WORLD_WORDS];
+    world_word *words = (world_word *)out;
     const uint8_t *at = l->bytes + l->offsets[index];
-    memcpy(words, base_words, sizeof(words));
+    memcpy(out, base_words, sizeof(*out));
     for (size_t i = 0; i < WORLD_WORDS;) {
         uint16_t same;
         uint16_t other;
@@ -191,7 +192,6 @@ static void layer_get(const struct layer *l, size_t index, struct world *out)
         at += other * sizeof(uint64_t);
         i += other;
     }
-    memcpy(out, words, sizeof(words));
 }
 
 static void layer_clear(struct layer *l)
