@@ -270,7 +270,7 @@ static void check_stale(struct oracle *o, const struct oracle_truth *t, const st
 static bool is_undisturbed(const struct oracle *o, int64_t since)
 {
     return !o->is_reported && o->reported_at < since && o->edited_at + 2 * duration_ns(o) < since &&
-           o->stepped_at < since;
+           (o->stepped_at == 0 || o->stepped_at + duration_ns(o) < since);
 }
 
 static void check_early(struct oracle *o, const struct oracle_truth *t, const struct record_read *r)
@@ -314,7 +314,9 @@ static void check_back(struct oracle *o, const struct oracle_truth *t, const str
 static bool check_accused(struct oracle *o, const struct oracle_truth *t,
                           const struct record_read *r)
 {
-    bool is_accused = o->accused_at != 0 && t->now - o->accused_at <= HOST_PROBE_NS;
+    /* An agent that has the CPU now and then only asks its probes an interval later. */
+    int64_t look_ns = HOST_PROBE_NS + (t->host_starves ? 2 * o->config.interval_ns : 0);
+    bool is_accused = o->accused_at != 0 && t->now - o->accused_at <= look_ns;
     bool has_looked = t->now - o->host_down_at > HOST_PROBE_NS;
     if (!is_accused && r && has_looked && strcmp(o->reason, "HostProbeFailed") == 0) {
         fail(o, t, r, "host probe", "a DPU is refused that no host probe accuses");
@@ -690,6 +692,17 @@ static bool is_forbidden_anew(const struct oracle *o, const struct oracle_truth 
     return t->api_forbids && t->now - since < o->config.duration_ns + lasting_ns;
 }
 
+/* A step of the DPU's clock that the host could not see counts from when it sees again: the stamps
+ * of before and after tell no distance. */
+static void note_sight(struct oracle *o, int64_t now)
+{
+    if (most(o->blind_at, o->murky_at) < now) {
+        o->seen_at = now;
+    } else if (o->stepped_at > o->seen_at) {
+        o->stepped_at = now;
+    }
+}
+
 void oracle_look(struct oracle *o, const struct oracle_truth *t)
 {
     bool is_heard = note_writing(o, t);
@@ -708,6 +721,7 @@ void oracle_look(struct oracle *o, const struct oracle_truth *t)
     if (!is_well) {
         o->broken_at = t->now;
     }
+    note_sight(o, t->now);
     if (!t->api_tells) {
         o->unsure_at = t->now;
     }

@@ -66,6 +66,7 @@ struct oracle_truth {
     bool host_probe_accuses; /* the host sees by itself that the DPU is gone, which it was not
                                 before */
     bool api_server_fails;   /* one of several: new connections reach the others, too */
+    bool host_starves;       /* others have the CPU for most of the time */
     bool is_calm;            /* but for that nothing at all is wrong */
 };
 
@@ -137,7 +138,8 @@ struct oracle {
     /* The newest moment at which ... */
     int64_t blind_at;        /* the host could have no evidence */
     int64_t murky_at;        /* it had no watch */
-    int64_t stepped_at;      /* the DPU's clock was set */
+    int64_t stepped_at;      /* the DPU's clock was set, as far as the host can know */
+    int64_t seen_at;         /* the host could see a renewal, last time */
     int64_t broken_at;       /* anything at all was wrong */
     int64_t host_down_at;    /* it did not run then, at the latest */
     int64_t host_down_since; /* it does not run, or write, since; 0: it does */

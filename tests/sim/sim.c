@@ -163,6 +163,7 @@ static struct oracle_truth truth_of(struct run *run)
                            faults_on(FAULT_WEBHOOK) || faults_on(FAULT_SECOND_HOST),
         .host_probe_accuses = agents_host_probe_accuses(),
         .api_server_fails = faults_on(FAULT_SERVER),
+        .host_starves = faults_on(FAULT_STARVED),
         .is_calm = faults_are_but(FAULT_SERVER),
     };
 }
