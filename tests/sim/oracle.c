@@ -451,7 +451,8 @@ static void note_renewal(struct oracle *o, int64_t now, const json_t *lease)
     const char *stamp = text_at(lease, "spec", "renewTime");
     bool is_same = strcmp(uid, o->uid) == 0;
     bool is_later = strcmp(stamp, o->stamp) > 0;
-    o->held_until = 0; /* it came in time */
+    o->held_until = 0;  /* it came in time, */
+    o->tried_since = 0; /* and so did one that was made in an outage of the host's alone */
     if (!is_same || !is_later || now - o->renewed_at > longest_gap_ns(o)) {
         o->regular_since = now;
         o->was_ready = false;
