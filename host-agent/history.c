@@ -32,38 +32,51 @@ static bool is_same_lease(const struct history *h, const struct lease_view *leas
     return h->lease.uid[0] != '\0' && text_equal(h->lease.uid, lease->uid);
 }
 
-/* By its version an older state than the one that we know. */
+/* That one, or the last renewal's: a server that lags may have shown one that is gone since. */
+static bool is_known(const struct history *h, const struct lease_view *lease)
+{
+    return is_same_lease(h, lease) || (h->uid[0] != '\0' && text_equal(h->uid, lease->uid));
+}
+
+/* By its version an older state than one that we know, of this lease or of one that has replaced
+ * it. */
 static bool is_older(const struct history *h, const struct lease_view *lease)
 {
     uint64_t version = mark_version(lease->resource_version);
-    return version != 0 && version < mark_version(h->lease.resource_version);
+    return version != 0 && version < h->version;
+}
+
+/* A report is a lease of its own: dpu-agent renews its stamp once an interval while it stands. */
+static bool has_report(const struct history *h, const struct lease_view *lease)
+{
+    return history_is_ours(h, lease) && lease->health != LEASE_HEALTH_NONE;
 }
 
 /* A text that differs from the last state's, the last renewal's and the last older state's, by our
- * holder, on a lease that was seen before ("Rules for both sides", 1): the last one, or that of the
- * last renewal, between two looks at which a server that lags has shown one that is gone. An older
- * state may hold one, too, and so may what we wrote on it: there the stamp has to be the latest
- * ever. */
+ * holder, on a lease that is known ("Rules for both sides", 1). An older state may hold one, too,
+ * and so may what we wrote on it: there the stamp has to be the latest ever. */
 static bool is_renewal(const struct history *h, const struct lease_view *lease, bool is_old)
 {
     const char *stamp = lease->renew_stamp;
     bool is_latest = lease->renew_time_valid && lease->renew_time.ns > h->newest.ns;
-    bool is_known =
-        is_same_lease(h, lease) || (h->uid[0] != '\0' && text_equal(h->uid, lease->uid));
-    return is_known && history_is_ours(h, lease) && stamp[0] != '\0' &&
+    return is_known(h, lease) && history_is_ours(h, lease) && stamp[0] != '\0' &&
            !text_equal(stamp, h->lease.renew_stamp) && !text_equal(stamp, h->stamp) &&
            !text_equal(stamp, h->past_stamp) && (is_latest || !is_old);
 }
 
 struct news history_compare(const struct history *h, const struct lease_view *lease, bool by_write)
 {
+    struct wall reported;
     bool is_same = is_same_lease(h, lease);
     bool is_old = is_older(h, lease);
     return (struct news){
         .is_same_lease = is_same,
+        .is_known = is_known(h, lease),
         .is_new_stamp = !is_same || !text_equal(h->lease.renew_stamp, lease->renew_stamp),
         .is_old = is_old,
         .is_renewal = is_renewal(h, lease, is_old || by_write),
+        .is_late_report = has_report(h, lease) && read_stamp(lease->health_stamp, &reported) &&
+                          reported.ns > h->newest.ns,
     };
 }
 
@@ -97,24 +110,9 @@ void history_renew(struct history *h, struct mono made, const struct lease_view 
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-/* A report is a lease of its own: dpu-agent renews its stamp once an interval while it stands. */
-static bool has_report(const struct history *h, const struct lease_view *lease)
-{
-    return history_is_ours(h, lease) && lease->health != LEASE_HEALTH_NONE;
-}
-
 static bool stood_still(const struct history *h, int64_t duration_ns, struct mono at)
 {
     return mono_reached(at, mono_add(h->reported, duration_ns));
-}
-
-/* By the DPU's own stamps it is older than the last renewal: of an etcd that was restored. */
-static bool is_past_report(const struct history *h, const struct lease_view *lease)
-{
-    struct wall at;
-    struct wall renewed;
-    return read_stamp(lease->health_stamp, &at) && read_stamp(h->stamp, &renewed) &&
-           at.ns <= renewed.ns;
 }
 
 /* renewTime may be renewed by somebody else meanwhile (ovn-kubernetes' own health check): a report
@@ -130,7 +128,7 @@ bool history_take_report(struct history *h, const struct lease_view *lease, cons
         return false;
     }
     if (is_new) {
-        h->reported = news->is_old && is_past_report(h, lease) ? (struct mono){0} : now;
+        h->reported = news->is_old && !news->is_late_report ? (struct mono){0} : now;
     }
     return (is_new || news->is_renewal) && !stood_still(h, duration_ns, now);
 }
@@ -175,10 +173,18 @@ bool history_take_boot(struct history *h, const struct lease_view *lease, const 
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
-void history_keep(struct history *h, const struct lease_view *lease)
+void history_keep(struct history *h, const struct lease_view *lease, bool stands)
 {
+    struct wall reported;
+    uint64_t version = mark_version(lease->resource_version);
     if (lease->renew_time_valid && lease->renew_time.ns > h->newest.ns) {
         h->newest = lease->renew_time;
+    }
+    if (read_stamp(lease->health_stamp, &reported) && reported.ns > h->newest.ns) {
+        h->newest = reported;
+    }
+    if (stands || version > h->version) {
+        h->version = version;
     }
     h->is_first_look = false;
     h->lease = *lease;
@@ -200,6 +206,7 @@ void history_restore(struct history *h, const struct readiness *was, struct mono
     h->observed = was->observed;
     (void)text_copy(h->stamp, sizeof(h->stamp), was->lease.renew_stamp);
     (void)text_copy(h->uid, sizeof(h->uid), was->lease.uid);
+    h->version = mark_version(was->lease.resource_version);
     (void)read_stamp(h->stamp, &h->newest); /* none stays 0 */
     h->is_first_look = true;
     if (was->reason == REASON_DPU_SHUTDOWN || was->reason == REASON_DPU_REPORTED_UNHEALTHY) {

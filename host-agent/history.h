@@ -28,7 +28,8 @@ struct history {
     int boot_repeats;              /* renewals in a row under the boot before the last */
 
     struct lease_view lease;            /* as last seen, to be marked; uid "": none was */
-    struct wall newest;                 /* the latest stamp ever known; 0: none */
+    struct wall newest;                 /* the latest stamp ever known, of reports too; 0: none */
+    uint64_t version;                   /* the highest seen: what is below is old; 0: unknown */
     char past_stamp[NAMES_STAMP_BYTES]; /* of the last state that was over when it was seen */
     struct mono reported; /* when its report was seen first with its present stamp; 0: a past one */
 
@@ -40,9 +41,11 @@ struct history {
 /* What a state of the lease is beside what is known. */
 struct news {
     bool is_same_lease; /* not deleted and made anew meanwhile */
+    bool is_known;      /* that lease, or the last renewal's */
     bool is_new_stamp;  /* another renewTime, or another lease */
     bool is_old;        /* by its version, which is a hint only: resourceVersions are opaque */
     bool is_renewal;
+    bool is_late_report; /* stamped later than all that is known */
 };
 
 /* `by_write`: it is what our own write was answered with. */
@@ -69,8 +72,9 @@ bool history_take_report(struct history *h, const struct lease_view *lease, cons
 /* The report that was seen last is over: as silent as a DPU that never reported. */
 bool history_is_report_over(const struct history *h, int64_t duration_ns, struct mono t);
 
-/* `lease` is the last state seen from now on. */
-void history_keep(struct history *h, const struct lease_view *lease);
+/* `lease` is the last state seen from now on. If it `stands`, by a write on it or by a stamp of the
+ * DPU's, higher versions than its own are of an etcd that is no more. */
+void history_keep(struct history *h, const struct lease_view *lease, bool stands);
 
 /* It was over already. */
 void history_keep_past(struct history *h, const struct lease_view *lease);

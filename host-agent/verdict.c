@@ -229,23 +229,30 @@ static bool adopt_duration(struct verdict *x, uint32_t duration_s, struct mono n
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* A state that a later one has replaced already: of the same lease, or told by a watch that resumes
- * with the past. It may be a renewal all the same, after an etcd was restored: a read tells. */
+/* The DPU has said something that was not known. */
+static bool has_spoken(const struct news *news)
+{
+    return news->is_renewal || news->is_late_report;
+}
+
+/* A state that a later one has replaced already: of a lease that is known, or told by a watch that
+ * resumes with the past. The DPU may have spoken in it all the same, after an etcd was restored: a
+ * read tells. */
 static bool is_outdated(const struct verdict *x, const struct verdict_event *event,
                         const struct news *news)
 {
     bool by_watch = event->source == VERDICT_BY_WATCH;
-    bool is_past = news->is_old && (by_watch || (news->is_same_lease && !news->is_renewal));
+    bool is_past = news->is_old && (by_watch || (news->is_known && !has_spoken(news)));
     return event->kind != VERDICT_MARK &&
            (is_past || (by_watch && x->sight.shows == VERDICT_SEES_GONE));
 }
 
-static void on_outdated(struct verdict *x, const struct verdict_event *event, bool is_renewal,
-                        struct verdict_update *out)
+static void on_outdated(struct verdict *x, const struct verdict_event *event,
+                        const struct news *news, struct verdict_update *out)
 {
-    /* Was it made since, or gone before? And was that renewal made since? */
+    /* Was it made since, or gone before? And has the DPU spoken since? */
     bool was_gone = x->sight.shows == VERDICT_SEES_GONE;
-    x->read.wanted = was_gone || is_renewal ? ASK_READ : ASK_NOTHING;
+    x->read.wanted = was_gone || has_spoken(news) ? ASK_READ : ASK_NOTHING;
     out->is_past = true;
     verdict_follow(out, RULE_STATE_IS_PAST, event->started_at.ns, event->now.ns);
     if (event->source != VERDICT_BY_WATCH) { /* it is there, and a mark tells whether it stands */
@@ -284,7 +291,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     struct mono now = event->now;
     const struct news news = history_compare(h, lease, event->kind == VERDICT_MARK);
     if (is_outdated(x, event, &news)) {
-        on_outdated(x, event, news.is_renewal, out);
+        on_outdated(x, event, &news, out);
         return;
     }
     x->sight.shows = VERDICT_SEES_LEASE;
@@ -303,7 +310,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
         verdict_follow(out, RULE_DURATION_SHORTENED, x->spans.duration_ns, x->evidence.granted.ns);
     }
     bool reported = history_take_report(h, lease, &news, x->spans.duration_ns, now);
-    history_keep(h, lease);
+    history_keep(h, lease, event->kind == VERDICT_MARK || has_spoken(&news));
     if (reported) {
         verdict_follow(out, RULE_REPORTED, h->reported.ns, now.ns);
         move(x, VERDICT_REPORTED);

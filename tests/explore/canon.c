@@ -219,6 +219,7 @@ static void add_history(struct form *f, const struct history *h)
     add_view(f, &h->lease);
     add_name(f, h->uid, f->w->last_uid);
     add_stamp(f, h->newest.ns);
+    add_version(f, h->version);
     add(f, (uint64_t)h->boot_repeats << 1 | h->is_first_look);
     add_mono(f, h->lease.health != LEASE_HEALTH_NONE ? h->reported : (struct mono){0});
 }

@@ -71,6 +71,40 @@ TEST_READY(a_renewal_counts_after_a_lease_that_is_gone_was_shown_once_more)
     expect_observed(w, 23);
 }
 
+/* The server goes on with the watch from there, and repeats renewals that the host has not seen. */
+TEST_READY(what_a_server_that_lags_repeats_is_no_renewal)
+{
+    const struct lease_view former = w->lease;
+    set_uid(w, "uid-2", false);
+    world_next_version(w);
+    world_seen(w, SEC(12));
+    struct lease_view unseen[2];
+    for (int i = 0; i < 2; i++) {
+        world_renew_unseen(w, 13 + 10 * i);
+        unseen[i] = w->lease;
+    }
+    (void)text_copy(w->lease.boot_id, sizeof(w->lease.boot_id), "another");
+    world_renew(w, 33);
+    assert_true(w->out.renewed);
+    const struct lease_view present = w->lease;
+    w->lease = former;
+    world_list(w, SEC(34));
+    for (int i = 0; i < 2; i++) {
+        w->lease = unseen[i];
+        world_seen(w, SEC(35 + i));
+        assert_false(w->out.renewed);
+        assert_false(w->out.rebooted);
+        world_read(w, SEC(35 + i), SEC(35 + i));
+        assert_false(w->out.renewed);
+    }
+    w->lease = present;
+    world_seen(w, SEC(37));
+    assert_false(w->out.renewed);
+    expect_observed(w, 33);
+    world_renew(w, 43);
+    assert_true(w->out.renewed);
+}
+
 TEST_READY(renewal_by_a_foreign_holder_does_not_count)
 {
     (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");

@@ -142,3 +142,33 @@ TEST_READY(a_report_beside_an_old_stamp_counts_if_it_is_newer_than_all_renewals)
         }
     }
 }
+
+/* There by a watch, and after the host's restart: it is read, as an old renewal is. */
+TEST_READY(a_report_on_an_etcd_that_was_restored_is_read_and_counts)
+{
+    world_version(w, 50);
+    world_renew(w, 11);
+    world_renew(w, 21);
+    world_version(w, 20);
+    world_stamp(w, 11);
+    world_read(w, SEC(22), SEC(22));
+    world_mark(w, MARK_NONSENSE, SEC(22), SEC(22)); /* so that no mark told that it stands */
+    world_report(w, LEASE_HEALTH_UNHEALTHY, "ovs");
+    (void)text_copy(w->lease.health_stamp, sizeof(w->lease.health_stamp),
+                    "2026-09-21T14:13:45.000000Z");
+    world_version(w, 22);
+    world_seen(w, SEC(25));
+    assert_true(w->out.confirm);
+    world_read(w, SEC(25), SEC(25));
+    SICK(w);
+    w->lease.health = LEASE_HEALTH_NONE;
+    w->lease.health_stamp[0] = '\0';
+    world_version(w, 21); /* before it */
+    world_stamp(w, 18);
+    world_seen(w, SEC(26));
+    world_read(w, SEC(26), SEC(26));
+    SICK(w);
+    world_version(w, 30);
+    world_renew(w, 31);
+    READY(w);
+}
