@@ -629,10 +629,6 @@ static struct text_span span_in(const char *text, const char *name, int64_t ns)
 
 static void fill(const struct verdict *x, const char *text, char *out, size_t out_bytes)
 {
-    if (!strchr(text, '{')) {
-        (void)text_copy(out, out_bytes, text);
-        return;
-    }
     const struct lease_view *seen = &x->history.lease;
     int64_t gap_ns = x->history.last_gap_ns / NS_PER_SEC * NS_PER_SEC;
     const struct text_span duration = span_in(text, "{duration}", x->spans.duration_ns);
@@ -659,8 +655,8 @@ static void fill(const struct verdict *x, const char *text, char *out, size_t ou
     text_fill(out, out_bytes, text, words, ARRAY_LEN(words));
 }
 
-/* The message contains words of others: it is cut between characters and made printable, for it
- * goes into JSON and onto terminals. */
+/* A message that contains words of others is cut between characters and made printable, for it goes
+ * into JSON and onto terminals. */
 static void say(const struct verdict *x, enum sentence sentence, struct readiness *out)
 {
     char whole[2 * NAMES_MESSAGE_BYTES];
@@ -668,6 +664,10 @@ static void say(const struct verdict *x, enum sentence sentence, struct readines
     out->reason = reason == REASON_OTHER ? causes[present_cause(x)].reason : reason;
     out->other_reason[0] = '\0';
     out->state = readiness_reason_traits(out->reason)->state;
+    if (!strchr(sentences[sentence].text, '{')) {
+        (void)text_copy(out->message, sizeof(out->message), sentences[sentence].text);
+        return;
+    }
     fill(x, sentences[sentence].text, whole, sizeof(whole));
     text_sanitize(out->message, sizeof(out->message), whole, strlen(whole));
 }

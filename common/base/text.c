@@ -169,17 +169,21 @@ static void end_at_character(char *dst, size_t dst_bytes)
     }
 }
 
+static bool copy(char *dst, size_t dst_bytes, const char *src, size_t len)
+{
+    bool fits = len < dst_bytes;
+    size_t kept = fits ? len : dst_bytes - 1;
+    memcpy(dst, src, kept);
+    dst[kept] = '\0';
+    if (!fits) {
+        end_at_character(dst, dst_bytes);
+    }
+    return fits;
+}
+
 bool text_copy(char *dst, size_t dst_bytes, const char *src)
 {
-    size_t len = strlen(src);
-    if (len < dst_bytes) {
-        memcpy(dst, src, len + 1);
-        return true;
-    }
-    memcpy(dst, src, dst_bytes - 1);
-    dst[dst_bytes - 1] = '\0';
-    end_at_character(dst, dst_bytes);
-    return false;
+    return copy(dst, dst_bytes, src, strlen(src));
 }
 
 void text_format(char *dst, size_t dst_bytes, const char *format, ...)
@@ -265,11 +269,7 @@ void text_fill(char *dst, size_t dst_bytes, const char *format, const struct tex
     for (size_t len; *format != '\0'; format += len) {
         len = next_piece(format);
         const char *value = word_value(format, len, words, count);
-        if (value) {
-            text_format(dst, dst_bytes, "%s", value);
-        } else {
-            text_format(dst, dst_bytes, "%.*s", (int)len, format);
-        }
+        (void)copy(dst, dst_bytes, value ? value : format, value ? strlen(value) : len);
         dst_bytes -= strlen(dst);
         dst += strlen(dst);
     }

@@ -47,8 +47,8 @@ void stamp_text(char *out, size_t bytes, int64_t stamp)
     }
     if (stamps[i].stamp != stamp) {
         stamps[i].stamp = stamp;
-        text_format(stamps[i].text, sizeof(stamps[i].text), "%s",
-                    rfc3339_text((struct wall){stamp}, true).text);
+        (void)text_copy(stamps[i].text, sizeof(stamps[i].text),
+                        rfc3339_text((struct wall){stamp}, true).text);
     }
     memcpy(out, stamps[i].text, strlen(stamps[i].text) + 1);
     assert(strlen(out) < bytes);
@@ -64,9 +64,9 @@ void lease_show(const struct explorer *e, const struct lease *lease, struct leas
         .health = lease->health,
         .health_message = "a probe fails",
     };
-    text_format(out->ns, sizeof(out->ns), "%s", e->renewer.lease_ns);
-    text_format(out->name, sizeof(out->name), "%s", e->renewer.lease_name);
-    text_format(out->holder, sizeof(out->holder), "%s", e->renewer.holder);
+    (void)text_copy(out->ns, sizeof(out->ns), e->renewer.lease_ns);
+    (void)text_copy(out->name, sizeof(out->name), e->renewer.lease_name);
+    (void)text_copy(out->holder, sizeof(out->holder), e->renewer.holder);
     number_text(out->uid, sizeof(out->uid), "uid-", lease->uid);
     number_text(out->resource_version, sizeof(out->resource_version), "", lease->version);
     stamp_text(out->renew_stamp, sizeof(out->renew_stamp), lease->renewed);
