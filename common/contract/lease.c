@@ -93,6 +93,15 @@ static uint32_t read_duration_s(const json_t *spec)
     return seconds > 0 && seconds <= INT32_MAX ? (uint32_t)seconds : 0;
 }
 
+/* `spec` and `annotations` as they are; both stamps as the API server keeps them. */
+static enum lease_sign read_sign(const json_t *spec, const json_t *annotations)
+{
+    const char *sign = json_text_get(annotations, NAMES_ANNOTATION_RENEW);
+    return text_is_empty(sign)                                  ? LEASE_SIGN_NONE
+           : text_equal(sign, json_text_get(spec, "renewTime")) ? LEASE_SIGN_OURS
+                                                                : LEASE_SIGN_OTHER;
+}
+
 static void read_annotations(const json_t *annotations, struct lease_view *view)
 {
     const struct {
@@ -148,6 +157,7 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
     read_stamp(json_text_get(spec, "renewTime"), &view);
     read_holder(json_text_get(spec, "holderIdentity"), &view);
     view.duration_s = read_duration_s(spec);
+    view.sign = read_sign(spec, json_object_get(meta, "annotations"));
     read_annotations(json_object_get(meta, "annotations"), &view);
     *out = view;
     return 0;
@@ -243,6 +253,7 @@ void lease_set_renewal(json_t *lease, struct wall now, const char *holder)
     json_t *spec = need_object(lease, "spec");
     const struct rfc3339_text stamp = lease_next_stamp(lease, now);
     set_text(spec, "renewTime", stamp.text);
+    set_text(annotations_of(lease), NAMES_ANNOTATION_RENEW, stamp.text);
     set_if_empty(spec, "acquireTime", stamp.text);
     set_if_empty(spec, "holderIdentity", holder);
     remove_health(lease);
@@ -254,6 +265,9 @@ void lease_set_health(json_t *lease, enum lease_health health, const char *messa
     if (health == LEASE_HEALTH_NONE) {
         remove_health(lease);
         return;
+    }
+    if (health == LEASE_HEALTH_SHUTDOWN) {
+        remove_annotation(lease, NAMES_ANNOTATION_RENEW);
     }
     json_t *annotations = annotations_of(lease);
     text_sanitize(clean, sizeof(clean), message, strlen(message));
@@ -314,6 +328,11 @@ static bool find_places(struct lease_text *t)
         !add_place(t, json_scan_member(spec, "renewTime"), &t->stamp)) {
         return false;
     }
+    struct json_slice sign =
+        json_scan_member(json_scan_member(meta, "annotations"), NAMES_ANNOTATION_RENEW);
+    if (json_scan_kind(sign) != JSON_KIND_ABSENT && !add_place(t, sign, &t->sign)) {
+        return false;
+    }
     struct json_walk w = json_walk_start(json_scan_member(meta, "managedFields"));
     while (json_walk_next(&w)) {
         struct json_slice value = json_scan_member(w.value, "time");
@@ -350,8 +369,11 @@ static bool differ_by_digits(const char *a, const char *b, size_t len)
 bool lease_text_matches(const struct lease_text *t, const char *text, size_t len, const char *stamp)
 {
     size_t at = 0;
+    bool is_signed = t->sign.len > 0;
     if (!t->text || len != t->len || strlen(stamp) != t->stamp.len ||
-        memcmp(text + t->stamp.at, stamp, t->stamp.len) != 0) {
+        memcmp(text + t->stamp.at, stamp, t->stamp.len) != 0 ||
+        (is_signed &&
+         (t->sign.len != t->stamp.len || memcmp(text + t->sign.at, stamp, t->stamp.len) != 0))) {
         return false;
     }
     for (size_t i = 0; i < t->place_count; i++) {
@@ -376,7 +398,8 @@ static bool replace_digits(struct lease_text *t, struct lease_place p, const cha
 
 bool lease_text_renew(struct lease_text *t, const char *version, const char *stamp)
 {
-    return t->text && replace_digits(t, t->version, version) && replace_digits(t, t->stamp, stamp);
+    return t->text && replace_digits(t, t->version, version) &&
+           replace_digits(t, t->stamp, stamp) && replace_digits(t, t->sign, stamp);
 }
 
 void lease_text_show(const struct lease_text *t, const char *text, json_t *lease)
@@ -387,6 +410,10 @@ void lease_text_show(const struct lease_text *t, const char *text, json_t *lease
                               json_stringn(text + v.at, v.len));
     (void)json_object_set_new(json_object_get(lease, "spec"), "renewTime",
                               json_stringn(text + s.at, s.len));
+    if (t->sign.len > 0) { /* it is the same */
+        (void)json_object_set_new(annotations_of(lease), NAMES_ANNOTATION_RENEW,
+                                  json_stringn(text + s.at, s.len));
+    }
 }
 
 void lease_text_fini(struct lease_text *t)

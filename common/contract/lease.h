@@ -32,6 +32,13 @@ enum lease_health {
 /* The word in the annotation; NULL for none. */
 const char *lease_health_name(enum lease_health health);
 
+/* Whether the renewTime is dpu-agent's (annotation dpu.k8s.ovn.org/renew-time). */
+enum lease_sign {
+    LEASE_SIGN_NONE, /* upstream's DPU side, an older dpu-agent, or one that has ended */
+    LEASE_SIGN_OURS,
+    LEASE_SIGN_OTHER, /* dpu-agent wrote another one */
+};
+
 /* A plain copy of what we read; every text is bounded, cut texts are marked invalid. */
 struct lease_view {
     char ns[NAMES_K8S_NAME_BYTES];
@@ -42,6 +49,7 @@ struct lease_view {
     char renew_stamp[NAMES_STAMP_BYTES]; /* renewTime as text, unparsed; "" if absent/null */
     bool renew_time_valid;               /* renew_stamp is RFC 3339 */
     struct wall renew_time;              /* only if renew_time_valid */
+    enum lease_sign sign;                /* of renewTime */
     uint32_t duration_s;                 /* 0 if absent or not positive */
     enum lease_health health;
     char health_message[NAMES_MESSAGE_BYTES]; /* sanitized; "" if absent */
@@ -63,15 +71,16 @@ const char *lease_renewed_by(const struct json_t *lease);
  *
  * Of a lease that lease_read has taken, or of one out of lease_new. */
 
-/* The renewal: renewTime = now (a microsecond later where that would be the text already there);
- * acquireTime and holderIdentity only if unset; removes our health annotations. */
+/* The renewal: renewTime = now (a microsecond later where that would be the text already there),
+ * signed; acquireTime and holderIdentity only if unset; removes our health annotations. */
 void lease_set_renewal(struct json_t *lease, struct wall now, const char *holder);
 
 /* The renewTime that lease_set_renewal would write. */
 struct rfc3339_text lease_next_stamp(const struct json_t *lease, struct wall now);
 
 /* The report: the health annotations, their stamp renewed as a renewTime is, which itself stays as
- * it is. LEASE_HEALTH_NONE removes them. */
+ * it is. LEASE_HEALTH_NONE removes them. With a shutdown the sign goes: who renews from then on is
+ * not ours. */
 void lease_set_health(struct json_t *lease, enum lease_health health, const char *message,
                       struct wall now);
 
@@ -85,10 +94,11 @@ void lease_set_agent(struct json_t *lease, const struct lease_agent *agent);
 
 /* ---- the same lease as text -------------------------------------------------------------------
  *
- * From one renewal to the next only resourceVersion and renewTime of a lease change, and the times
- * in its managedFields: digits, in places that stay. Who keeps the text of an answer finds by
- * comparing bytes that the next one differs nowhere else, and renews the text of its last request
- * in place. What looks otherwise is read as a tree: the texts above all say what that would. */
+ * From one renewal to the next only resourceVersion and renewTime of a lease change, its sign, and
+ * the times in its managedFields: digits, in places that stay. Who keeps the text of an answer
+ * finds by comparing bytes that the next one differs nowhere else, and renews the text of its last
+ * request in place. What looks otherwise is read as a tree: the texts above all say what that
+ * would. */
 
 enum { LEASE_PLACES_MAX = 8 };
 
@@ -102,7 +112,8 @@ struct lease_text {
     size_t len;
     struct lease_place version;
     struct lease_place stamp;
-    struct lease_place places[LEASE_PLACES_MAX]; /* both, and the times; in their order */
+    struct lease_place sign;                     /* len 0: there is none */
+    struct lease_place places[LEASE_PLACES_MAX]; /* these, and the times; in their order */
     size_t place_count;
 };
 
@@ -110,11 +121,11 @@ struct lease_text {
  * change more, or its places cannot be told: no acquireTime or renewTime, too many times, escapes.
  */
 bool lease_text_keep(struct lease_text *t, const char *text, size_t len);
-/* `text` is the kept lease with other digits in its places, and this renewTime. */
+/* `text` is the kept lease with other digits in its places, and this renewTime, signed alike. */
 bool lease_text_matches(const struct lease_text *t, const char *text, size_t len,
                         const char *stamp);
-/* Writes both into the kept text. False if they differ from what is there by more than digits; the
- * text then counts no longer. */
+/* Writes both into the kept text, and signs. False if they differ from what is there by more than
+ * digits; the text then counts no longer. */
 NODISCARD bool lease_text_renew(struct lease_text *t, const char *version, const char *stamp);
 /* Gives the tree of the kept lease what a text that matches has in its places. */
 void lease_text_show(const struct lease_text *t, const char *text, struct json_t *lease);

@@ -20,6 +20,8 @@
 #define NAMES_ANNOTATION_HEALTH_MESSAGE "dpu.k8s.ovn.org/health-message"
 /* A report is a lease of its own: this stamp changes once an interval while the report stands. */
 #define NAMES_ANNOTATION_HEALTH_RENEW "dpu.k8s.ovn.org/health-renew-time"
+/* dpu-agent's sign: the renewTime that it wrote, whoever has written another one since. */
+#define NAMES_ANNOTATION_RENEW "dpu.k8s.ovn.org/renew-time"
 /* The boot of the DPU's kernel that writes the lease. */
 #define NAMES_ANNOTATION_BOOT_ID "dpu.k8s.ovn.org/boot-id"
 /* The version of the dpu-agent that writes it. */

@@ -258,17 +258,19 @@ TEST(one_writer_of_the_renewal_is_named)
 
 /* ---- renewing ------------------------------------------------------------------------------- */
 
+#define SIGN "\"dpu.k8s.ovn.org/renew-time\":\"2026-09-21T14:13:20.123456Z\""
+
 TEST(first_renewal_fills_what_is_unset)
 {
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "}}");
     lease_set_renewal(lease, NOW, "me");
-    expect_json(lease, "{\"metadata\":{" META "},\"spec\":{"
+    expect_json(lease, "{\"metadata\":{" META ",\"annotations\":{" SIGN "}},\"spec\":{"
                        "\"renewTime\":\"2026-09-21T14:13:20.123456Z\","
                        "\"acquireTime\":\"2026-09-21T14:13:20.123456Z\","
                        "\"holderIdentity\":\"me\"}}");
 }
 
-TEST(renewal_changes_renew_time_and_nothing_else)
+TEST(renewal_changes_renew_time_and_its_sign_and_nothing_else)
 {
     CLEANUP(json)
     json_t *lease =
@@ -282,7 +284,7 @@ TEST(renewal_changes_renew_time_and_nothing_else)
     lease_set_renewal(lease, NOW, "me");
     expect_json(lease,
                 "{\"kind\":\"Lease\",\"future\":[1,{\"a\":null}],\"metadata\":{" META
-                ",\"labels\":{\"x\":\"y\"},\"annotations\":{\"z\":\"1\"},"
+                ",\"labels\":{\"x\":\"y\"},\"annotations\":{\"z\":\"1\"," SIGN "},"
                 "\"managedFields\":[{\"manager\":\"k\"}]},"
                 "\"spec\":{\"strategy\":\"OldestEmulationVersion\",\"holderIdentity\":\"other\","
                 "\"acquireTime\":\"2020-01-01T00:00:00.000000Z\",\"leaseTransitions\":3,"
@@ -345,6 +347,27 @@ TEST(a_renewal_takes_whatever_is_left_of_a_report)
     }
 }
 
+/* ---- whose renewTime it is ------------------------------------------------------------------- */
+
+TEST(a_renewal_is_signed_until_another_follows_or_the_agent_ends)
+{
+    CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "}}");
+    assert_int_equal(view(lease).sign, LEASE_SIGN_NONE);
+    lease_set_renewal(lease, NOW, "me");
+    assert_int_equal(view(lease).sign, LEASE_SIGN_OURS);
+    lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "ovs", NOW);
+    assert_int_equal(view(lease).sign, LEASE_SIGN_OURS);
+    json_t *spec = json_object_get(lease, "spec");
+    (void)json_object_set_new(spec, "renewTime", json_string("2026-09-21T14:13:25.000000Z"));
+    assert_int_equal(view(lease).sign, LEASE_SIGN_OTHER);
+    (void)json_object_del(spec, "renewTime");
+    assert_int_equal(view(lease).sign, LEASE_SIGN_OTHER);
+    lease_set_renewal(lease, NOW, "me");
+    assert_int_equal(view(lease).sign, LEASE_SIGN_OURS);
+    lease_set_health(lease, LEASE_HEALTH_SHUTDOWN, "", NOW);
+    assert_int_equal(view(lease).sign, LEASE_SIGN_NONE);
+}
+
 /* ---- as text --------------------------------------------------------------------------------- */
 
 #define TEXT_OF(version, extra, acquired, renewed)                                                 \
@@ -355,6 +378,10 @@ TEST(a_renewal_takes_whatever_is_left_of_a_report)
 #define TIMES(second)         ",\"managedFields\":[{\"time\":\"2026-11-20T10:00:" second "Z\"},{}]"
 #define TEXT(version, second) TEXT_OF(version, TIMES(second), "\"x\"", STAMP(second))
 #define KEPT                  TEXT("1019", "09")
+
+#define SIGNED(version, sign, second)                                                              \
+    TEXT_OF(version, ",\"annotations\":{\"dpu.k8s.ovn.org/renew-time\":\"" sign "\"}", "\"x\"",    \
+            STAMP(second))
 
 static bool matches(const char *kept, const char *text, const char *stamp)
 {
@@ -370,6 +397,15 @@ TEST(an_answer_that_differs_in_version_and_times_is_like_the_last)
     assert_true(matches(KEPT, KEPT, STAMP("09")));
     assert_true(matches(KEPT, TEXT("2020", "19"), STAMP("19")));
     assert_true(matches(KEPT, TEXT_OF("2020", TIMES("09"), "\"x\"", STAMP("19")), STAMP("19")));
+}
+
+/* Whoever else has renewed leaves the sign as it is. */
+TEST(an_answer_is_like_the_last_if_its_sign_is_of_its_renewal)
+{
+    const char *kept = SIGNED("1019", STAMP("09"), "09");
+    assert_true(matches(kept, SIGNED("2020", STAMP("19"), "19"), STAMP("19")));
+    assert_false(matches(kept, SIGNED("2020", STAMP("09"), "19"), STAMP("19")));
+    assert_false(matches(SIGNED("1019", "2026", "09"), SIGNED("2020", "2026", "19"), STAMP("19")));
 }
 
 TEST(an_answer_that_differs_in_anything_else_is_not_like_the_last)
@@ -414,19 +450,26 @@ TEST(a_text_whose_places_are_uncertain_is_not_kept)
     }
 }
 
-TEST(a_renewal_in_place_changes_version_and_time_only)
+TEST(a_renewal_in_place_changes_version_and_time_and_sign_only)
 {
     struct lease_text t = {.text = NULL};
-    assert_true(lease_text_keep(&t, KEPT, strlen(KEPT)));
+    const char *kept = SIGNED("1019", STAMP("09"), "09");
+    assert_true(lease_text_keep(&t, kept, strlen(kept)));
     assert_true(lease_text_renew(&t, "2020", STAMP("19")));
-    assert_string_equal(t.text, TEXT_OF("2020", TIMES("09"), "\"x\"", STAMP("19")));
+    assert_string_equal(t.text, SIGNED("2020", STAMP("19"), "19"));
     assert_false(lease_text_renew(&t, "20200", STAMP("19")));
     assert_false(lease_text_renew(&t, "2020", "2026-11-20T10:00:19Z"));
-    CLEANUP(json) json_t *lease = parse(KEPT);
-    lease_text_show(&t, TEXT("3030", "29"), lease);
-    expect_json(lease, TEXT_OF("3030", TIMES("09"), "\"x\"", STAMP("29")));
+    CLEANUP(json) json_t *lease = parse(kept);
+    lease_text_show(&t, SIGNED("3030", STAMP("29"), "29"), lease);
+    expect_json(lease, SIGNED("3030", STAMP("29"), "29"));
     lease_text_fini(&t);
     assert_false(lease_text_renew(&t, "", ""));
+    assert_true(lease_text_keep(&t, KEPT, strlen(KEPT)));
+    assert_false(lease_text_renew(&t, "2020", STAMP("19"))); /* it has no place for the sign */
+    CLEANUP(json) json_t *unsigned_lease = parse(KEPT);
+    lease_text_show(&t, TEXT("3030", "29"), unsigned_lease);
+    expect_json(unsigned_lease, TEXT_OF("3030", TIMES("09"), "\"x\"", STAMP("29")));
+    lease_text_fini(&t);
 }
 
 /* ---- keeping -------------------------------------------------------------------------------- */
