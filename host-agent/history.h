@@ -85,12 +85,16 @@ void history_restore(struct history *h, const struct readiness *was, struct mono
 /* ---- whose renewal it is ---------------------------------------------------------------------
  *
  * Which machine wrote a renewTime, the DPU or this host? ovn-kubernetes' own health check writes
- * one on the host, too, each time that it starts. It names the machine in its User-Agent, and the
- * API server keeps that name in managedFields. What this host wrote is no sign of life of the DPU.
+ * one on the host, too, each time that it starts. What this host wrote is no sign of life of the
+ * DPU.
  *
- * A DPU may have the host's name. Its renewals are known by their rhythm: two gaps in a row that
- * are alike and shorter than the lease. A host that is restarted with a back-off has no such
- * rhythm.
+ * dpu-agent signs its renewals, and clears managedFields. A renewTime that it has not signed,
+ * beside a sign of its own, is another program's. Where nobody signs, upstream names the machine in
+ * its User-Agent, and the API server keeps that name in managedFields.
+ *
+ * A DPU may have the host's name, and another program than dpu-agent may renew on it. Their
+ * renewals are known by their rhythm: two gaps in a row that are alike and shorter than the lease.
+ * A host that is restarted with a back-off has no such rhythm.
  */
 
 enum { ORIGIN_HOST_BYTES = 65 }; /* a Linux host name */
@@ -100,14 +104,14 @@ struct renewal_origin {
     char uid[NAMES_UID_BYTES];      /* of the lease as last seen; "": none yet */
     char newest[NAMES_STAMP_BYTES]; /* its renewTime */
     struct lease_view dpu;          /* the lease with the newest renewTime of the DPU */
-    struct wall host_wrote;         /* the last renewTime in the host's name; 0: none */
+    struct wall host_wrote;         /* the last renewTime that is the host's; 0: none */
     int64_t gap_ns;                 /* between the last two of them; 0: there are no two */
-    bool is_same_name;              /* the DPU has the host's name */
+    bool is_same_name;              /* by their rhythm they are the DPU's, after all */
 };
 
-/* Replaces a renewTime that this host wrote by the DPU's newest one. `writer` is who wrote it by
+/* Replaces a renewTime that is not the DPU's by the DPU's newest one. `writer` is who wrote it by
  * managedFields, or NULL. The first look at a lease is left as it is: it is no renewal. Returns
- * true if this host wrote the renewTime since the last look. */
+ * true if such a one was written since the last look. */
 bool origin_leave_out_host(struct renewal_origin *o, struct lease_view *lease, const char *writer);
 
 #endif

@@ -64,15 +64,17 @@ static void tell(struct lease_watch *w, struct verdict_event event)
 
 static void tell_renewer(struct lease_watch *w, const json_t *object, struct lease_view *view)
 {
-    if (origin_leave_out_host(&w->origin, view, lease_renewed_by(object))) {
+    const char *writer = lease_renewed_by(object);
+    if (origin_leave_out_host(&w->origin, view, writer)) {
         log_limited(&w->bumped, LOG_AGAIN_NS, LOG_WARN, "lease",
-                    "this host wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health "
-                    "check does at each start. It is no renewal by the DPU and does not count. "
+                    "%s wrote the renewTime of lease %s/%s, as ovn-kubernetes' own health check on "
+                    "the host does at each start. It is no renewal by the DPU and does not count. "
                     "docs/upstream.md says with which versions of ovn-kubernetes that check can be "
                     "turned off on the host: with 1.3.0 that would stop all Pods",
-                    w->config.ns, w->config.name);
+                    writer ? "this host" : "another program than dpu-agent", w->config.ns,
+                    w->config.name);
     }
-    if (w->origin.is_same_name) {
+    if (w->origin.is_same_name && writer) {
         log_limited(
             &w->same_name, LOG_SELDOM_NS, LOG_WARN, "lease",
             "the DPU renews lease %s/%s under the name of this host, '%s', as ovn-kubernetes' own "

@@ -5,6 +5,10 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
+#define NONE  LEASE_SIGN_NONE
+#define OURS  LEASE_SIGN_OURS
+#define OTHER LEASE_SIGN_OTHER
+
 /* A state of the lease, stamped at so many seconds by a machine of that name. `shown_s` is the
  * stamp that it is taken for: another one where the host has written it. */
 struct row {
@@ -12,6 +16,7 @@ struct row {
     const char *writer;
     int stamp_s;
     int shown_s;
+    enum lease_sign sign;
 };
 
 static void stamp(struct lease_view *lease, int at_s)
@@ -28,7 +33,7 @@ static void expect(const struct row *rows, size_t count)
     struct renewal_origin origin = {.host = "host"};
     for (size_t i = 0; i < count; i++) {
         for (int look = 1; look <= 2; look++) { /* a second one is no news */
-            struct lease_view lease = {.duration_s = 40};
+            struct lease_view lease = {.duration_s = 40, .sign = rows[i].sign};
             struct lease_view shown = lease;
             text_format(lease.uid, sizeof(lease.uid), "%s", rows[i].uid);
             stamp(&lease, rows[i].stamp_s);
@@ -44,39 +49,84 @@ static void expect(const struct row *rows, size_t count)
 /* Even if that is the first that was seen: the DPU was dead before. */
 TEST(a_host_that_is_started_again_and_again_shows_no_life)
 {
-    static const struct row rows[] = {
-        {"u", "host", 0, 0},  {"u", "host", 2, 0},   {"u", "host", 14, 0},  {"u", "host", 36, 0},
-        {"u", "host", 78, 0}, {"u", "host", 160, 0}, {"u", "host", 460, 0}, {"u", "host", 760, 0}};
+    static const struct row rows[] = {{"u", "host", 0, 0, NONE},   {"u", "host", 2, 0, NONE},
+                                      {"u", "host", 14, 0, NONE},  {"u", "host", 36, 0, NONE},
+                                      {"u", "host", 78, 0, NONE},  {"u", "host", 160, 0, NONE},
+                                      {"u", "host", 460, 0, NONE}, {"u", "host", 760, 0, NONE}};
     expect(rows, ARRAY_LEN(rows));
 }
 
 TEST(a_dpu_of_the_hosts_name_is_known_by_its_rhythm)
 {
-    static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 9, 0},
-                                      {"u", "host", 21, 21}, {"u", "host", 31, 31},
-                                      {"u", "host", 90, 90}, {"u", "host", 91, 91}};
+    static const struct row rows[] = {{"u", "host", 0, 0, NONE},   {"u", "host", 9, 0, NONE},
+                                      {"u", "host", 21, 21, NONE}, {"u", "host", 31, 31, NONE},
+                                      {"u", "host", 90, 90, NONE}, {"u", "host", 91, 91, NONE}};
     expect(rows, ARRAY_LEN(rows));
 }
 
 /* Two gaps that are alike, but as long as the lease. */
 TEST(a_rhythm_slower_than_the_lease_is_none)
 {
-    static const struct row rows[] = {
-        {"u", "host", 0, 0}, {"u", "host", 40, 0}, {"u", "host", 80, 0}, {"u", "host", 119, 119}};
+    static const struct row rows[] = {{"u", "host", 0, 0, NONE},
+                                      {"u", "host", 40, 0, NONE},
+                                      {"u", "host", 80, 0, NONE},
+                                      {"u", "host", 119, 119, NONE}};
     expect(rows, ARRAY_LEN(rows));
 }
 
 TEST(another_name_ends_the_rhythm)
 {
-    static const struct row rows[] = {{"u", "host", 0, 0},   {"u", "host", 10, 0},
-                                      {"u", "dpu", 15, 15},  {"u", "host", 20, 15},
-                                      {"u", "host", 30, 15}, {"u", "host", 40, 40}};
+    static const struct row rows[] = {{"u", "host", 0, 0, NONE},   {"u", "host", 10, 0, NONE},
+                                      {"u", "dpu", 15, 15, NONE},  {"u", "host", 20, 15, NONE},
+                                      {"u", "host", 30, 15, NONE}, {"u", "host", 40, 40, NONE}};
     expect(rows, ARRAY_LEN(rows));
 }
 
 TEST(a_lease_made_anew_is_looked_at_afresh)
 {
-    static const struct row rows[] = {
-        {"u", "dpu", 0, 0}, {"u", "host", 7, 0}, {"v", "host", 9, 9}, {"v", "dpu", 10, 10}};
+    static const struct row rows[] = {{"u", "dpu", 0, 0, NONE},
+                                      {"u", "host", 7, 0, NONE},
+                                      {"v", "host", 9, 9, NONE},
+                                      {"v", "dpu", 10, 10, NONE}};
+    expect(rows, ARRAY_LEN(rows));
+}
+
+/* Where dpu-agent renews, the API server keeps no names. */
+TEST(what_another_program_writes_beside_the_sign_is_left_out)
+{
+    static const struct row rows[] = {{"u", NULL, 0, 0, OURS},
+                                      {"u", NULL, 7, 0, OTHER},
+                                      {"u", NULL, 10, 10, OURS},
+                                      {"u", NULL, 55, 10, OTHER},
+                                      {"u", NULL, 99, 10, OTHER}};
+    expect(rows, ARRAY_LEN(rows));
+}
+
+TEST(the_sign_tells_a_dpu_of_the_hosts_name_from_the_host)
+{
+    static const struct row rows[] = {{"u", "host", 0, 0, OURS},
+                                      {"u", "host", 7, 0, OTHER},
+                                      {"u", "host", 10, 10, OURS},
+                                      {"u", "host", 55, 10, OTHER}};
+    expect(rows, ARRAY_LEN(rows));
+}
+
+/* As upstream's DPU side does, once a dpu-agent has been killed: by then it is renewed regularly.
+ */
+TEST(another_program_that_renews_regularly_counts_beside_a_sign_that_is_left)
+{
+    static const struct row rows[] = {{"u", NULL, 0, 0, OURS},    {"u", NULL, 10, 0, OTHER},
+                                      {"u", NULL, 20, 0, OTHER},  {"u", NULL, 30, 30, OTHER},
+                                      {"u", NULL, 40, 40, OTHER}, {"u", NULL, 41, 41, OURS}};
+    expect(rows, ARRAY_LEN(rows));
+}
+
+/* Upstream's DPU side, or a dpu-agent that does not sign yet, or does no longer. */
+TEST(where_a_name_is_kept_or_no_sign_stands_others_count)
+{
+    static const struct row rows[] = {{"u", "dpu", 0, 0, OTHER},
+                                      {"u", "dpu", 10, 10, OTHER},
+                                      {"u", NULL, 20, 20, NONE},
+                                      {"u", NULL, 27, 27, NONE}};
     expect(rows, ARRAY_LEN(rows));
 }
