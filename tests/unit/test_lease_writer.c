@@ -261,21 +261,51 @@ CASE(who_asks_nobody_says_so)
     assert_string_equal(sent_annotation(NAMES_ANNOTATION_PROBES), NAMES_PROBES_NONE);
 }
 
-/* The API server keeps it by itself, and it is a third of the PUT. */
-CASE(who_manages_which_field_is_not_sent_back)
+/* A read shows a lease whose writers the API server keeps track of. */
+static void read_managed(const struct renewer_config *c)
 {
-    const struct renewer_config c = config();
     json_t *read = lease(FORMER);
     assert_int_equal(json_object_set_new(json_object_get(read, "metadata"), "managedFields",
                                          json_pack("[{s:s}]", "manager", "kubectl")),
                      0);
-    start_with(&c);
+    start_with(c);
     answer(200, read);
+}
+
+static json_t *sent_managers(void)
+{
+    return json_object_get(json_object_get(world.client.body, "metadata"), "managedFields");
+}
+
+CASE(who_manages_which_field_is_cleared_once)
+{
+    const struct renewer_config c = config();
+    read_managed(&c);
     lease_writer_judge(t.writer, PROBE_HEALTHY, "");
     world_expect(KUBE_PUT, LEASE);
-    const json_t *meta = json_object_get(world.client.body, "metadata");
-    assert_null(json_object_get(meta, "managedFields"));
+    CLEANUP(json) json_t *cleared = json_pack("[{}]");
+    assert_true(json_equal(sent_managers(), cleared));
     assert_string_equal(sent("metadata", "uid"), "u1");
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_RENEW), sent("spec", "renewTime"));
+    json_t *shown = json_deep_copy(world.client.body);
+    assert_int_equal(json_object_del(json_object_get(shown, "metadata"), "managedFields"), 0);
+    answer(200, shown);
+    world_pass(SECONDS(10));
+    world_expect(KUBE_PUT, LEASE);
+    assert_null(sent_managers());
+    assert_string_equal(sent_annotation(NAMES_ANNOTATION_RENEW), sent("spec", "renewTime"));
+}
+
+/* Upstream's DPU side renews, and the host may need to know it by its name. */
+CASE(a_companion_leaves_who_manages_which_field)
+{
+    struct renewer_config c = config();
+    c.is_companion = true;
+    read_managed(&c);
+    lease_writer_judge(t.writer, PROBE_UNHEALTHY, "ovs");
+    world_expect(KUBE_PUT, LEASE);
+    assert_null(sent_managers());
+    assert_null(sent_annotation(NAMES_ANNOTATION_RENEW));
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
