@@ -90,7 +90,7 @@ static const struct check_row of_lease[] = {
      ALIKE "duration"},
     /* As ovn-kubernetes' own check does on the host at each of its starts. */
     {"lease", CHECK_WARN, "lease.isRenewedByHost",
-     "this host ('{here.host}') wrote its renewTime last, which is no renewal by the DPU",
+     "{lease.renewedBy} wrote its renewTime last, which is no renewal by the DPU",
      "give the DPU its own host name, or turn off ovn-kubernetes' own health check on the host; "
      "not "
      "with 1.3.0 (docs/upstream.md)"},
@@ -176,12 +176,14 @@ static void check_lease(struct doctor *d, const struct api_answer *answer, const
     print_json_put(d->doc, "lease", tree);
     if (is_found) {
         const char *writer = lease_renewed_by(answer->body);
-        bool is_by_host = text_equal(writer, json_text_get(here, "host"));
+        bool is_by_host = lease_is_by_host(&lease, writer, json_text_get(here, "host"));
         int64_t lasts_ns = (int64_t)lease.duration_s * NS_PER_SEC;
         bool is_checked = lease.duration_s > 0 && a->renew_interval_ns > 0;
         const char *owner = owner_of(answer->body, node);
         print_json_put(tree, "owner", print_json_text(owner));
         print_json_put(tree, "isRenewedByHost", json_boolean(is_by_host));
+        print_json_put(tree, "renewedBy",
+                       print_json_text(writer ? "this host" : "another program than dpu-agent"));
         print_json_put(tree, "isTooShort",
                        json_boolean(is_checked && lasts_ns <= a->renew_interval_ns));
         print_json_put(tree, "isOfOtherDuration",

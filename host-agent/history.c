@@ -232,22 +232,11 @@ static void note_rhythm(struct renewal_origin *o, const struct lease_view *lease
     o->host_wrote = is_host ? lease->renew_time : (struct wall){0};
 }
 
-/* dpu-agent's sign tells, whoever is named. Without one, a name; with that of another renewTime,
- * that nobody is named: the API server keeps track of no writer on a lease that dpu-agent renews.
- */
-static bool is_by_host(const struct renewal_origin *o, const struct lease_view *lease,
-                       const char *writer)
-{
-    bool is_named = o->host[0] != '\0' && text_equal(writer, o->host);
-    bool is_strange = !writer && lease->sign == LEASE_SIGN_OTHER;
-    return lease->renew_time_valid && lease->sign != LEASE_SIGN_OURS && (is_named || is_strange);
-}
-
 bool origin_leave_out_host(struct renewal_origin *o, struct lease_view *lease, const char *writer)
 {
     bool is_first = !text_equal(o->uid, lease->uid);
     bool is_new = is_first || !text_equal(o->newest, lease->renew_stamp);
-    bool is_host = is_by_host(o, lease, writer);
+    bool is_host = lease_is_by_host(lease, writer, o->host);
     if (is_new) {
         (void)text_copy(o->uid, sizeof(o->uid), lease->uid);
         (void)text_copy(o->newest, sizeof(o->newest), lease->renew_stamp);

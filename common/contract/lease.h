@@ -67,6 +67,18 @@ NODISCARD int lease_read(const struct json_t *lease, struct lease_view *out, str
  * if there is not exactly one. Returns borrowed from `lease`. */
 const char *lease_renewed_by(const struct json_t *lease);
 
+/* Whether the renewTime is no DPU's. dpu-agent's sign tells, whoever is named. Without one, it is
+ * the host's name; with that of another renewTime, that nobody is named: the API server keeps track
+ * of no writer on a lease that dpu-agent renews. `host` is this machine's name, `writer` that of
+ * lease_renewed_by(); both may be NULL. */
+static inline bool lease_is_by_host(const struct lease_view *lease, const char *writer,
+                                    const char *host)
+{
+    bool is_named = !text_is_empty(host) && text_equal(writer, host);
+    bool is_strange = !writer && lease->sign == LEASE_SIGN_OTHER;
+    return lease->renew_time_valid && lease->sign != LEASE_SIGN_OURS && (is_named || is_strange);
+}
+
 /* ---- the DPU's edits -------------------------------------------------------------------------
  *
  * Of a lease that lease_read has taken, or of one out of lease_new. */
