@@ -85,7 +85,7 @@ def test_a_failing_probe_flips_the_node_at_once_and_recovery_flips_it_back(world
     probe.heal()
     world.wait_verdict("Ready/LeaseRenewed")
     assert health(target) is None
-    left = {"dpu.k8s.ovn.org/boot-id", "dpu.k8s.ovn.org/agent-version"}
+    left = {f"dpu.k8s.ovn.org/{word}" for word in ("renew-time", "boot-id", "agent-version")}
     assert set(target.lease()["metadata"]["annotations"]) == left
 
 
@@ -111,13 +111,16 @@ def test_it_changes_nothing_but_the_renewal_and_its_boot(world, target, odd):
     lease = target.lease()
     if not target.standin:
         target.put_lease(lambda l: l["metadata"].update(finalizers=None))
-    renewed = datetime.fromisoformat(lease["spec"].pop("renewTime").replace("Z", "+00:00"))
+    renew_time = lease["spec"].pop("renewTime")
+    renewed = datetime.fromisoformat(renew_time.replace("Z", "+00:00"))
     assert abs(time.time() - renewed.timestamp()) < 2
     assert lease["spec"].pop("acquireTime")
     assert lease["spec"] == made["spec"]
     metadata = lease["metadata"]
     assert metadata["labels"] == {"a": "b"} and metadata["finalizers"] == ["test.io/x"]
-    ours = {f"dpu.k8s.ovn.org/{word}" for word in ("agent-version", "boot-id", "probes")}
+    assert metadata["annotations"]["dpu.k8s.ovn.org/renew-time"] == renew_time
+    assert not metadata.get("managedFields")
+    ours = {f"dpu.k8s.ovn.org/{word}" for word in ("renew-time", "agent-version", "boot-id", "probes")}
     assert set(metadata["annotations"]) == {*notes, *ours} and notes.items() <= metadata["annotations"].items()
     assert metadata["annotations"]["dpu.k8s.ovn.org/probes"] == "none"
     assert metadata["uid"] == made["metadata"]["uid"]

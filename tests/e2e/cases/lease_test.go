@@ -66,6 +66,25 @@ func TestGivenAWriterInBetweenWhenTheDPURenewsThenItReadsOnceAndKeepsWhatTheOthe
 	}
 }
 
+// The sign is what tells the DPU's renewals then.
+func TestGivenARenewedLeaseWhenOthersWriteItThenTheAPIServerTracksNoWriterOfIt(t *testing.T) {
+	p := readyPair(t)
+	p.WaitRenewals(soon, 2)
+	p.EditLease(annotated("example.com/note", "kept"))
+	p.WaitRenewals(soon, 2)
+	lease := p.Lease()
+	if len(lease.ManagedFields) != 0 {
+		t.Errorf("it tracks %v", lease.ManagedFields)
+	}
+	stamp := lease.Spec.RenewTime.UTC().Format(meta.RFC3339Micro)
+	if sign := lease.Annotations["dpu.k8s.ovn.org/renew-time"]; sign != stamp {
+		t.Errorf("the renewal of %s is signed %s", stamp, sign)
+	}
+	if note := lease.Annotations["example.com/note"]; note != "kept" {
+		t.Errorf("the other writer's annotation is %q", note)
+	}
+}
+
 func TestGivenBothSidesStartedWithAnotherDurationWhenTheHostWritesItThenTheDPUMeetsNoConflict(t *testing.T) {
 	p := readyPair(t)
 	start := time.Now()
