@@ -16,7 +16,7 @@
 
 #define SILENCE_NS     (90 * NS_PER_SEC) /* bookmarks come each minute */
 #define RETRY_MAX_NS   (15 * NS_PER_SEC)
-#define RETRY_BASE_NS  (4 * NS_PER_SEC)  /* a fleet that has lost its server is spread over it */
+#define RETRY_BASE_NS  (5 * NS_PER_SEC)  /* a fleet that has lost its server is spread over it */
 #define RESUME_NS      (200 * NS_PER_MS) /* within which an ordinary end is followed by the next */
 #define GONE_CALM_NS   (60 * NS_PER_SEC) /* two 410 within that are no mere compaction */
 #define DENIED_BASE_NS (500 * NS_PER_MS)
