@@ -245,6 +245,9 @@ bool origin_leave_out_host(struct renewal_origin *o, struct lease_view *lease, c
     if (is_new && (is_first || !is_host || o->is_same_name)) {
         o->dpu = *lease;
     }
+    if (is_first && is_host && read_stamp(lease->sign, &o->dpu.renew_time)) {
+        (void)text_copy(o->dpu.renew_stamp, sizeof(o->dpu.renew_stamp), lease->sign);
+    }
     bool is_bump = !text_equal(o->dpu.renew_stamp, o->newest);
     if (is_bump) {
         (void)text_copy(lease->renew_stamp, sizeof(lease->renew_stamp), o->dpu.renew_stamp);

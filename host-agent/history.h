@@ -110,8 +110,8 @@ struct renewal_origin {
 };
 
 /* Replaces a renewTime that is not the DPU's by the DPU's newest one. `writer` is who wrote it by
- * managedFields, or NULL. The first look at a lease is left as it is: it is no renewal. Returns
- * true if such a one was written since the last look. */
+ * managedFields, or NULL. Where nobody signs, the first look at a lease is left as it is: it is no
+ * renewal. Returns true if such a one was written since the last look. */
 bool origin_leave_out_host(struct renewal_origin *o, struct lease_view *lease, const char *writer);
 
 #endif

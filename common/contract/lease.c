@@ -93,15 +93,6 @@ static uint32_t read_duration_s(const json_t *spec)
     return seconds > 0 && seconds <= INT32_MAX ? (uint32_t)seconds : 0;
 }
 
-/* `spec` and `annotations` as they are; both stamps as the API server keeps them. */
-static enum lease_sign read_sign(const json_t *spec, const json_t *annotations)
-{
-    const char *sign = json_text_get(annotations, NAMES_ANNOTATION_RENEW);
-    return text_is_empty(sign)                                  ? LEASE_SIGN_NONE
-           : text_equal(sign, json_text_get(spec, "renewTime")) ? LEASE_SIGN_OURS
-                                                                : LEASE_SIGN_OTHER;
-}
-
 static void read_annotations(const json_t *annotations, struct lease_view *view)
 {
     const struct {
@@ -109,6 +100,7 @@ static void read_annotations(const json_t *annotations, struct lease_view *view)
         char *out;
         size_t out_bytes;
     } texts[] = {
+        {NAMES_ANNOTATION_RENEW, view->sign, sizeof(view->sign)},
         {NAMES_ANNOTATION_HEALTH_MESSAGE, view->health_message, sizeof(view->health_message)},
         {NAMES_ANNOTATION_HEALTH_RENEW, view->health_stamp, sizeof(view->health_stamp)},
         {NAMES_ANNOTATION_VERSION, view->agent_version, sizeof(view->agent_version)},
@@ -157,7 +149,6 @@ int lease_read(const json_t *lease, struct lease_view *out, struct err *e)
     read_stamp(json_text_get(spec, "renewTime"), &view);
     read_holder(json_text_get(spec, "holderIdentity"), &view);
     view.duration_s = read_duration_s(spec);
-    view.sign = read_sign(spec, json_object_get(meta, "annotations"));
     read_annotations(json_object_get(meta, "annotations"), &view);
     *out = view;
     return 0;

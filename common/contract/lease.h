@@ -32,13 +32,6 @@ enum lease_health {
 /* The word in the annotation; NULL for none. */
 const char *lease_health_name(enum lease_health health);
 
-/* Whether the renewTime is dpu-agent's (annotation dpu.k8s.ovn.org/renew-time). */
-enum lease_sign {
-    LEASE_SIGN_NONE, /* upstream's DPU side, an older dpu-agent, or one that has ended */
-    LEASE_SIGN_OURS,
-    LEASE_SIGN_OTHER, /* dpu-agent wrote another one */
-};
-
 /* A plain copy of what we read; every text is bounded, cut texts are marked invalid. */
 struct lease_view {
     char ns[NAMES_K8S_NAME_BYTES];
@@ -49,7 +42,8 @@ struct lease_view {
     char renew_stamp[NAMES_STAMP_BYTES]; /* renewTime as text, unparsed; "" if absent/null */
     bool renew_time_valid;               /* renew_stamp is RFC 3339 */
     struct wall renew_time;              /* only if renew_time_valid */
-    enum lease_sign sign;                /* of renewTime */
+    char sign[NAMES_STAMP_BYTES];        /* the renewTime that dpu-agent wrote; "": none, as of
+                                            upstream's DPU side, or of one that has ended */
     uint32_t duration_s;                 /* 0 if absent or not positive */
     enum lease_health health;
     char health_message[NAMES_MESSAGE_BYTES]; /* sanitized; "" if absent */
@@ -74,9 +68,10 @@ const char *lease_renewed_by(const struct json_t *lease);
 static inline bool lease_is_by_host(const struct lease_view *lease, const char *writer,
                                     const char *host)
 {
+    bool is_signed = text_equal(lease->sign, lease->renew_stamp);
     bool is_named = !text_is_empty(host) && text_equal(writer, host);
-    bool is_strange = !writer && lease->sign == LEASE_SIGN_OTHER;
-    return lease->renew_time_valid && lease->sign != LEASE_SIGN_OURS && (is_named || is_strange);
+    bool is_strange = !writer && lease->sign[0] != '\0';
+    return lease->renew_time_valid && !is_signed && (is_named || is_strange);
 }
 
 /* ---- the DPU's edits -------------------------------------------------------------------------

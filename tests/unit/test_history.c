@@ -5,9 +5,7 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-#define NONE  LEASE_SIGN_NONE
-#define OURS  LEASE_SIGN_OURS
-#define OTHER LEASE_SIGN_OTHER
+enum sign { NONE, OURS, OTHER }; /* OTHER: that of the renewal at 0 */
 
 /* A state of the lease, stamped at so many seconds by a machine of that name. `shown_s` is the
  * stamp that it is taken for: another one where the host has written it. */
@@ -16,7 +14,7 @@ struct row {
     const char *writer;
     int stamp_s;
     int shown_s;
-    enum lease_sign sign;
+    enum sign sign;
 };
 
 static void stamp(struct lease_view *lease, int at_s)
@@ -33,9 +31,13 @@ static void expect(const struct row *rows, size_t count)
     struct renewal_origin origin = {.host = "host"};
     for (size_t i = 0; i < count; i++) {
         for (int look = 1; look <= 2; look++) { /* a second one is no news */
-            struct lease_view lease = {.duration_s = 40, .sign = rows[i].sign};
+            struct lease_view lease = {.duration_s = 40};
             struct lease_view shown = lease;
             text_format(lease.uid, sizeof(lease.uid), "%s", rows[i].uid);
+            stamp(&lease, rows[i].sign == OURS ? rows[i].stamp_s : 0);
+            if (rows[i].sign != NONE) {
+                (void)text_copy(lease.sign, sizeof(lease.sign), lease.renew_stamp);
+            }
             stamp(&lease, rows[i].stamp_s);
             stamp(&shown, rows[i].shown_s);
             bool is_news = rows[i].stamp_s != rows[i].shown_s && look == 1;
@@ -99,6 +101,14 @@ TEST(what_another_program_writes_beside_the_sign_is_left_out)
                                       {"u", NULL, 10, 10, OURS},
                                       {"u", NULL, 55, 10, OTHER},
                                       {"u", NULL, 99, 10, OTHER}};
+    expect(rows, ARRAY_LEN(rows));
+}
+
+/* Written while dpu-host-agent did not run. */
+TEST(what_stands_beside_the_sign_at_the_first_look_is_none_either)
+{
+    static const struct row rows[] = {
+        {"u", NULL, 7, 0, OTHER}, {"u", NULL, 55, 0, OTHER}, {"u", NULL, 60, 60, OURS}};
     expect(rows, ARRAY_LEN(rows));
 }
 

@@ -349,23 +349,47 @@ TEST(a_renewal_takes_whatever_is_left_of_a_report)
 
 /* ---- whose renewTime it is ------------------------------------------------------------------- */
 
+/* On a lease that the API server tracks no writer of. */
+static bool is_by_host(const json_t *lease)
+{
+    const struct lease_view v = view(lease);
+    return lease_is_by_host(&v, NULL, "host");
+}
+
 TEST(a_renewal_is_signed_until_another_follows_or_the_agent_ends)
 {
     CLEANUP(json) json_t *lease = parse("{\"metadata\":{" META "}}");
-    assert_int_equal(view(lease).sign, LEASE_SIGN_NONE);
+    assert_string_equal(view(lease).sign, "");
+    assert_false(is_by_host(lease));
     lease_set_renewal(lease, NOW, "me");
-    assert_int_equal(view(lease).sign, LEASE_SIGN_OURS);
+    assert_string_equal(view(lease).sign, view(lease).renew_stamp);
+    assert_false(is_by_host(lease));
     lease_set_health(lease, LEASE_HEALTH_UNHEALTHY, "ovs", NOW);
-    assert_int_equal(view(lease).sign, LEASE_SIGN_OURS);
+    assert_false(is_by_host(lease));
     json_t *spec = json_object_get(lease, "spec");
     (void)json_object_set_new(spec, "renewTime", json_string("2026-09-21T14:13:25.000000Z"));
-    assert_int_equal(view(lease).sign, LEASE_SIGN_OTHER);
-    (void)json_object_del(spec, "renewTime");
-    assert_int_equal(view(lease).sign, LEASE_SIGN_OTHER);
+    assert_true(is_by_host(lease));
     lease_set_renewal(lease, NOW, "me");
-    assert_int_equal(view(lease).sign, LEASE_SIGN_OURS);
+    assert_false(is_by_host(lease));
     lease_set_health(lease, LEASE_HEALTH_SHUTDOWN, "", NOW);
-    assert_int_equal(view(lease).sign, LEASE_SIGN_NONE);
+    (void)json_object_set_new(spec, "renewTime", json_string("2026-09-21T14:13:25.000000Z"));
+    assert_false(is_by_host(lease));
+}
+
+TEST(a_sign_tells_whoever_is_named)
+{
+    static const struct {
+        const char *sign;
+        const char *writer;
+        bool is_by_host;
+    } rows[] = {{"", NULL, false},  {"", "host", true},   {"", "dpu", false},
+                {"a", NULL, false}, {"a", "host", false}, {"a", "dpu", false},
+                {"b", NULL, true},  {"b", "host", true},  {"b", "dpu", false}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct lease_view v = {.renew_stamp = "a", .renew_time_valid = true};
+        (void)text_copy(v.sign, sizeof(v.sign), rows[i].sign);
+        assert_int_equal(lease_is_by_host(&v, rows[i].writer, "host"), rows[i].is_by_host);
+    }
 }
 
 /* ---- as text --------------------------------------------------------------------------------- */
