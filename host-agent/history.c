@@ -71,7 +71,6 @@ struct news history_compare(const struct history *h, const struct lease_view *le
     bool is_old = is_older(h, lease);
     return (struct news){
         .is_same_lease = is_same,
-        .is_known = is_known(h, lease),
         .is_new_stamp = !is_same || !text_equal(h->lease.renew_stamp, lease->renew_stamp),
         .is_old = is_old,
         .is_renewal = is_renewal(h, lease, is_old || by_write),

@@ -41,7 +41,6 @@ struct history {
 /* What a state of the lease is beside what is known. */
 struct news {
     bool is_same_lease; /* not deleted and made anew meanwhile */
-    bool is_known;      /* that lease, or the last renewal's */
     bool is_new_stamp;  /* another renewTime, or another lease */
     bool is_old;        /* by its version, which is a hint only: resourceVersions are opaque */
     bool is_renewal;

@@ -235,14 +235,14 @@ static bool has_spoken(const struct news *news)
     return news->is_renewal || news->is_late_report;
 }
 
-/* A state that a later one has replaced already: of a lease that is known, or told by a watch that
- * resumes with the past. The DPU may have spoken in it all the same, after an etcd was restored: a
- * read tells. */
+/* A state that a later one has replaced already: of the same lease, or told by a watch that resumes
+ * with the past. The DPU may have spoken in it all the same, after an etcd was restored: a read
+ * tells. Another lease is looked at, however old: a mark on it tells whether it stands. */
 static bool is_outdated(const struct verdict *x, const struct verdict_event *event,
                         const struct news *news)
 {
     bool by_watch = event->source == VERDICT_BY_WATCH;
-    bool is_past = news->is_old && (by_watch || (news->is_known && !has_spoken(news)));
+    bool is_past = news->is_old && (by_watch || (news->is_same_lease && !has_spoken(news)));
     return event->kind != VERDICT_MARK &&
            (is_past || (by_watch && x->sight.shows == VERDICT_SEES_GONE));
 }

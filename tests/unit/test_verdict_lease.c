@@ -105,6 +105,19 @@ TEST_READY(what_a_server_that_lags_repeats_is_no_renewal)
     assert_true(w->out.renewed);
 }
 
+/* It was deleted and made anew, and then etcd was restored: the former lease stands. */
+TEST_READY(a_mark_is_made_on_the_lease_that_stands_after_a_restore)
+{
+    const struct lease_view former = w->lease;
+    set_uid(w, "uid-2", false);
+    world_version(w, 90);
+    world_seen(w, SEC(12));
+    w->lease = former;
+    world_read(w, SEC(14), SEC(14));
+    assert_string_equal(w->x.history.lease.uid, "uid-1"); /* which a mark is made on */
+    world_condemns_at(w, 41);
+}
+
 TEST_READY(renewal_by_a_foreign_holder_does_not_count)
 {
     (void)text_copy(w->lease.holder, sizeof(w->lease.holder), "somebody");
