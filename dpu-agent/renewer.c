@@ -799,6 +799,9 @@ static void handle_answer(struct renewer *r, const struct step *s)
     bool created = put && s->event->http_status == HTTP_CREATED;
     if (created || s->event->code == ERR_CONFLICT) {
         r->lease_current = false;
+        if (action == RENEWER_CREATE) { /* it is there, whatever the read shows */
+            r->create_at = mono_add(s->event->now, r->config.duration_ns);
+        }
         if (r->conflicts++ == 0) {
             return; /* read it and try again, at once */
         }

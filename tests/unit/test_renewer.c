@@ -656,6 +656,19 @@ TEST(lease_that_could_not_be_made_is_not_blamed_on_the_host)
     }
 }
 
+/* An API server that lags beside one that has it, say. */
+TEST(lease_that_is_there_already_and_not_shown_is_not_made_again_and_again)
+{
+    struct world w = deleted();
+    for (int i = 0; i < 5; i++) {
+        struct mono last = w.now;
+        play(&w, "409>get 404");
+        miss_until(&w, mono_add(w.now, 700 * NS_PER_SEC));
+        expect_action(&w, RENEWER_CREATE);
+        assert_true(mono_since(w.now, last) >= 40 * NS_PER_SEC);
+    }
+}
+
 TEST(missing_right_is_said_once_and_tried_again_ever_more_rarely)
 {
     struct world w = deleted();
