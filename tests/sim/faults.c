@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/sim/faults.h"
 
+#include "base/time.h"
+
 #include "tests/sim/agents.h"
 #include "tests/sim/api.h"
 
@@ -208,6 +210,22 @@ static json_t *edit_lease(void)
 {
     const json_t *lease = can_write() ? api_lease(api_get()) : NULL;
     return lease ? json_deep_copy(lease) : NULL;
+}
+
+/* As ovn-kubernetes' own check does on the host at its start: no renewal beside a sign. */
+static void write_as_upstreams_host(void)
+{
+    json_t *lease = edit_lease();
+    json_t *notes = json_object_get(json_object_get(lease, "metadata"), "annotations");
+    if (json_object_get(notes, "dpu.k8s.ovn.org/renew-time")) {
+        const struct wall now = {machine_wall_ns(world_get(), agents_host()->machine)};
+        json_object_set_new(json_object_get(lease, "spec"), "renewTime",
+                            json_string(rfc3339_text(now, true).text));
+        tally_note("lease: renewTime written by upstream's host");
+        api_put_lease(api_get(), "admin", lease);
+    } else {
+        json_decref(lease);
+    }
 }
 
 static void touch(void *user)
@@ -440,6 +458,7 @@ static void begin_at_server(const struct fault *f)
         world_at(api->world, api->world->now + f->param % 30 * SEC, collect_garbage, NULL);
         break;
     case FAULT_TOUCHES:
+        write_as_upstreams_host();
         touch(NULL);
         break;
     case FAULT_FOREIGN:

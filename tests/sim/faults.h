@@ -32,13 +32,14 @@ enum fault_kind {
     FAULT_STALE,        /* reads come from a server that lags behind */
     FAULT_THROTTLED,    /* 429 with Retry-After */
     FAULT_UNAUTHORIZED, /* 401 or 403 for the host */
-    FAULT_TOUCHES,      /* somebody edits the lease again and again */
-    FAULT_DELETE,       /* the lease is deleted */
-    FAULT_NEW_NODE,     /* the Node is made anew, and its lease collected */
-    FAULT_FOREIGN,      /* somebody else holds the lease, and renews it */
-    FAULT_HOSTILE,      /* nonsense on the lease */
-    FAULT_DPU_DEAD,     /* killed; started again at the end */
-    FAULT_DPU_STOPPED,  /* SIGSTOP */
+    FAULT_TOUCHES, /* upstream's host writes renewTime, and somebody edits the lease again and again
+                    */
+    FAULT_DELETE,  /* the lease is deleted */
+    FAULT_NEW_NODE,      /* the Node is made anew, and its lease collected */
+    FAULT_FOREIGN,       /* somebody else holds the lease, and renews it */
+    FAULT_HOSTILE,       /* nonsense on the lease */
+    FAULT_DPU_DEAD,      /* killed; started again at the end */
+    FAULT_DPU_STOPPED,   /* SIGSTOP */
     FAULT_DPU_UNHEALTHY, /* its probes fail */
     FAULT_DPU_SHUTDOWN,  /* SIGTERM; started again at the end */
     FAULT_DPU_CLOCK,     /* its wall clock steps */
