@@ -102,9 +102,9 @@ static bool knows_answer(const void *user, const char *text, size_t len)
 }
 
 /* Who manages which field is no part of a PUT: where that says nothing of it, the API server goes
- * on keeping track. To write it down with each renewal is a sixth of the renewal's cost there, and
- * half of its bytes. Whoever renews alone has it cleared once: no write after that is kept track
- * of, and the host knows our renewals by their sign. */
+ * on keeping track, which is a part of the renewal's cost there, and a third of its bytes. Whoever
+ * renews alone has it cleared once: no write after that is kept track of, and the host knows our
+ * renewals by their sign. */
 static void take_out_managers(const struct lease_writer *w, json_t *lease)
 {
     json_t *meta = json_object_get(lease, "metadata");
