@@ -71,11 +71,15 @@ static void note_skew(struct lease_writer *w, const struct kube_response *respon
     w->skewed = skewed;
 }
 
-static void sign_lease(const struct lease_writer *w, json_t *lease)
+static void name_agent(const struct lease_writer *w, json_t *lease)
 {
     const struct renewer_config *c = &w->renewer.config;
     const struct lease_agent agent = {
-        .boot_id = c->boot_id, .version = c->version, .has_no_probe = c->has_no_probe};
+        .boot_id = c->boot_id,
+        .version = c->version,
+        .has_no_probe = c->has_no_probe,
+        .is_companion = c->is_companion,
+    };
     lease_set_agent(lease, &agent);
 }
 
@@ -120,7 +124,7 @@ static void keep_tree(struct lease_writer *w, const struct kube_response *respon
 {
     lease_text_fini(&w->renewal);
     (void)lease_text_keep(&w->shown, response->raw ? response->raw : "", response->raw_len);
-    sign_lease(w, response->body);
+    name_agent(w, response->body);
     json_decref(w->tree);
     w->tree = json_incref(response->body);
     take_out_managers(w, w->tree);
@@ -244,7 +248,7 @@ static void on_answer(void *user, const struct kube_response *response)
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-/* A renewal of a lease that was signed. */
+/* A renewal of a lease that names its agent. */
 static void edit_lease(struct lease_writer *w, json_t *lease)
 {
     lease_set_renewal(lease, clock_wall_now(), w->renewer.config.holder);
@@ -291,7 +295,7 @@ static void make_lease(struct lease_writer *w, const char *node_uid)
     CLEANUP(json)
     json_t *lease = lease_new(c->lease_ns, c->lease_name, c->holder,
                               (uint32_t)(c->duration_ns / NS_PER_SEC), owner);
-    sign_lease(w, lease);
+    name_agent(w, lease);
     edit_lease(w, lease);
     text_format(path, sizeof(path), "/apis/coordination.k8s.io/v1/namespaces/%s/leases",
                 c->lease_ns);

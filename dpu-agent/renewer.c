@@ -658,6 +658,7 @@ static void look_as_companion(struct renewer *r, const struct renewer_event *eve
     const struct renewer_config *c = &r->config;
     const struct lease_view *lease = event->lease;
     bool is_right = lease->health == LEASE_HEALTH_NONE && lease->has_no_probe == c->has_no_probe &&
+                    lease->sign[0] == '\0' && /* of a dpu-agent that renewed before */
                     (c->boot_id[0] == '\0' || text_equal(lease->boot_id, c->boot_id)) &&
                     (c->version[0] == '\0' || text_equal(lease->agent_version, c->version));
     r->owed = r->sent_action == RENEWER_GET && !is_right;

@@ -231,11 +231,20 @@ static void note_rhythm(struct renewal_origin *o, const struct lease_view *lease
     o->host_wrote = is_host ? lease->renew_time : (struct wall){0};
 }
 
+/* By a dpu-agent that does not sign, beside the sign of one that did. */
+static bool is_by_unsigning_agent(const struct renewal_origin *o, const struct lease_view *lease)
+{
+    return lease->sign[0] != '\0' && !text_equal(lease->agent_version, o->signer);
+}
+
 bool origin_leave_out_host(struct renewal_origin *o, struct lease_view *lease, const char *writer)
 {
     bool is_first = !text_equal(o->uid, lease->uid);
     bool is_new = is_first || !text_equal(o->newest, lease->renew_stamp);
-    bool is_host = lease_is_by_host(lease, writer, o->host);
+    if (is_first || text_equal(lease->sign, lease->renew_stamp)) {
+        (void)text_copy(o->signer, sizeof(o->signer), lease->agent_version);
+    }
+    bool is_host = lease_is_by_host(lease, writer, o->host) && !is_by_unsigning_agent(o, lease);
     if (is_new) {
         (void)text_copy(o->uid, sizeof(o->uid), lease->uid);
         (void)text_copy(o->newest, sizeof(o->newest), lease->renew_stamp);

@@ -88,7 +88,8 @@ void history_restore(struct history *h, const struct readiness *was, struct mono
  * DPU.
  *
  * dpu-agent signs its renewals, and clears managedFields. A renewTime that it has not signed,
- * beside a sign of its own, is another program's. Where nobody signs, upstream names the machine in
+ * beside a sign of its own, is another program's, unless a dpu-agent of another version wrote it,
+ * which does not sign yet. Where nobody signs, upstream names the machine in
  * its User-Agent, and the API server keeps that name in managedFields.
  *
  * A DPU may have the host's name, and another program than dpu-agent may renew on it. Their
@@ -99,13 +100,14 @@ void history_restore(struct history *h, const struct readiness *was, struct mono
 enum { ORIGIN_HOST_BYTES = 65 }; /* a Linux host name */
 
 struct renewal_origin {
-    char host[ORIGIN_HOST_BYTES];   /* "": nobody can say */
-    char uid[NAMES_UID_BYTES];      /* of the lease as last seen; "": none yet */
-    char newest[NAMES_STAMP_BYTES]; /* its renewTime */
-    struct lease_view dpu;          /* the lease with the newest renewTime of the DPU */
-    struct wall host_wrote;         /* the last renewTime that is the host's; 0: none */
-    int64_t gap_ns;                 /* between the last two of them; 0: there are no two */
-    bool is_same_name;              /* by their rhythm they are the DPU's, after all */
+    char host[ORIGIN_HOST_BYTES];           /* "": nobody can say */
+    char uid[NAMES_UID_BYTES];              /* of the lease as last seen; "": none yet */
+    char newest[NAMES_STAMP_BYTES];         /* its renewTime */
+    struct lease_view dpu;                  /* the lease with the newest renewTime of the DPU */
+    char signer[NAMES_AGENT_VERSION_BYTES]; /* the version of the dpu-agent that signed last */
+    struct wall host_wrote;                 /* the last renewTime that is the host's; 0: none */
+    int64_t gap_ns;                         /* between the last two of them; 0: there are no two */
+    bool is_same_name;                      /* by their rhythm they are the DPU's, after all */
 };
 
 /* Replaces a renewTime that is not the DPU's by the DPU's newest one. `writer` is who wrote it by

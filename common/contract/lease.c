@@ -271,6 +271,9 @@ void lease_set_health(json_t *lease, enum lease_health health, const char *messa
 
 void lease_set_agent(json_t *lease, const struct lease_agent *agent)
 {
+    if (agent->is_companion) {
+        remove_annotation(lease, NAMES_ANNOTATION_RENEW);
+    }
     if (!text_is_empty(agent->boot_id)) {
         set_text(annotations_of(lease), NAMES_ANNOTATION_BOOT_ID, agent->boot_id);
     }

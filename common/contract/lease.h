@@ -91,11 +91,13 @@ struct rfc3339_text lease_next_stamp(const struct json_t *lease, struct wall now
 void lease_set_health(struct json_t *lease, enum lease_health health, const char *message,
                       struct wall now);
 
-/* The dpu-agent that writes it, and the boot of its DPU; "" leaves the annotation as it is. */
+/* The dpu-agent that writes it, and the boot of its DPU; "" leaves the annotation as it is. A
+ * companion renews nothing: a sign that is left of before goes. */
 struct lease_agent {
     const char *boot_id;
     const char *version;
     bool has_no_probe;
+    bool is_companion;
 };
 void lease_set_agent(struct json_t *lease, const struct lease_agent *agent);
 

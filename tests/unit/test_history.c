@@ -131,6 +131,21 @@ TEST(another_program_that_renews_regularly_counts_beside_a_sign_that_is_left)
     expect(rows, ARRAY_LEN(rows));
 }
 
+/* A downgrade: it keeps what it does not know, and says its own version. */
+TEST(an_older_agent_counts_at_once_beside_the_sign_of_a_newer_one)
+{
+    struct renewal_origin origin = {.host = "host"};
+    struct lease_view lease = {.uid = "u", .duration_s = 40, .agent_version = "2.0"};
+    stamp(&lease, 0);
+    (void)text_copy(lease.sign, sizeof(lease.sign), lease.renew_stamp);
+    assert_false(origin_leave_out_host(&origin, &lease, NULL));
+    (void)text_copy(lease.agent_version, sizeof(lease.agent_version), "1.0");
+    for (int at_s = 10; at_s <= 30; at_s += 10) {
+        stamp(&lease, at_s);
+        assert_false(origin_leave_out_host(&origin, &lease, NULL));
+    }
+}
+
 /* Upstream's DPU side, or a dpu-agent that does not sign yet, or does no longer. */
 TEST(where_a_name_is_kept_or_no_sign_stands_others_count)
 {

@@ -194,7 +194,7 @@ TEST(only_the_two_health_words_count)
 
 static void set_agent(json_t *lease, const char *boot_id, const char *version, bool has_no_probe)
 {
-    const struct lease_agent agent = {boot_id, version, has_no_probe};
+    const struct lease_agent agent = {boot_id, version, has_no_probe, false};
     lease_set_agent(lease, &agent);
 }
 
@@ -374,6 +374,9 @@ TEST(a_renewal_is_signed_until_another_follows_or_the_agent_ends)
     lease_set_health(lease, LEASE_HEALTH_SHUTDOWN, "", NOW);
     (void)json_object_set_new(spec, "renewTime", json_string("2026-09-21T14:13:25.000000Z"));
     assert_false(is_by_host(lease));
+    lease_set_renewal(lease, NOW, "me");
+    lease_set_agent(lease, &(struct lease_agent){"", "", false, .is_companion = true});
+    assert_string_equal(view(lease).sign, "");
 }
 
 TEST(a_sign_tells_whoever_is_named)

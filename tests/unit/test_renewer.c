@@ -963,10 +963,10 @@ TEST(a_companion_takes_back_what_is_not_true_any_more)
 SCRIPT(a_companion_that_is_well_again_says_so_at_once, accompanying,
        "@12 sick @12.1 ok health=unhealthy @12.2 ok @14 healthy>get @14.1 ok>report reports=none")
 
-/* Its boot, its version, and whether it asks anybody. */
+/* Its boot, its version, whether it asks anybody, and that the renewals are not its own. */
 TEST(a_companion_says_what_it_is_once)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         struct world w = starting();
         w.r.config.is_companion = true;
         (void)text_copy(w.lease.boot_id, sizeof(w.lease.boot_id), "boot-1");
@@ -975,11 +975,13 @@ TEST(a_companion_says_what_it_is_once)
         (void)text_copy(w.r.config.version, sizeof(w.r.config.version), i == 1 ? "2" : "");
         w.r.config.has_no_probe = i == 2;
         w.lease.has_no_probe = i == 3;
+        (void)text_copy(w.lease.sign, sizeof(w.lease.sign), i == 4 ? "2026" : "");
         play(&w, "healthy @0.1 ok>report");
         assert_int_equal(w.out.health, LEASE_HEALTH_NONE);
         (void)text_copy(w.lease.boot_id, sizeof(w.lease.boot_id), "boot-2");
         (void)text_copy(w.lease.agent_version, sizeof(w.lease.agent_version), "2");
         w.lease.has_no_probe = i == 2;
+        w.lease.sign[0] = '\0';
         play(&w, "@0.2 ok>none @10.3 tick>get @10.4 ok>none");
     }
 }
