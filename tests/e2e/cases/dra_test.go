@@ -152,11 +152,12 @@ func (p *pair) taints(limit time.Duration, want string) *resource.ResourceSlice 
 }
 
 // claimObjects makes the DeviceClass, a template of claims and a claim, once.
+// That of the case before may take long to go: the claims' controller tries a conflict again after up to 20 s.
 func (p *pair) claimObjects() {
 	p.t.Helper()
 	must(p.t, p.control.Apply(p.t.Context(), "../../../deploy/dra/deviceclass.yaml"))
 	p.claimTemplate("dpu")
-	poll(p.t, soon, "the claim is made, after that of the case before has gone", func() error {
+	poll(p.t, 3*soon, "the claim is made, after that of the case before has gone", func() error {
 		_, err := p.makeClaim("dpu")
 		return err
 	})
