@@ -253,8 +253,9 @@ bool origin_leave_out_host(struct renewal_origin *o, struct lease_view *lease, c
     if (is_new && (is_first || !is_host || o->is_same_name)) {
         o->dpu = *lease;
     }
-    if (is_first && is_host && read_stamp(lease->sign, &o->dpu.renew_time)) {
+    if (is_new && is_host && !o->is_same_name && read_stamp(lease->sign, &o->dpu.renew_time)) {
         (void)text_copy(o->dpu.renew_stamp, sizeof(o->dpu.renew_stamp), lease->sign);
+        o->dpu.renew_time_valid = true; /* the DPU's last, also where nobody has seen it */
     }
     bool is_bump = !text_equal(o->dpu.renew_stamp, o->newest);
     if (is_bump) {

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "tests/support/case.h"
 
-enum sign { NONE, OURS, OTHER }; /* OTHER: that of the renewal at 0 */
+enum sign { NONE, OURS, OTHER }; /* OTHER: that of the last row that is OURS, or of the time 0 */
 
 /* A state of the lease, stamped at so many seconds by a machine of that name. `shown_s` is the
  * stamp that it is taken for: another one where the host has written it. */
@@ -29,12 +29,14 @@ static void stamp(struct lease_view *lease, int at_s)
 static void expect(const struct row *rows, size_t count)
 {
     struct renewal_origin origin = {.host = "host"};
+    int signed_s = 0;
     for (size_t i = 0; i < count; i++) {
+        signed_s = rows[i].sign == OURS ? rows[i].stamp_s : signed_s;
         for (int look = 1; look <= 2; look++) { /* a second one is no news */
             struct lease_view lease = {.duration_s = 40};
             struct lease_view shown = lease;
             text_format(lease.uid, sizeof(lease.uid), "%s", rows[i].uid);
-            stamp(&lease, rows[i].sign == OURS ? rows[i].stamp_s : 0);
+            stamp(&lease, signed_s);
             if (rows[i].sign != NONE) {
                 (void)text_copy(lease.sign, sizeof(lease.sign), lease.renew_stamp);
             }
@@ -110,6 +112,23 @@ TEST(what_stands_beside_the_sign_at_the_first_look_is_none_either)
     static const struct row rows[] = {
         {"u", NULL, 7, 0, OTHER}, {"u", NULL, 55, 0, OTHER}, {"u", NULL, 60, 60, OURS}};
     expect(rows, ARRAY_LEN(rows));
+}
+
+/* The renewal that it covers was seen by nobody. */
+TEST(the_sign_beside_another_programs_time_is_the_dpus_renewal)
+{
+    struct renewal_origin origin = {.host = "host"};
+    struct lease_view lease = {.uid = "u", .duration_s = 40};
+    stamp(&lease, 0);
+    (void)text_copy(lease.sign, sizeof(lease.sign), lease.renew_stamp);
+    assert_false(origin_leave_out_host(&origin, &lease, NULL));
+    stamp(&lease, 10);
+    (void)text_copy(lease.sign, sizeof(lease.sign), lease.renew_stamp);
+    const struct lease_view renewed = lease;
+    stamp(&lease, 11);
+    assert_true(origin_leave_out_host(&origin, &lease, NULL));
+    assert_string_equal(lease.renew_stamp, renewed.renew_stamp);
+    assert_int_equal(lease.renew_time.ns, renewed.renew_time.ns);
 }
 
 TEST(the_sign_tells_a_dpu_of_the_hosts_name_from_the_host)
