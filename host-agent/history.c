@@ -38,12 +38,10 @@ static bool is_known(const struct history *h, const struct lease_view *lease)
     return is_same_lease(h, lease) || (h->uid[0] != '\0' && text_equal(h->uid, lease->uid));
 }
 
-/* By its version an older state than one that we know, of this lease or of one that has replaced
- * it. */
-static bool is_older(const struct history *h, const struct lease_view *lease)
+static bool is_below(const struct lease_view *lease, uint64_t known)
 {
     uint64_t version = mark_version(lease->resource_version);
-    return version != 0 && version < h->version;
+    return version != 0 && version < known;
 }
 
 /* A report is a lease of its own: dpu-agent renews its stamp once an interval while it stands. */
@@ -55,25 +53,26 @@ static bool has_report(const struct history *h, const struct lease_view *lease)
 /* A text that differs from the last state's, the last renewal's and the last older state's, by our
  * holder, on a lease that is known ("Rules for both sides", 1). An older state may hold one, too,
  * and so may what we wrote on it: there the stamp has to be the latest ever. */
-static bool is_renewal(const struct history *h, const struct lease_view *lease, bool is_old)
+static bool is_renewal(const struct history *h, const struct lease_view *lease, bool is_behind)
 {
     const char *stamp = lease->renew_stamp;
     bool is_latest = lease->renew_time_valid && lease->renew_time.ns > h->newest.ns;
     return is_known(h, lease) && history_is_ours(h, lease) && stamp[0] != '\0' &&
            !text_equal(stamp, h->lease.renew_stamp) && !text_equal(stamp, h->stamp) &&
-           !text_equal(stamp, h->past_stamp) && (is_latest || !is_old);
+           !text_equal(stamp, h->past_stamp) && (is_latest || !is_behind);
 }
 
 struct news history_compare(const struct history *h, const struct lease_view *lease, bool by_write)
 {
     struct wall reported;
     bool is_same = is_same_lease(h, lease);
-    bool is_old = is_older(h, lease);
+    bool is_behind = is_below(lease, h->version);
     return (struct news){
         .is_same_lease = is_same,
         .is_new_stamp = !is_same || !text_equal(h->lease.renew_stamp, lease->renew_stamp),
-        .is_old = is_old,
-        .is_renewal = is_renewal(h, lease, is_old || by_write),
+        .is_old = is_below(lease, mark_version(h->lease.resource_version)),
+        .is_behind = is_behind,
+        .is_renewal = is_renewal(h, lease, is_behind || by_write),
         .is_late_report = has_report(h, lease) && read_stamp(lease->health_stamp, &reported) &&
                           reported.ns > h->newest.ns,
     };
@@ -127,7 +126,7 @@ bool history_take_report(struct history *h, const struct lease_view *lease, cons
         return false;
     }
     if (is_new) {
-        h->reported = news->is_old && !news->is_late_report ? (struct mono){0} : now;
+        h->reported = news->is_behind && !news->is_late_report ? (struct mono){0} : now;
     }
     return (is_new || news->is_renewal) && !stood_still(h, duration_ns, now);
 }
@@ -156,7 +155,7 @@ bool history_take_boot(struct history *h, const struct lease_view *lease, const 
         h->boot_repeats = 0;
         return false; /* an older dpu-agent, or upstream's, claims nothing */
     }
-    if (news->is_old && !renewed && !is_first) {
+    if (news->is_behind && !renewed && !is_first) {
         (void)text_copy(out->dpu_boot_before, sizeof(out->dpu_boot_before), id);
     }
     h->boot_repeats += renewed && text_equal(id, out->dpu_boot_before);

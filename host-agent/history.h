@@ -29,7 +29,7 @@ struct history {
 
     struct lease_view lease;            /* as last seen, to be marked; uid "": none was */
     struct wall newest;                 /* the latest stamp ever known, of reports too; 0: none */
-    uint64_t version;                   /* the highest seen: what is below is old; 0: unknown */
+    uint64_t version;                   /* the highest seen; 0: unknown */
     char past_stamp[NAMES_STAMP_BYTES]; /* of the last state that was over when it was seen */
     struct mono reported; /* when its report was seen first with its present stamp; 0: a past one */
 
@@ -42,7 +42,8 @@ struct history {
 struct news {
     bool is_same_lease; /* not deleted and made anew meanwhile */
     bool is_new_stamp;  /* another renewTime, or another lease */
-    bool is_old;        /* by its version, which is a hint only: resourceVersions are opaque */
+    bool is_old;        /* by its version, a hint only, before the last state seen, */
+    bool is_behind;     /* or before any that was seen, on whichever lease */
     bool is_renewal;
     bool is_late_report; /* stamped later than all that is known */
 };

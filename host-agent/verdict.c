@@ -270,7 +270,7 @@ static struct mono date(const struct verdict *x, const struct verdict_event *eve
     struct mono now = event->now;
     bool by_write = event->kind == VERDICT_MARK;
     bool by_watch = event->source == VERDICT_BY_WATCH && !by_write;
-    if (by_watch && mono_is_never(x->sight.blind_since) && !news->is_old) {
+    if (by_watch && mono_is_never(x->sight.blind_since) && !news->is_behind) {
         return now;
     }
     struct mono made =
