@@ -225,7 +225,7 @@ static void note_rhythm(struct renewal_origin *o, const struct lease_view *lease
     int64_t gap_ns = has_gap ? wall_since(lease->renew_time, o->host_wrote) : 0;
     bool is_rhythm =
         gap_ns > 0 && gap_ns < lasts_ns && o->gap_ns > 0 && llabs(gap_ns - o->gap_ns) <= gap_ns / 4;
-    o->is_same_name = is_host && (o->is_same_name || is_rhythm);
+    o->is_regular = is_host && (o->is_regular || is_rhythm);
     o->gap_ns = gap_ns;
     o->host_wrote = is_host ? lease->renew_time : (struct wall){0};
 }
@@ -249,10 +249,10 @@ bool origin_leave_out_host(struct renewal_origin *o, struct lease_view *lease, c
         (void)text_copy(o->newest, sizeof(o->newest), lease->renew_stamp);
         note_rhythm(o, lease, is_host);
     }
-    if (is_new && (is_first || !is_host || o->is_same_name)) {
+    if (is_new && (is_first || !is_host || o->is_regular)) {
         o->dpu = *lease;
     }
-    if (is_new && is_host && !o->is_same_name && read_stamp(lease->sign, &o->dpu.renew_time)) {
+    if (is_new && is_host && !o->is_regular && read_stamp(lease->sign, &o->dpu.renew_time)) {
         (void)text_copy(o->dpu.renew_stamp, sizeof(o->dpu.renew_stamp), lease->sign);
         o->dpu.renew_time_valid = true; /* the DPU's last, also where nobody has seen it */
     }

@@ -90,8 +90,8 @@ void history_restore(struct history *h, const struct readiness *was, struct mono
  *
  * dpu-agent signs its renewals, and clears managedFields. A renewTime that it has not signed,
  * beside a sign of its own, is another program's, unless a dpu-agent of another version wrote it,
- * which does not sign yet. Where nobody signs, upstream names the machine in
- * its User-Agent, and the API server keeps that name in managedFields.
+ * which does not sign yet. Where nobody signs, upstream names the machine in its User-Agent, and
+ * the API server keeps that name in managedFields.
  *
  * A DPU may have the host's name, and another program than dpu-agent may renew on it. Their
  * renewals are known by their rhythm: two gaps in a row that are alike and shorter than the lease.
@@ -108,7 +108,7 @@ struct renewal_origin {
     char signer[NAMES_AGENT_VERSION_BYTES]; /* the version of the dpu-agent that signed last */
     struct wall host_wrote;                 /* the last renewTime that is the host's; 0: none */
     int64_t gap_ns;                         /* between the last two of them; 0: there are no two */
-    bool is_same_name;                      /* by their rhythm they are the DPU's, after all */
+    bool is_regular;                        /* by their rhythm they are the DPU's, after all */
 };
 
 /* Replaces a renewTime that is not the DPU's by the DPU's newest one. `writer` is who wrote it by

@@ -74,7 +74,7 @@ static void tell_renewer(struct lease_watch *w, const json_t *object, struct lea
                     writer ? "this host" : "another program than dpu-agent", w->config.ns,
                     w->config.name);
     }
-    if (w->origin.is_same_name && writer) {
+    if (w->origin.is_regular && writer) {
         log_limited(
             &w->same_name, LOG_SELDOM_NS, LOG_WARN, "lease",
             "the DPU renews lease %s/%s under the name of this host, '%s', as ovn-kubernetes' own "

@@ -360,14 +360,16 @@ static bool differ_by_digits(const char *a, const char *b, size_t len)
     return true;
 }
 
+static bool stands_at(const char *text, struct lease_place p, const char *wanted)
+{
+    return strlen(wanted) == p.len && memcmp(text + p.at, wanted, p.len) == 0;
+}
+
 bool lease_text_matches(const struct lease_text *t, const char *text, size_t len, const char *stamp)
 {
     size_t at = 0;
-    bool is_signed = t->sign.len > 0;
-    if (!t->text || len != t->len || strlen(stamp) != t->stamp.len ||
-        memcmp(text + t->stamp.at, stamp, t->stamp.len) != 0 ||
-        (is_signed &&
-         (t->sign.len != t->stamp.len || memcmp(text + t->sign.at, stamp, t->stamp.len) != 0))) {
+    if (!t->text || len != t->len || !stands_at(text, t->stamp, stamp) ||
+        (t->sign.len > 0 && !stands_at(text, t->sign, stamp))) {
         return false;
     }
     for (size_t i = 0; i < t->place_count; i++) {

@@ -25,6 +25,13 @@ static void stamp(struct lease_view *lease, int at_s)
                 rfc3339_text(lease->renew_time, true).text);
 }
 
+/* As dpu-agent does. */
+static void renew(struct lease_view *lease, int at_s)
+{
+    stamp(lease, at_s);
+    (void)text_copy(lease->sign, sizeof(lease->sign), lease->renew_stamp);
+}
+
 /* The host is called "host". */
 static void expect(const struct row *rows, size_t count)
 {
@@ -36,9 +43,8 @@ static void expect(const struct row *rows, size_t count)
             struct lease_view lease = {.duration_s = 40};
             struct lease_view shown = lease;
             text_format(lease.uid, sizeof(lease.uid), "%s", rows[i].uid);
-            stamp(&lease, signed_s);
             if (rows[i].sign != NONE) {
-                (void)text_copy(lease.sign, sizeof(lease.sign), lease.renew_stamp);
+                renew(&lease, signed_s);
             }
             stamp(&lease, rows[i].stamp_s);
             stamp(&shown, rows[i].shown_s);
@@ -119,11 +125,9 @@ TEST(the_sign_beside_another_programs_time_is_the_dpus_renewal)
 {
     struct renewal_origin origin = {.host = "host"};
     struct lease_view lease = {.uid = "u", .duration_s = 40};
-    stamp(&lease, 0);
-    (void)text_copy(lease.sign, sizeof(lease.sign), lease.renew_stamp);
+    renew(&lease, 0);
     assert_false(origin_leave_out_host(&origin, &lease, NULL));
-    stamp(&lease, 10);
-    (void)text_copy(lease.sign, sizeof(lease.sign), lease.renew_stamp);
+    renew(&lease, 10);
     const struct lease_view renewed = lease;
     stamp(&lease, 11);
     assert_true(origin_leave_out_host(&origin, &lease, NULL));
@@ -155,8 +159,7 @@ TEST(an_older_agent_counts_at_once_beside_the_sign_of_a_newer_one)
 {
     struct renewal_origin origin = {.host = "host"};
     struct lease_view lease = {.uid = "u", .duration_s = 40, .agent_version = "2.0"};
-    stamp(&lease, 0);
-    (void)text_copy(lease.sign, sizeof(lease.sign), lease.renew_stamp);
+    renew(&lease, 0);
     assert_false(origin_leave_out_host(&origin, &lease, NULL));
     (void)text_copy(lease.agent_version, sizeof(lease.agent_version), "1.0");
     for (int at_s = 10; at_s <= 30; at_s += 10) {
