@@ -703,25 +703,24 @@ static void answer_succeeded(struct renewer *r, const struct step *s)
 
 /* A failed write is soon tried again. Where the API server has too much to do (one that does not
  * say until when may not be the only one: RENEWER_TRIES times as after another error), or cannot be
- * reached twice in a row, the tries that follow are spread over what the lease lasts: thousands of
- * DPUs need not knock again and again. Nor where it has no such lease, once its host had the time
- * to make it (RENEWER_TRIES looks): it is looked for with the next renewal, or sooner if the lease
- * would not last for as many tries. */
+ * reached twice in a row, the tries that follow are spread over what the lease lasts, or further
+ * apart as after any failure: thousands of DPUs need not knock again and again. Nor where it has no
+ * such lease, once its host had the time to make it (RENEWER_TRIES looks): it is looked for with
+ * the next renewal, or sooner if the lease would not last for as many tries. */
 static int64_t pause_ns(struct renewer *r, const struct renewer_event *event)
 {
     /* A conflict is an answer: it waits for other writers, not for the API server. */
     uint32_t count = event->code == ERR_CONFLICT ? r->conflicts - 1 : r->failures;
     int64_t wait_ns = prng_next(&r->random, renewer_backoff_ns(r, count));
-    int64_t share_ns = renewer_budget_ns(r) / RENEWER_TRIES;
+    int64_t spread_ns = mono_ns_max(wait_ns, renewer_budget_ns(r) / RENEWER_TRIES);
     bool is_closed = event->is_unreachable && count > 1;
     bool is_busy = event->http_status == HTTP_TOO_MANY_REQUESTS &&
                    (event->retry_after_ms > 0 || count > RENEWER_TRIES);
     if (is_closed || is_busy) {
-        return mono_ns_min(share_ns, longest_pause_ns(r, event->now));
+        return mono_ns_min(spread_ns, longest_pause_ns(r, event->now));
     }
     if (event->http_status == HTTP_NOT_FOUND && count > RENEWER_TRIES) {
-        return mono_ns_min(mono_since(next_slot(r, event->now), event->now),
-                           mono_ns_max(wait_ns, share_ns));
+        return mono_ns_min(mono_since(next_slot(r, event->now), event->now), spread_ns);
     }
     return wait_ns;
 }
