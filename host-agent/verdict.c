@@ -398,6 +398,19 @@ static void weigh_mark(struct verdict *x, const struct verdict_event *event,
     }
 }
 
+/* Other evidence may be later than the mark was asked for, and its last request later than that:
+ * then this one counts for the pace, or a failure would have none. */
+static void end_mark(struct verdict *x, const struct verdict_event *event)
+{
+    bool is_open = event->outcome != MARK_TAKEN && event->outcome != MARK_DENIED;
+    struct mono checked = x->evidence.checked;
+    x->evidence.has_marked |= event->outcome == MARK_TAKEN;
+    asking_end_mark(&x->mark, event->is_trial, is_open);
+    if (mono_reached(checked, x->mark.asked_at) && mono_before(checked, event->started_at)) {
+        x->mark.asked_at = event->started_at;
+    }
+}
+
 static void on_mark(struct verdict *x, const struct verdict_event *event,
                     struct verdict_update *out)
 {
@@ -406,9 +419,7 @@ static void on_mark(struct verdict *x, const struct verdict_event *event,
         on_observed(x, event, out);
     }
     if (event->source == VERDICT_BY_MARK) {
-        x->evidence.has_marked |= outcome == MARK_TAKEN;
-        bool is_open = outcome != MARK_TAKEN && outcome != MARK_DENIED;
-        asking_end_mark(&x->mark, event->is_trial, is_open);
+        end_mark(x, event);
     }
     if (outcome == MARK_LOST) {
         hear_nothing(x, event->now);

@@ -335,6 +335,22 @@ TEST_READY(a_read_comes_before_the_mark_of_a_lease_that_a_watch_missed)
     }
 }
 
+/* The keeper makes it anew beside a mark, whose answer comes later and says that it is gone. */
+TEST(a_lease_that_was_gone_is_marked_again_an_interval_later)
+{
+    struct world w;
+    struct verdict_config config = world_config();
+    config.duration_ns = 60 * NS_PER_SEC;
+    world_ready_with(&w, &config);
+    world_silence_until(&w, 26);
+    world_tick(&w, SEC(26));
+    assert_true(w.out.mark);
+    world_write(&w, VERDICT_BY_KEEPER, MARK_TAKEN, SEC(26.01), SEC(26.02));
+    world_mark(&w, MARK_ABSENT, SEC(26.015), SEC(26.03));
+    world_read(&w, SEC(27), SEC(27));
+    world_condemns_at(&w, 36.015 + SERVE_S + R);
+}
+
 /* Of an etcd that was restored: what a mark can be made of. */
 TEST_READY(an_older_lease_is_one_that_is_there)
 {
