@@ -208,6 +208,14 @@ static void count_answer(struct lease_writer *w, const struct kube_response *res
     }
 }
 
+/* 0: none was sent. */
+static struct wall sent_time(const struct lease_writer *w)
+{
+    struct wall t;
+    bool is_sent = rfc3339_parse(w->sent_stamp, strlen(w->sent_stamp), &t, NULL) == 0;
+    return is_sent ? t : (struct wall){0};
+}
+
 /* A late answer, to a request that was told of as not answered, is of use if it shows the lease, or
  * that it has another version. */
 static void on_answer(void *user, const struct kube_response *response)
@@ -224,7 +232,7 @@ static void on_answer(void *user, const struct kube_response *response)
                                   .retry_after_ms = response->retry_after_ns / NS_PER_MS,
                                   .is_unreachable = kube_is_unreachable(response),
                                   .message = response->message,
-                                  .sent_stamp = w->sent_stamp};
+                                  .sent_time = sent_time(w)};
     w->call = is_late ? w->call : NULL;
     note_skew(w, response);
     if (event.code == 0) {

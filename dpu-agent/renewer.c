@@ -282,11 +282,11 @@ static struct mono next_slot(struct renewer *r, struct mono now)
 
 /* ---- what an answer says about the lease ----------------------------------------------------- */
 
-/* When we sent it; MONO_NEVER: it is not among the last ones. */
-static struct mono sent_since(const struct renewer *r, const char *stamp)
+/* When we sent the renewTime that this lease shows; MONO_NEVER: it is not among the last ones. */
+static struct mono sent_since(const struct renewer *r, const struct lease_view *lease)
 {
-    for (size_t i = 0; i < RENEWER_SENT_STAMPS; i++) {
-        if (stamp[0] != '\0' && text_equal(r->sent[i], stamp)) {
+    for (size_t i = 0; lease->renew_time_valid && i < RENEWER_SENT_STAMPS; i++) {
+        if (r->sent[i].ns == lease->renew_time.ns && r->sent[i].ns != 0) {
             return r->sent_since[i];
         }
     }
@@ -297,7 +297,7 @@ static struct mono sent_since(const struct renewer *r, const char *stamp)
  * none. One that is older than the last that succeeded is shown by an API server that lags. */
 static struct mono arrived_since(const struct renewer *r, const struct lease_view *lease)
 {
-    struct mono since = sent_since(r, lease->renew_stamp);
+    struct mono since = sent_since(r, lease);
     return mono_before(r->renewed_at, since) ? since : MONO_NEVER;
 }
 
@@ -313,7 +313,7 @@ static void look_for_foreign_renewal(struct renewer *r, const struct step *s)
     bool is_theirs = !r->config.is_companion && !is_foreign(r) && !text_is_empty(r->lease_uid) &&
                      !text_is_empty(lease->renew_stamp) &&
                      !text_equal(r->lease_stamp, lease->renew_stamp) &&
-                     mono_is_never(sent_since(r, lease->renew_stamp));
+                     mono_is_never(sent_since(r, lease));
     (void)text_copy(r->lease_stamp, sizeof(r->lease_stamp), lease->renew_stamp);
     if (!is_theirs) {
         return;
@@ -789,8 +789,8 @@ static void handle_answer(struct renewer *r, const struct step *s)
     }
     r->under_way = RENEWER_NONE;
     r->answered_at = s->event->now;
-    if (!text_is_empty(s->event->sent_stamp)) {
-        (void)text_copy(r->sent[r->sent_next], NAMES_STAMP_BYTES, s->event->sent_stamp);
+    if (s->event->sent_time.ns != 0) {
+        r->sent[r->sent_next] = s->event->sent_time;
         r->sent_since[r->sent_next] = r->sent_at;
         r->sent_next = (r->sent_next + 1) % RENEWER_SENT_STAMPS;
     }

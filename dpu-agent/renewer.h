@@ -111,7 +111,7 @@ struct renewer_event {
     int64_t retry_after_ms;         /* 0: none */
     bool is_unreachable;            /* no connection came about: nobody was asked */
     const struct lease_view *lease; /* as the answer shows it; borrowed */
-    const char *sent_stamp;         /* the renewTime that was sent, also if the PUT failed */
+    struct wall sent_time; /* the renewTime that was sent, also if the PUT failed; 0: none */
 };
 
 enum renewer_note_kind {
@@ -181,8 +181,8 @@ struct renewer {
     char lease_uid[NAMES_UID_BYTES];
     char lease_holder[NAMES_HOLDER_BYTES];
     char lease_stamp[NAMES_STAMP_BYTES];
-    uint32_t lease_duration_s; /* 0 if absent */
-    char sent[RENEWER_SENT_STAMPS][NAMES_STAMP_BYTES];
+    uint32_t lease_duration_s;                   /* 0 if absent */
+    struct wall sent[RENEWER_SENT_STAMPS];       /* renewTimes; 0: none */
     struct mono sent_since[RENEWER_SENT_STAMPS]; /* the start of each one's request */
     uint32_t sent_next;
     uint32_t foreign_renewals; /* unknown renewTimes met */

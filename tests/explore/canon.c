@@ -283,11 +283,9 @@ static void add_host(struct form *f, const struct host *h)
 /* Those renewals of the renewer's that it may still meet. */
 static void add_sent(struct form *f, const struct renewer *r, int64_t stamp)
 {
-    char text[NAMES_STAMP_BYTES];
-    stamp_text(text, sizeof(text), stamp);
     int64_t since = 0;
-    for (size_t i = 0; i < RENEWER_SENT_STAMPS; i++) {
-        if (stamp != 0 && text_equal(r->sent[i], text)) {
+    for (size_t i = 0; i < RENEWER_SENT_STAMPS && stamp != 0; i++) {
+        if (r->sent[i].ns == stamp) {
             since = r->sent_since[i].ns;
         }
     }

@@ -454,15 +454,13 @@ static void dpu_answer(struct scene s, struct request *slot, bool is_late)
     struct dpu *d = &s.w->dpu;
     struct request r = *slot;
     struct lease_view lease;
-    char stamp[NAMES_STAMP_BYTES];
     struct renewer_event event = {.kind = is_late ? RENEWER_LATE : RENEWER_ANSWER,
                                   .code = code_of(r.status),
                                   .http_status = r.status,
                                   .is_unreachable = r.is_unreachable,
                                   .message = "no answer",
-                                  .sent_stamp = stamp};
+                                  .sent_time = {d->sent}};
     *slot = (struct request){.kind = REQUEST_NONE};
-    stamp_text(stamp, sizeof(stamp), d->sent);
     if (r.status == 200) {
         d->tree = r.shown;
         lease_show(s.e, &r.shown, &lease);

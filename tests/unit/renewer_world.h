@@ -42,9 +42,24 @@ struct world {
     struct renewer_update out;
     struct lease_view lease; /* on the server */
     struct mono now;         /* of the last step */
-    char stamp[NAMES_STAMP_BYTES];
+    struct wall stamp;       /* of the renewal under way */
     unsigned puts;
 };
+
+/* The lease shows this renewTime. */
+static inline void world_show(struct world *w, struct wall stamp)
+{
+    w->lease.renew_time = stamp;
+    w->lease.renew_time_valid = true;
+    text_format(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "%s",
+                rfc3339_text(stamp, true).text);
+}
+
+/* One that somebody else wrote. */
+static inline void world_show_theirs(struct world *w, unsigned number)
+{
+    world_show(w, (struct wall){(INT64_C(1000000) + number) * NS_PER_SEC});
+}
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
@@ -60,7 +75,7 @@ static inline void world_step(struct world *w, struct renewer_event event)
     assert_false(w->out.action != RENEWER_NONE && under_way != RENEWER_NONE &&
                  event.kind != RENEWER_ANSWER && !w->out.cancel);
     if (w->out.action == RENEWER_PUT_RENEWAL || w->out.action == RENEWER_CREATE) {
-        (void)snprintf(w->stamp, sizeof(w->stamp), "stamp-%u", ++w->puts);
+        w->stamp = (struct wall){++w->puts * NS_PER_SEC};
     }
 }
 
@@ -87,10 +102,10 @@ static inline void world_answer(struct world *w, struct mono now, int http_statu
     assert_int_not_equal(w->r.under_way, RENEWER_NONE);
     bool is_creation = w->r.under_way == RENEWER_CREATE;
     if (w->r.under_way == RENEWER_PUT_RENEWAL || is_creation) {
-        event.sent_stamp = w->stamp;
+        event.sent_time = w->stamp;
     }
-    if (event.sent_stamp && (http_status == 200 || is_creation)) {
-        (void)text_copy(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), w->stamp);
+    if (event.sent_time.ns != 0 && (http_status == 200 || is_creation)) {
+        world_show(w, w->stamp);
     }
     world_step(w, event);
 }
@@ -113,15 +128,16 @@ static inline void world_fail(struct world *w, struct mono now, int code, int st
                               int64_t retry_after_ms)
 {
     assert_int_not_equal(w->r.under_way, RENEWER_NONE);
-    world_step(w, (struct renewer_event){
-                      .kind = RENEWER_ANSWER,
-                      .now = now,
-                      .code = code,
-                      .http_status = status,
-                      .retry_after_ms = retry_after_ms,
-                      .is_unreachable = w->is_unreachable,
-                      .message = "the server said no",
-                      .sent_stamp = w->r.under_way == RENEWER_PUT_RENEWAL ? w->stamp : NULL});
+    world_step(w, (struct renewer_event){.kind = RENEWER_ANSWER,
+                                         .now = now,
+                                         .code = code,
+                                         .http_status = status,
+                                         .retry_after_ms = retry_after_ms,
+                                         .is_unreachable = w->is_unreachable,
+                                         .message = "the server said no",
+                                         .sent_time = w->r.under_way == RENEWER_PUT_RENEWAL
+                                                          ? w->stamp
+                                                          : (struct wall){0}});
 }
 
 static inline void world_conflict(struct world *w, struct mono now)
@@ -364,7 +380,7 @@ static inline struct world announcing(void)
 
 static inline void upstream_renews(struct world *w)
 {
-    (void)snprintf(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "upstream-%u", ++w->puts);
+    world_show_theirs(w, ++w->puts);
 }
 
 /* Healthy since 0, upstream's second renewal seen at 10. */

@@ -327,7 +327,7 @@ TEST(second_agent_is_reported_once_and_we_go_on_renewing)
     unsigned notes = 0;
     for (int i = 0; i < 13; i++) { /* 130 s */
         play(&w, "wake");
-        (void)snprintf(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "theirs-%d", i);
+        world_show_theirs(&w, (unsigned)i);
         play(&w, "409 ok>put");
         const char *note = world_note(&w, RENEWER_NOTE_SECOND_AGENT);
         notes += note != NULL;
@@ -342,7 +342,7 @@ TEST(second_agent_is_reported_once_and_we_go_on_renewing)
 static bool meet_a_stranger(struct world *w)
 {
     play(w, "wake");
-    (void)snprintf(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "theirs-%u", w->puts);
+    world_show_theirs(w, w->puts);
     play(w, "409 ok");
     bool is_told = world_note(w, RENEWER_NOTE_SECOND_AGENT) != NULL;
     play(w, "ok");
@@ -368,16 +368,14 @@ TEST(the_last_stamps_whose_answers_were_lost_are_our_own)
 {
     for (int applied = 0; applied < RENEWER_SENT_STAMPS; applied++) {
         struct world w = renewing();
-        char stamp[NAMES_STAMP_BYTES] = "";
+        struct wall stamp = {0};
         for (int i = 0; i < RENEWER_SENT_STAMPS; i++) {
             play(&w, "wake>put");
-            if (i == applied) {
-                (void)text_copy(stamp, sizeof(stamp), w.stamp);
-            }
+            stamp = i == applied ? w.stamp : stamp;
             play(&w, "lost");
         }
         play(&w, "wake");
-        (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), stamp);
+        world_show(&w, stamp);
         world_step(&w, (struct renewer_event){.kind = RENEWER_ANSWER,
                                               .now = w.now,
                                               .code = ERR_CONFLICT,
@@ -397,7 +395,7 @@ static void lose_an_answer(struct world *w, int http_status, int64_t lost_ns)
 {
     world_tick(w, w->r.slot);
     expect_action(w, RENEWER_PUT_RENEWAL);
-    text_format(w->lease.renew_stamp, sizeof(w->lease.renew_stamp), "%s", w->stamp);
+    world_show(w, w->stamp);
     world_fail(w, mono_add(w->now, lost_ns), ERR_RETRY, http_status, -1);
     play(w, "wake>put +0.001 409>get");
 }
@@ -431,16 +429,16 @@ TEST(a_lost_renewal_of_before_is_none_of_this_interval)
 TEST(an_older_renewal_that_is_shown_again_is_no_recovery)
 {
     struct world w = renewing();
-    char shown[2][NAMES_STAMP_BYTES];
+    struct wall shown[2];
     for (size_t i = 0; i < ARRAY_LEN(shown); i++) {
         play(&w, "wake>put");
-        (void)text_copy(shown[i], sizeof(shown[i]), w.stamp);
+        shown[i] = w.stamp;
         play(&w, "+0.001 ok");
     }
     play(&w, "wake>put +0.001 404");
     for (uint32_t failures = 1; failures < 5; failures++) {
         play(&w, "wake>get");
-        (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), shown[failures % 2]);
+        world_show(&w, shown[failures % 2]);
         play(&w, "+0.001 ok>put -renewed -!succeed_again +0.001 404");
         assert_int_equal(w.r.failures, failures + 1);
     }
@@ -777,7 +775,7 @@ TEST(report_is_written_again_beside_another_that_renews_the_lease)
     unsigned notes = 0;
     play(&w, "@5 sick @5.1 ok");
     for (int i = 1; i < 60; i++) {
-        (void)snprintf(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), "theirs-%d", i);
+        world_show_theirs(&w, (unsigned)i);
         play(&w, "wake>report 409>get ok>report");
         for (size_t n = 0; n < w.out.note_count; n++) {
             assert_int_equal(w.out.notes[n].kind, RENEWER_NOTE_SECOND_AGENT);

@@ -189,7 +189,7 @@ TEST(a_slow_dpus_renewal_that_a_mark_overtakes_is_accepted_within_the_grace)
 static int64_t longest_gap_ns(const struct renewer_config *config, int64_t took_ns)
 {
     struct world w = starting_with(*config);
-    char stamp[NAMES_STAMP_BYTES] = ""; /* of the oldest write under way */
+    struct wall stamp = {0}; /* of the oldest write under way */
     struct mono now = SEC(0.1);
     struct mono arrived = now;
     struct mono arrives = MONO_NEVER;
@@ -204,13 +204,13 @@ static int64_t longest_gap_ns(const struct renewer_config *config, int64_t took_
             if (mono_is_never(arrives)) {
                 arrives = mono_add(now, took_ns);
                 assert_true(w.out.lasts_ms >= took_ns / NS_PER_MS);
-                (void)text_copy(stamp, sizeof(stamp), w.stamp);
+                stamp = w.stamp;
             }
         }
         now = mono_min(mono_min(due, arrives), w.out.wake_at);
         if (mono_reached(now, arrives)) {
-            bool is_awaited = !mono_is_never(due) && text_equal(stamp, w.stamp);
-            (void)text_copy(w.lease.renew_stamp, sizeof(stamp), stamp);
+            bool is_awaited = !mono_is_never(due) && stamp.ns == w.stamp.ns;
+            world_show(&w, stamp);
             longest_ns =
                 mono_since(now, arrived) > longest_ns ? mono_since(now, arrived) : longest_ns;
             arrived = now;
@@ -263,7 +263,7 @@ TEST(a_slow_server_is_given_its_time)
     play(&w, "@10 tick");
     assert_int_equal(w.out.deadline_ms, 5000);
     play(&w, "@15 lost");
-    (void)text_copy(w.lease.renew_stamp, sizeof(w.lease.renew_stamp), w.stamp);
+    world_show(&w, w.stamp);
     play(&w, "@16 late");
     for (int i = 2; i < 5; i++) {
         world_tick(&w, SEC(10 * i));
