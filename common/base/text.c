@@ -254,8 +254,8 @@ static size_t next_piece(const char *format)
 static const char *word_value(const char *piece, size_t len, const struct text_word *words,
                               size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(words[i].name) == len && memcmp(words[i].name, piece, len) == 0) {
+    for (size_t i = 0; piece[0] == '{' && i < count; i++) {
+        if (strncmp(words[i].name, piece, len) == 0 && words[i].name[len] == '\0') {
             return words[i].text;
         }
     }
@@ -270,8 +270,9 @@ void text_fill(char *dst, size_t dst_bytes, const char *format, const struct tex
         len = next_piece(format);
         const char *value = word_value(format, len, words, count);
         (void)copy(dst, dst_bytes, value ? value : format, value ? strlen(value) : len);
-        dst_bytes -= strlen(dst);
-        dst += strlen(dst);
+        size_t used = strlen(dst);
+        dst_bytes -= used;
+        dst += used;
     }
 }
 
