@@ -65,21 +65,26 @@ static void *need(void *memory)
 
 /* ---- what was seen --------------------------------------------------------------------------- */
 
-/* Open addressing; a digest of 0 is an empty place. */
+/* Open addressing. The last byte of `b` is not the digest's: it is 1 more than the fewest faults
+ * with which the world was reached; 0: an empty place. */
 struct seen {
-    struct seen_entry {
-        struct digest digest;
-        uint8_t faults; /* the fewest with which it was reached */
-    } * entries;
+    struct digest *entries;
     size_t size; /* a power of two */
     size_t used;
 };
 
-static struct seen_entry *seen_find(struct seen_entry *entries, size_t size, struct digest digest)
+enum { FAULTS_MASK = 0xff };
+
+static bool is_empty(const struct digest *entry)
+{
+    return (entry->b & FAULTS_MASK) == 0;
+}
+
+static struct digest *seen_find(struct digest *entries, size_t size, struct digest digest)
 {
     size_t i = digest.a & (size - 1);
-    while ((entries[i].digest.a | entries[i].digest.b) != 0 &&
-           (entries[i].digest.a != digest.a || entries[i].digest.b != digest.b)) {
+    while (!is_empty(&entries[i]) &&
+           (entries[i].a != digest.a || (entries[i].b ^ digest.b) > FAULTS_MASK)) {
         i = (i + 1) & (size - 1);
     }
     return &entries[i];
@@ -88,10 +93,10 @@ static struct seen_entry *seen_find(struct seen_entry *entries, size_t size, str
 static void seen_grow(struct seen *s)
 {
     size_t size = s->size == 0 ? 1 << 16 : 2 * s->size;
-    struct seen_entry *entries = need(calloc(size, sizeof(*entries)));
+    struct digest *entries = need(calloc(size, sizeof(*entries)));
     for (size_t i = 0; i < s->size; i++) {
-        if ((s->entries[i].digest.a | s->entries[i].digest.b) != 0) {
-            *seen_find(entries, size, s->entries[i].digest) = s->entries[i];
+        if (!is_empty(&s->entries[i])) {
+            *seen_find(entries, size, s->entries[i]) = s->entries[i];
         }
     }
     free(s->entries);
@@ -105,13 +110,13 @@ static bool seen_add(struct seen *s, struct digest digest, uint8_t faults)
     if (2 * (s->used + 1) > s->size) {
         seen_grow(s);
     }
-    struct seen_entry *entry = seen_find(s->entries, s->size, digest);
-    bool is_new = (entry->digest.a | entry->digest.b) == 0;
-    if (!is_new && entry->faults <= faults) {
+    struct digest *entry = seen_find(s->entries, s->size, digest);
+    bool is_new = is_empty(entry);
+    if (!is_new && (entry->b & FAULTS_MASK) <= faults + 1U) {
         return false;
     }
     s->used += is_new;
-    *entry = (struct seen_entry){.digest = digest, .faults = faults};
+    *entry = (struct digest){digest.a, (digest.b & ~(uint64_t)FAULTS_MASK) | (faults + 1U)};
     return true;
 }
 
@@ -316,41 +321,44 @@ static void step(struct explorer *e, struct world *w, uint32_t toggled)
     }
 }
 
-/* False: a failure was found. */
-static bool follow(struct search *s, const struct world *from, uint32_t parent, uint32_t toggled,
+/* Takes `w` on. False: a failure was found. */
+static bool follow(struct search *s, struct world *w, uint32_t parent, uint32_t toggled,
                    struct layer *next)
 {
-    struct world w = *from;
     struct node node = {
         .parent = parent, .toggled = (uint8_t)toggled, .faults = s->nodes[parent].faults};
-    if (toggled != NOTHING && !world_has(from, (enum fault)toggled)) {
+    if (toggled != NOTHING && !world_has(w, (enum fault)toggled)) {
         node.faults++;
     }
-    step(&s->e, &w, toggled);
+    step(&s->e, w, toggled);
     s->transitions++;
     bool is_new =
-        s->e.failure[0] == '\0' && seen_add(&s->seen, canon_digest(&s->e, &w), node.faults);
+        s->e.failure[0] == '\0' && seen_add(&s->seen, canon_digest(&s->e, w), node.faults);
     if (is_new) {
-        judge_gate(&s->e, &w);
+        judge_gate(&s->e, w);
     }
     if (s->e.failure[0] != '\0') {
         s->failed = add_node(s, node);
         return false;
     }
     if (is_new) {
-        layer_put(next, &w, add_node(s, node));
+        layer_put(next, w, add_node(s, node));
     }
     return true;
 }
 
-static bool expand(struct search *s, const struct world *w, uint32_t node, struct layer *next)
+/* Each of its futures, the last of them in place. */
+static bool expand(struct search *s, struct world *w, uint32_t node, struct layer *next)
 {
+    static struct world copy;
     bool has_left = s->nodes[node].faults < s->faults_most;
     for (uint32_t fault = 0; fault < FAULTS; fault++) {
         bool ends = world_has(w, (enum fault)fault);
-        if ((ends || has_left) && world_can_toggle(w, (enum fault)fault) &&
-            !follow(s, w, node, fault, next)) {
-            return false;
+        if ((ends || has_left) && world_can_toggle(w, (enum fault)fault)) {
+            copy = *w;
+            if (!follow(s, &copy, node, fault, next)) {
+                return false;
+            }
         }
     }
     return follow(s, w, node, NOTHING, next);
