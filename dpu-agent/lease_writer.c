@@ -28,7 +28,6 @@ struct lease_writer {
     struct kube_client *client;
     struct kube_call *call;    /* the request that is waited for; or NULL */
     struct kube_call *late;    /* one that goes on; or NULL */
-    uint32_t making_ms;        /* of a request for a lease that is gone */
     json_t *tree;              /* of the last answer; NULL: none */
     struct lease_text shown;   /* that answer, or one like it */
     struct lease_text renewal; /* the PUT that was made of it */
@@ -295,6 +294,15 @@ static const char *renew_text(struct lease_writer *w, char **made)
     return *made;
 }
 
+/* What is left of the deadline for making a lease, in ms: its two requests together take no longer
+ * than any other, so that nothing keeps us from looking for it. */
+static uint32_t making_ms(const struct lease_writer *w)
+{
+    int64_t passed_ns = mono_since(clock_mono_now(), w->renewer.sent_at);
+    int64_t left_ns = renewer_deadline_ns(&w->renewer) - passed_ns;
+    return (uint32_t)mono_ns_max(left_ns / NS_PER_MS, 1);
+}
+
 static void make_lease(struct lease_writer *w, const char *node_uid)
 {
     const struct renewer_config *c = &w->renewer.config;
@@ -311,7 +319,7 @@ static void make_lease(struct lease_writer *w, const char *node_uid)
                                          .channel = KUBE_CONTROL,
                                          .path = path,
                                          .body = lease,
-                                         .deadline_ms = w->making_ms};
+                                         .deadline_ms = making_ms(w)};
     w->call = kube_client_start(w->client, &request, on_answer, w);
 }
 
@@ -334,13 +342,14 @@ static void on_node(void *user, const struct kube_response *response)
 /* Makes the lease as upstream's DPU side does: a GET of the Node for its UID, which the owner
  * reference needs, then a POST with a first renewal. Without the UID none is made: it would outlive
  * its Node. */
-static void start_making(struct lease_writer *w, uint32_t deadline_ms)
+static void start_making(struct lease_writer *w)
 {
     char path[PATH_BYTES];
-    w->making_ms = deadline_ms / 2 > 0 ? deadline_ms / 2 : 1; /* each of both */
     text_format(path, sizeof(path), KUBE_NODES "/%s", w->renewer.config.node_name);
-    const struct kube_request request = {
-        .method = KUBE_GET, .channel = KUBE_CONTROL, .path = path, .deadline_ms = w->making_ms};
+    const struct kube_request request = {.method = KUBE_GET,
+                                         .channel = KUBE_CONTROL,
+                                         .path = path,
+                                         .deadline_ms = (making_ms(w) + 1) / 2};
     w->call = kube_client_start(w->client, &request, on_node, w);
 }
 
@@ -368,7 +377,7 @@ static void send_request(struct lease_writer *w, const struct renewer_update *up
     w->sent_stamp[0] = '\0';
     w->stats.retries += w->has_failed;
     if (update->action == RENEWER_CREATE) {
-        start_making(w, update->deadline_ms);
+        start_making(w);
         return;
     }
     if (update->action == RENEWER_PUT_HEALTH) {

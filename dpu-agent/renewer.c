@@ -564,9 +564,9 @@ static uint32_t to_ms(int64_t ns)
     return ms < 1 ? 1 : ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-static uint32_t deadline_ms(const struct renewer *r, enum renewer_action action, struct mono now)
+static uint32_t deadline_ms(const struct renewer *r, struct mono now)
 {
-    int64_t deadline_ns = action == RENEWER_CREATE ? renewer_lasting_ns(r) : renewer_deadline_ns(r);
+    int64_t deadline_ns = renewer_deadline_ns(r);
     if (r->phase == RENEWER_STOPPING) {
         deadline_ns =
             mono_ns_min(deadline_ns, mono_since(r->stop_until, now) / 2); /* one more try */
@@ -614,7 +614,7 @@ static void plan_request(struct renewer *r, const struct step *s)
     }
     s->out->action = pick_action(r, now);
     s->out->fresh = r->fresh;
-    s->out->deadline_ms = deadline_ms(r, s->out->action, now);
+    s->out->deadline_ms = deadline_ms(r, now);
     s->out->lasts_ms = to_ms(renewer_lasting_ns(r));
     if (s->out->action == RENEWER_PUT_HEALTH) {
         fill_report(r, s->out);

@@ -228,11 +228,13 @@ void renewer_step(struct renewer *r, const struct renewer_event *event, struct r
 /* For people; static text. */
 const char *renewer_phase_name(const struct renewer *r);
 
-/* For tests: the time between a renewal that is due and the end of the lease; of the next request,
- * how long it is waited for before the next try, and how long its answer is welcome; the upper
- * bound of the jitter before retry number `failures` (1: the first). */
-int64_t renewer_budget_ns(const struct renewer *r);
+/* Of the next request, or of one under way: how long it is waited for before the next try. */
 int64_t renewer_deadline_ns(const struct renewer *r);
+
+/* For tests: the time between a renewal that is due and the end of the lease; how long the answer
+ * to the next request is welcome; the upper bound of the jitter before retry number `failures` (1:
+ * the first). */
+int64_t renewer_budget_ns(const struct renewer *r);
 int64_t renewer_lasting_ns(const struct renewer *r);
 int64_t renewer_backoff_ns(const struct renewer *r, uint32_t failures);
 
