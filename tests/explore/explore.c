@@ -295,6 +295,7 @@ struct search {
     size_t node_room;
     struct layer layers[2]; /* of this point of time, and of the next */
     uint32_t faults_most;
+    bool is_fixed; /* no world of the last point of time was new */
     uint64_t transitions;
     uint32_t failed; /* the node of the failure */
 };
@@ -321,7 +322,8 @@ static void step(struct explorer *e, struct world *w, uint32_t toggled)
     }
 }
 
-/* Takes `w` on. False: a failure was found. */
+/* Takes `w` on. `next` is NULL at the last point of time: nothing follows. False: a failure was
+ * found. */
 static bool follow(struct search *s, struct world *w, uint32_t parent, uint32_t toggled,
                    struct layer *next)
 {
@@ -341,7 +343,8 @@ static bool follow(struct search *s, struct world *w, uint32_t parent, uint32_t 
         s->failed = add_node(s, node);
         return false;
     }
-    if (is_new) {
+    s->is_fixed = s->is_fixed && !is_new;
+    if (is_new && next) {
         layer_put(next, w, add_node(s, node));
     }
     return true;
@@ -433,24 +436,24 @@ static bool search_root(struct search *s, enum root root, uint32_t points, doubl
     layer_put(&s->layers[0], &first, top);
     bool is_well = s->e.failure[0] == '\0';
     s->failed = top;
-    bool is_fixed = false;
     uint32_t point = 0;
-    for (; is_well && !is_fixed && point < points && cpu_s() < end_s; point++) {
+    s->is_fixed = false;
+    for (; is_well && !s->is_fixed && point < points && cpu_s() < end_s; point++) {
         struct layer *now = &s->layers[point % 2];
         struct layer *next = &s->layers[(point + 1) % 2];
         layer_clear(next);
+        s->is_fixed = true;
         for (size_t i = 0; is_well && i < now->count; i++) {
             layer_get(now, i, &w);
-            is_well = expand(s, &w, now->nodes[i], next);
+            is_well = expand(s, &w, now->nodes[i], point + 1 < points ? next : NULL);
         }
-        is_fixed = next->count == 0;
     }
     if (!is_well) {
         report_failure(s, root);
     } else {
         (void)printf("%s, %s, up to %u faults: all of the first %u points of time%s\n",
                      s->e.setting->name, root_name(root), s->faults_most, point,
-                     is_fixed ? ", and no world after them is new" : "");
+                     s->is_fixed ? ", and no world after them is new" : "");
     }
     free((void *)base_words);
     return is_well;
