@@ -235,6 +235,14 @@ static bool has_spoken(const struct news *news)
     return news->is_renewal || news->is_late_report;
 }
 
+/* Another text, on a lease whose versions are not yet what they were: an etcd that was
+ * restored, and the DPU's clock had been set back. A mark tells whether the lease stands, so that
+ * the next renewal counts. */
+static bool is_in_doubt(const struct news *news)
+{
+    return news->is_same_lease && news->is_new_stamp && news->is_behind && !news->is_renewal;
+}
+
 /* A state that a later one has replaced already: of the same lease, or told by a watch that resumes
  * with the past. The DPU may have spoken in it all the same, after an etcd was restored: a read
  * tells. Another lease is looked at, however old: a mark on it tells whether it stands. */
@@ -250,12 +258,14 @@ static bool is_outdated(const struct verdict *x, const struct verdict_event *eve
 static void on_outdated(struct verdict *x, const struct verdict_event *event,
                         const struct news *news, struct verdict_update *out)
 {
-    /* Was it made since, or gone before? And has the DPU spoken since? */
+    /* Was it made since, or gone before? And has the DPU spoken since, perhaps? */
+    bool by_watch = event->source == VERDICT_BY_WATCH;
     bool was_gone = x->sight.shows == VERDICT_SEES_GONE;
-    x->read.wanted = was_gone || has_spoken(news) ? ASK_READ : ASK_NOTHING;
+    bool may_be_back = by_watch && x->phase != VERDICT_FRESH && is_in_doubt(news);
+    x->read.wanted = was_gone || has_spoken(news) || may_be_back ? ASK_READ : ASK_NOTHING;
     out->is_past = true;
     verdict_follow(out, RULE_STATE_IS_PAST, event->started_at.ns, event->now.ns);
-    if (event->source != VERDICT_BY_WATCH) { /* it is there, and a mark tells whether it stands */
+    if (!by_watch) { /* it is there, and a mark tells whether it stands */
         x->sight.shows = VERDICT_SEES_LEASE;
         x->mark.wanted = ASK_MARK;
         history_keep_past(&x->history, event->lease);
@@ -308,6 +318,9 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     out->rebooted = history_take_boot(h, lease, &news, &x->readiness);
     if (adopt_duration(x, lease->duration_s, now)) {
         verdict_follow(out, RULE_DURATION_SHORTENED, x->spans.duration_ns, x->evidence.granted.ns);
+    }
+    if (is_in_doubt(&news)) {
+        x->mark.wanted = ASK_MARK;
     }
     bool reported = history_take_report(h, lease, &news, x->spans.duration_ns, now);
     history_keep(h, lease, event->kind == VERDICT_MARK || has_spoken(&news));

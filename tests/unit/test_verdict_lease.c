@@ -212,6 +212,50 @@ TEST_READY(an_etcd_that_was_restored_forges_no_renewal_and_hides_none)
 }
 
 /* Nobody may mark it meanwhile, and others' writes take its version past the one that we know. */
+/* The DPU renews for the first time after `at`, on a restored lease, with a stamp that is not the
+ * latest ever: a mark tells that the lease stands, and the next renewal counts. */
+static void expect_ready_after_a_mark(struct world *w, double at)
+{
+    w->marks = 0;
+    world_next_version(w);
+    world_stamp(w, -2940);
+    world_seen(w, SEC(at));
+    assert_false(w->out.renewed);
+    world_serve(w, SEC(at), MARK_TAKEN);
+    assert_int_equal(w->marks, 1);
+    EXPIRED(w);
+    world_next_version(w);
+    world_stamp(w, -2930);
+    world_seen(w, SEC(at + 10));
+    READY(w);
+}
+
+/* The same one, or one that was deleted since the backup. The DPU's clock has been set back. */
+TEST_READY(a_dpu_whose_clock_was_set_back_is_soon_believed_on_a_restored_lease)
+{
+    for (int is_former = 0; is_former < 2; is_former++) {
+        world_ready(w);
+        world_version(w, 900);
+        world_renew(w, 11);
+        world_next_version(w);
+        world_stamp(w, -3000);
+        world_seen(w, SEC(21));
+        world_silence_until(w, 70);
+        EXPIRED(w);
+        set_uid(w, is_former ? "uid-0" : "uid-1", true);
+        world_version(w, 500);
+        world_stamp(w, -3500);
+        world_watch(w, SEC(70), false);
+        world_read(w, SEC(70), SEC(70));
+        assert_true(w->out.mark == !is_former);
+        if (!is_former) {
+            world_mark(w, MARK_DENIED, SEC(70.1), SEC(70.1));
+        }
+        world_watch(w, SEC(70.5), true);
+        expect_ready_after_a_mark(w, 71.5);
+    }
+}
+
 TEST_READY(a_restored_state_that_was_seen_is_no_renewal_under_a_newer_version_either)
 {
     world_version(w, 900);
