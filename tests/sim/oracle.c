@@ -689,8 +689,8 @@ static void note_forbidden(struct oracle *o, const struct oracle_truth *t, bool 
 static bool is_forbidden_anew(const struct oracle *o, const struct oracle_truth *t)
 {
     int64_t since = o->forbidden_since > o->renewed_at ? o->forbidden_since : o->renewed_at;
-    int64_t lasting_ns = most(o->config.duration_ns, retry_ns(o->config.interval_ns));
-    return t->api_forbids && t->now - since < o->config.duration_ns + lasting_ns;
+    int64_t lasting_ns = most(duration_ns(o), retry_ns(o->config.interval_ns));
+    return t->api_forbids && t->now - since < duration_ns(o) + lasting_ns;
 }
 
 /* A step of the DPU's clock that the host could not see counts from when it sees again: the stamps
