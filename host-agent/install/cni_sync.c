@@ -146,6 +146,9 @@ static int look(struct cni_sync *s, struct wiring *now, struct err *e)
     if (writes || now->stands) {
         rc = wiring_write(o, now, e);
     }
+    if (rc == 0 && writes && was_wanted) {
+        contest_restored(&s->contest, now->differs, clock_mono_now());
+    }
     if (rc == 0 && writes) {
         log_limited(&s->repaired, LOG_AGAIN_NS, LOG_INFO, MOD, "wrote '%s/%s' anew", o->conf_dir,
                     now->ours);

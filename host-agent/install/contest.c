@@ -28,9 +28,6 @@ enum contest_answer contest_undone(struct contest *c, const char *words, struct 
     }
     way->is_undone = true;
     if (way->tries < CONTEST_TRIES || is_calm) {
-        way->tries++;
-        way->tried_at = now;
-        way->is_undone = false;
         return CONTEST_RESTORE;
     }
     *out_again = mono_add(way->tried_at, CONTEST_CALM_NS);
@@ -39,6 +36,14 @@ enum contest_answer contest_undone(struct contest *c, const char *words, struct 
     }
     way->is_told = true;
     return CONTEST_TELL;
+}
+
+void contest_restored(struct contest *c, const char *words, struct mono now)
+{
+    struct contest_way *way = find_way(c, words);
+    way->tries++;
+    way->tried_at = now;
+    way->is_undone = false;
 }
 
 bool contest_stands(struct contest *c, struct mono now, struct mono *out_again)

@@ -36,7 +36,7 @@ struct contest {
 };
 
 enum contest_answer {
-    CONTEST_RESTORE, /* now; it counts as done */
+    CONTEST_RESTORE, /* now; contest_restored() once that is done */
     CONTEST_TELL,    /* not now, and people are to know of it: once in a contest */
     CONTEST_YIELD,   /* not now */
 };
@@ -44,6 +44,9 @@ enum contest_answer {
 /* Ours was undone in that way. *out_again: when to ask again, if it is not to be restored now. */
 enum contest_answer contest_undone(struct contest *c, const char *words, struct mono now,
                                    struct mono *out_again);
+
+/* It was restored. A try that failed, as on a full disk, is nobody's doing: it does not count. */
+void contest_restored(struct contest *c, const char *words, struct mono now);
 
 /* Ours stands. *out_again: when to ask again whether a contest is over; MONO_NEVER: there is none.
  * Returns whether one of which people know has ended right now. */

@@ -527,6 +527,18 @@ def test_whoever_undoes_it_all_the_time_is_named_and_yielded_to(node, synced, ta
     until(lambda: os.path.exists(path) and node.conflist()["name"] == "renamed", SOON_S, "a new source is followed")
 
 
+def test_a_file_that_cannot_be_written_accuses_nobody(node, synced):
+    """As on a full disk, or one that became read-only: nobody undoes it, and it is back with the disk."""
+    whole, path = node.text(), f"{node.conf}/05-dpu-gate.conflist"
+    node.remove("05-dpu-gate.conflist")
+    os.mkdir(path)  # which no file replaces
+    synced.wait_log(mod="cni", level="warn", msg="Is a directory")
+    time.sleep(5)  # more looks than a contest has tries
+    os.rmdir(path)
+    until(lambda: os.path.exists(path) and node.text() == whole, SOON_S, "it is restored")
+    assert not os.path.exists(f"{node.record}.cni") and "another program" not in synced.text()
+
+
 def test_of_two_agents_one_keeps_the_configuration(node, synced, world):
     """As where the first one's cni-sync was copied to a second DPU: the gate would ask both in turn."""
     whole = node.text()

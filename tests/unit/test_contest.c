@@ -10,7 +10,9 @@ static enum contest_answer undone(struct contest *c, const char *words, int64_t 
 {
     struct mono again = {0};
     enum contest_answer answer = contest_undone(c, words, S(at_s), &again);
-    if (answer != CONTEST_RESTORE) {
+    if (answer == CONTEST_RESTORE) {
+        contest_restored(c, words, S(at_s));
+    } else {
         assert_true(mono_before(S(at_s), again)); /* or nobody would ever ask again */
     }
     return answer;
@@ -39,6 +41,24 @@ TEST(the_same_thing_is_restored_three_times_and_then_every_ten_minutes)
         print_message("%d %s\n", (int)rows[i].at_s, rows[i].words);
         assert_int_equal(undone(&c, rows[i].words, rows[i].at_s), rows[i].answer);
     }
+}
+
+TEST(what_could_not_be_restored_accuses_nobody)
+{
+    struct contest c = {.count = 0};
+    struct mono again;
+    for (int64_t i = 0; i < 2000; i++) { /* before the three, between them, and ten minutes after */
+        assert_int_equal(contest_undone(&c, "removed", S(1000 + i), &again), CONTEST_RESTORE);
+    }
+    for (int64_t i = 0; i < CONTEST_TRIES; i++) {
+        assert_int_equal(undone(&c, "removed", 3000 + i), CONTEST_RESTORE);
+    }
+    assert_int_equal(undone(&c, "removed", 3003), CONTEST_TELL);
+    for (int64_t i = 0; i < 100; i++) {
+        assert_int_equal(contest_undone(&c, "removed", S(3602 + i), &again), CONTEST_RESTORE);
+    }
+    assert_int_equal(undone(&c, "removed", 3702), CONTEST_RESTORE);
+    assert_int_equal(undone(&c, "removed", 3703), CONTEST_YIELD);
 }
 
 TEST(ever_new_ways_share_a_pace)
