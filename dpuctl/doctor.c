@@ -323,7 +323,7 @@ static void ask_questions(struct doctor *d, struct api *api, struct questions *q
                             "SelfSubjectReview");
     q->whoami = api_ask(api, who, mem_strdup("/apis/authentication.k8s.io/v1/selfsubjectreviews"));
     q->lease = api_ask(api, NULL, mem_format(API_LEASE_PATH, a->lease_namespace, a->lease_name));
-    q->node = api_ask(api, NULL, mem_format("/api/v1/nodes/%s", a->node_name));
+    q->node = api_ask(api, NULL, mem_format("/api/v1/nodes/%s", json_text_get(d->doc, "node")));
     q->readiness_rules = api_ask(api, NULL, mem_strdup(READINESS_RULES));
     if (d->config.node) {
         cluster_ask(api, a->lease_namespace, &q->cluster);
@@ -505,6 +505,9 @@ static void check_verdict_from_afar(struct doctor *d, struct api *api)
     json_t *none = json_pack("{s:s, s:b, s:o}", "node", d->config.agent.node_name, "isNone",
                              rc == 0, "problem", print_json_text(e.msg));
     const json_t *row = json_array_get(json_object_get(fleet, "nodes"), 0);
+    if (row) { /* a further DPU (NODE--NAME) has its row, and no Node of that name */
+        (void)json_object_set(d->doc, "node", json_object_get(row, "nodeName"));
+    }
     check_rows(d, row ? row : none, of_verdict, ARRAY_LEN(of_verdict));
 }
 

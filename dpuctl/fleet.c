@@ -339,7 +339,8 @@ static int compare_rows(const void *a, const void *b)
 
 /* ---- the whole cluster ----------------------------------------------------------------------- */
 
-enum { LEASES, NODES, SLICES, PODS, LIST_COUNT };
+/* OWNERS: the Node of a further DPU (NODE--NAME), of which alone is asked. */
+enum { LEASES, NODES, OWNERS, SLICES, PODS, LIST_COUNT };
 
 static const struct list_kind {
     const char *what;
@@ -354,6 +355,7 @@ static const struct list_kind {
     [LEASES] = {"leases", "/apis/coordination.k8s.io/v1/namespaces/", "/leases", "",
                 "metadata.name=" NAMES_LEASE_PREFIX, 500, node_of_lease, take_lease},
     [NODES] = {"nodes", "/api/v1/nodes", NULL, "", "metadata.name=", 250, node_of_node, take_node},
+    [OWNERS] = {"nodes", "/api/v1/nodes", NULL, "", "metadata.name=", 1, node_of_node, take_node},
     [SLICES] = {"resourceslices", "/apis/resource.k8s.io/v1/resourceslices", NULL, "",
                 "spec.nodeName=", 500, node_of_bound, take_slice},
     [PODS] = {"pods", "/api/v1/namespaces/", "/pods", "app.kubernetes.io/name=dpu-host-agent",
@@ -438,6 +440,29 @@ static void add_query(char **path, const char *key, const char *value)
     }
 }
 
+/* NULL: all are asked for. */
+static const char *only_node(const struct admin_config *c)
+{
+    return c->scope == ADMIN_CLUSTER ? c->node : c->agent.node_name;
+}
+
+/* The length of NODE in the name NODE--NAME of a further DPU, where deploy/dpu-kubeconfig cuts it,
+ * too; 0: it has no such name. */
+static size_t owner_len(const char *name)
+{
+    size_t len = 0;
+    for (const char *at = strstr(name, "--"); at; at = strstr(at + 1, "--")) {
+        len = (size_t)(at - name);
+    }
+    return len;
+}
+
+static bool is_asked(const struct reader *r, const struct list *l)
+{
+    const char *only = only_node(r->config);
+    return l->kind != &kinds[OWNERS] || (only && owner_len(only) > 0);
+}
+
 static void ask_page(struct reader *r, struct list *l)
 {
     const struct admin_config *c = r->config;
@@ -446,13 +471,15 @@ static void ask_page(struct reader *r, struct list *l)
     char *path =
         mem_format("%s%s%s?limit=%d", kind->path, kind->tail ? c->agent.lease_namespace : "",
                    kind->tail ? kind->tail : "", kind->page);
-    const char *only = c->scope == ADMIN_CLUSTER ? c->node : c->agent.node_name;
-    text_format(fields, sizeof(fields), "%s%s%s%s%s", kind == &kinds[SLICES] ? "spec.driver=" : "",
+    const char *only = only_node(c);
+    int only_len = only ? (int)(kind == &kinds[OWNERS] ? owner_len(only) : strlen(only)) : 0;
+    text_format(fields, sizeof(fields), "%s%s%s%s%.*s",
+                kind == &kinds[SLICES] ? "spec.driver=" : "",
                 kind == &kinds[SLICES] ? c->driver : "", kind == &kinds[SLICES] && only ? "," : "",
-                only ? kind->field : "", only ? only : "");
+                only ? kind->field : "", only_len, only ? only : "");
     add_query(&path, "fieldSelector", fields);
     add_query(&path, "labelSelector",
-              kind == &kinds[NODES] && c->selector ? c->selector : kind->labels);
+              kind->take == take_node && c->selector ? c->selector : kind->labels);
     add_query(&path, "continue", l->from ? l->from : "");
     l->page = api_ask(r->api, NULL, path);
 }
@@ -520,7 +547,7 @@ static void read_lists(struct reader *r)
         is_open = false;
         for (size_t i = 0; i < LIST_COUNT; i++) {
             struct list *l = &r->lists[i];
-            if (l->problem.code == 0 && (is_anew || l->from)) {
+            if (l->problem.code == 0 && (is_anew ? is_asked(r, l) : l->from != NULL)) {
                 ask_page(r, l);
                 is_open = true;
             }
@@ -552,10 +579,12 @@ static json_t *judged_rows(const struct reader *r)
     size_t count = 0;
     const char *node;
     json_t *row;
+    const char *only = only_node(r->config);
     json_object_foreach(r->rows, node, row)
     {
         find_node(r, row);
-        if ((print_holds(row, "hasLease") || print_holds(row, "hasLabel")) &&
+        if ((!only || text_equal(node, only)) &&
+            (print_holds(row, "hasLease") || print_holds(row, "hasLabel")) &&
             (print_holds(row, "hasNode") || text_is_empty(r->config->selector))) {
             judge_row(row, r->config->agent.holder_identity, r->now);
             order[count++] = row;

@@ -152,6 +152,20 @@ def test_a_further_dpu_of_a_node_has_a_row_and_that_nodes_labels(cluster):
     assert cluster.run("nodes", "--state=broken", "-o", "name").stdout == "node/a--b\n"
 
 
+def test_a_further_dpu_asked_for_by_its_name_is_one_of_its_node(cluster):
+    ready = {"type": "Ready", "status": "True"}
+    cluster.node("two--dpus", {"k8s.ovn.org/dpu-host": ""}, [ready])
+    for name in ("two--dpus", "two--dpus--b"):
+        cluster.lease(name)
+    [row] = json.loads(cluster.run("nodes", "two--dpus--b", "-o", "json").stdout)["nodes"]
+    assert (row["node"], row["nodeName"], row["hasNode"]) == ("two--dpus--b", "two--dpus", True)
+    assert "debug node/two--dpus -it" in cluster.run("status", "two--dpus--b").stdout
+    done = cluster.run("doctor", "two--dpus--b")
+    assert "the Node is Ready" in done.stdout and "does not exist" not in done.stdout, done
+    assert "lease ovn-kubernetes/ovn-dpu-two--dpus--b" in " ".join(done.stdout.split()), done
+    assert "debug node/two--dpus -it" in done.stdout and "FAIL" not in done.stdout, done
+
+
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
