@@ -44,7 +44,8 @@ static int load_conf(struct api *api, struct kube_conf *out, struct err *e)
     const char *context = api->config->context;
     int rc = api->config->is_list ? kube_conf_load_list(file, context, out, e)
                                   : kube_conf_load(file, context, out, e);
-    if (rc != ERR_NOTFOUND) {
+    if (rc != ERR_NOTFOUND) { /* below a root, the Pod that we are in is not the agent's */
+        api->is_kubectls = !text_is_empty(api->config->root) && text_is_empty(file);
         return rc;
     }
     api->is_kubectls = true;

@@ -31,7 +31,7 @@ struct api_answer {
 struct api {
     struct kube_client *client; /* NULL: there is a problem */
     struct err problem;         /* ERR_NOTFOUND: nothing is configured; else what is wrong there */
-    bool is_kubectls;           /* with ~/.kube/config, not the agent's own */
+    bool is_kubectls;           /* with ~/.kube/config, or a debug Pod's account: not the agent's */
     /* Its own. */
     const struct admin_config *config; /* borrowed */
     struct ev_loop *loop;

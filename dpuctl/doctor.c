@@ -471,7 +471,8 @@ static void check_api(struct doctor *d, struct api *api)
     if (check_reach(d, api, &q)) {
         if (!d->config.node && api->is_kubectls) {
             check_add(d, CHECK_SKIP, "rights", "set --kubeconfig=FILE to the agent's own",
-                      "not checked: this is kubectl's kubeconfig, not the agent's");
+                      "not checked: this is kubectl's kubeconfig or a debug Pod's account, not the "
+                      "agent's");
         } else if (!d->config.node) {
             check_rights(d, &q);
         }

@@ -11,12 +11,13 @@ import time
 import pytest
 from dpu_testing import kubeconfig
 from dpu_testing.authority import Authority, HttpsServer
+from dpu_testing.process import clean_env, run
 from dpu_testing.standin import RULES
 from dpu_testing.wait import until
 from front import Front
 from target import TlsTarget
 from test_http import Page, metric
-from world import SOON_S, World, in_own_mounts
+from world import SANITIZER, SOON_S, World, in_own_mounts
 
 pytestmark = pytest.mark.standin_only
 
@@ -341,3 +342,20 @@ def test_a_file_that_is_not_usable_leaves_the_last_good_credential_in_force(tls,
         assert metric(Page(program), "api_credential_unusable") == 0
     tls.target.standin.drop_connections()
     tls.stays_ready(5)
+
+
+@pytest.mark.needs_root
+def test_the_account_of_a_debug_pod_is_not_the_agents(tls, tmp_path):
+    """As dpuctl's own advice has it: kubectl debug node/NODE ... -- dpuctl doctor --root=/host."""
+    account, url = "/run/secrets/kubernetes.io/serviceaccount", tls.target.standin.url
+    host, port = url.removeprefix("https://").split(":")
+    write(tmp_path, "token", "dra-token")  # of somebody who may do nothing that the agent may
+    script = f"mount -t tmpfs none /run && mkdir -p {account} && cp {tmp_path}/token {account}/"
+    script += f" && cp {tls.authority.file} {account}/ca.crt"
+    env = clean_env(KUBERNETES_SERVICE_HOST=host, KUBERNETES_SERVICE_PORT=port, **SANITIZER)
+    command = [*in_own_mounts(script), tls.binaries.path("dpuctl"), "doctor", "--node-name=worker-1"]
+    words = "dpu-host-agent may not get leases"
+    assert words in run(command, env=env).stdout, "in the agent's own Pod it is the agent's"
+    done = run([*command, f"--root={tmp_path}"], env=env)
+    assert "in-cluster service account" in done.stdout, done
+    assert "skip  rights   not checked" in done.stdout and "may not" not in done.stdout, done
