@@ -54,6 +54,9 @@ static const struct option_row node_rows[] = {
     {ROW("cri-socket", OPTION_TEXT, cri_socket), .default_text = "",
      .max = OPTION_MAX_SOCKET_BYTES, .placeholder = "FILE",
      .help = "The container runtime's socket. doctor and pods default to the one that exists."},
+    {ROW("host-root", OPTION_PATH, host_root), .default_text = "", .placeholder = "DIR",
+     .help = "The same option of dpu-host-agent: where its Pod has the host's /proc, /sys and "
+             "/var/lib/cni. --root counts before it."},
     {ROW("on-lost-network", OPTION_CHOICE, on_lost_network), .choices = "report|status|restart",
      .default_text = "report", .help = OF_AGENT},
     {ROW("dra", OPTION_BOOL, is_driver), .default_text = "off",

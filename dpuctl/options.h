@@ -54,6 +54,7 @@ struct admin_config {
     char *kubelet_root;
     char *cri_socket;    /* "" for none given */
     char *root;          /* what stands before every path of the node; "" for none */
+    char *host_root;     /* where a Pod of the agent's has the host's /proc; "": nowhere else */
     int on_lost_network; /* enum admin_lost_network */
     bool is_driver;      /* the rights of dpu-dra-driver count, not the host agent's */
     bool events;

@@ -128,6 +128,12 @@ static int show_pod(struct pods *all, const struct cri_sandbox *s,
                : err_set(e, ERR_PARSE, "the runtime names a pod by what is no UTF-8");
 }
 
+/* Where the Pods' processes are seen: in a Pod of the agent's, where the agent looks, too. */
+static const char *root_of_pods(const struct admin_config *config)
+{
+    return text_is_empty(config->root) ? config->host_root : config->root;
+}
+
 /* Errors only where the runtime itself does not answer any more. */
 static int inspect_pod(struct pods *all, const struct cri_sandbox *s, struct err *e)
 {
@@ -135,7 +141,7 @@ static int inspect_pod(struct pods *all, const struct cri_sandbox *s, struct err
     struct pod_net_finding found = {.evidence = POD_NET_UNSEEN};
     struct pod_net net;
     struct err own = ERR_INIT;
-    const char *root = all->config->root ? all->config->root : "";
+    const char *root = root_of_pods(all->config);
     int rc = pods_ask_runtime(all->config, all->socket, CRI_INSPECT, s->id, &all->answer, &own);
     if (rc == ERR_GONE) {
         return 0; /* it has ended */

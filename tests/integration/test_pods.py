@@ -6,6 +6,7 @@ import re
 
 import pytest
 from dpu_testing.dpuctl import Node
+from dpu_testing.process import run
 from dpu_testing.wait import never, until
 from test_http import Page
 from world import SOON_S
@@ -219,6 +220,21 @@ def test_dpuctl_shows_who_lost_the_network(node, runtime):
     assert "2 of 3 Pods have lost their network: run dpuctl pods" in node.call("status", CRI).stdout
     assert node.status(CRI)[1]["pods"] == {"count": 3, "lost": 2, "unseen": 0}
     assert node.call("status", "--output=name").returncode == 64
+
+
+def test_dpuctl_in_the_agents_pod_looks_where_the_agent_does(node, runtime):
+    """As deploy/kustomize/pods has it: the host's /proc is below /host, all else in its place."""
+    runtime.add("there")
+    runtime.lose(runtime.add("lost"))
+    runtime.set_device("lost-sandbox", DEVICE)
+    runtime.reset_device("lost-sandbox", DEVICE)
+    settings = {"CRI_SOCKET": runtime.socket, "HOST_ROOT": runtime.root, "READINESS_FILE": node.readiness_file}
+    env = node.env(NODE_NAME="worker-1", **{f"DPU_HEARTBEAT_{key}": value for key, value in settings.items()})
+    done = run([node.program, "pods", "-o", "json"], env=env)
+    tree = json.loads(done.stdout)
+    assert (done.returncode, {p["name"]: p["network"] for p in tree["pods"]}) == (1, {"there": "There", "lost": "Lost"})
+    node.record("state=Ready", "reason=LeaseRenewed")
+    assert "1 of 2 Pods have lost their network" in run([node.program, "status"], env=env).stdout
 
 
 def test_dpuctl_tells_pods_from_before_the_reboot(node, runtime):
