@@ -202,11 +202,14 @@ static uint64_t read_start(const char *root, int32_t pid)
     return file_read(path, &text, NULL) == 0 ? text_stat_field(buf_text(&text), STAT_STARTTIME) : 0;
 }
 
-/* Never waits. -1 with errno: it cannot be opened, or its path does not fit. */
+/* Never waits. -1 with errno: it cannot be opened, or its path does not fit. The host's /var/run is
+ * a link to /run, which below a root would lead to our own. */
 static int open_netns(const char *root, const char *netns, struct stat *out)
 {
+    static const char link[] = "/var/run/";
     char path[PATH_MAX];
-    text_format(path, sizeof(path), "%s%s", root, netns);
+    bool is_linked = root[0] != '\0' && strncmp(netns, link, strlen(link)) == 0;
+    text_format(path, sizeof(path), "%s%s", root, is_linked ? netns + strlen("/var") : netns);
     CLEANUP(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd >= 0 && fstat(fd, out) == 0 ? take_fd(&fd) : -1;
 }

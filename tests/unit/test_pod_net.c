@@ -471,10 +471,11 @@ TEST_IN(place_that_nobody_names_is_told)
         {"run/netns/x", "names neither"},
         {"/run/netns/none", "No such file"},
         {"/run/netns/plain", "entering '/run/netns/plain': "}, /* nothing is mounted on it */
+        {"/var/run/netns/plain", "entering '/var/run/netns/plain': "}, /* CRI-O's; a link */
     };
     put(w, "run/netns/plain", "");
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        assert_int_equal(pod_net_open(w->root, "cid", 0, rows[i].netns, &w->net), i == 3);
+        assert_int_equal(pod_net_open(w->root, "cid", 0, rows[i].netns, &w->net), i >= 3);
         assert_int_equal(look(w), POD_NET_UNSEEN);
         assert_non_null(strstr(w->found.words, rows[i].words));
     }
