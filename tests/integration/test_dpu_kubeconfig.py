@@ -66,3 +66,15 @@ def test_what_no_url_holds_is_refused(write, server):
 def test_another_scheme_is_refused(write):
     written, said = write("--server", "http://h")
     assert written is None and "does not begin with https://" in said
+
+
+def test_the_page_gives_a_dpu_without_pods_its_probes(write, tmp_path):
+    """The settings replace those of the package, which have them."""
+    assert write("--server", "https://h")[0] == "https://h"
+    settings = (tmp_path / "out/dpu-agent.yaml").read_text("utf-8")
+    page = (SCRIPT.parents[1] / "docs/run-it.md").read_text("utf-8")
+    block = page.split("scp -r build/dpu/.")[1].split("```")[0]
+    assert "probe" not in yaml.safe_load(settings)
+    (line,) = [line.split("echo '")[1].split("'")[0] for line in block.splitlines() if "echo '" in line]
+    shipped = yaml.safe_load((SCRIPT.parent / "config/dpu-agent.yaml").read_text("utf-8"))
+    assert yaml.safe_load(settings + line)["probe"] == shipped["probe"] == ["ovn-kubernetes"]
