@@ -277,6 +277,12 @@ static int set_member(struct option_origins *run, const struct option_row *row, 
     return set_option(run, row, &given, e);
 }
 
+static bool passes_over(const struct option_program *program, const char *key)
+{
+    return program->shared_file ||
+           (program->passed_over && choice_index(program->passed_over, key) >= 0);
+}
+
 /* Nothing, or a mapping from option names to scalars or, for a list, sequences of scalars. */
 static int apply_mapping(struct option_origins *run, const char *path, json_t *root, struct err *e)
 {
@@ -292,7 +298,7 @@ static int apply_mapping(struct option_origins *run, const char *path, json_t *r
         const json_t *item;
         size_t i;
         int rc = 0;
-        if (!row && !run->program->shared_file) {
+        if (!row && !passes_over(run->program, name)) {
             return err_set(e, ERR_PARSE, "file '%s': unknown key '%.63s'", path, name);
         }
         if (row && !is_list) {

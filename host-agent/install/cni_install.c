@@ -37,7 +37,6 @@ int cni_options_check(const struct cni_options *o, const struct option_origins *
 
 struct command_config {
     struct cni_options cni;
-    char *bin_dir;
     char *gate;
     char *readiness_file;
     bool remove_binary;
@@ -49,9 +48,6 @@ struct command_config {
 /* clang-format off */
 #define SHARED_ROWS \
     CNI_OPTION_ROWS(struct command_config, cni), \
-    {ROW("cni-bin-dir", OPTION_PATH, bin_dir), .default_text = "/opt/cni/bin", \
-     .min = 1, .max = CNI_DIR_MAX_BYTES, .placeholder = "DIR", \
-     .help = "The container runtime's directory of CNI plugins."}, \
     {ROW("log-format", OPTION_CHOICE, log_format), .choices = "text|json", \
      .default_text = "text", .help = "The format of log lines."}
 
@@ -89,7 +85,7 @@ static int put_gate(const struct command_config *c, struct err *e)
     if (program.len < 4 || memcmp(program.data, "\177ELF", 4) != 0) {
         return err_set(e, ERR_PARSE, "'%s' is not an executable program", c->gate);
     }
-    wiring_join(c->bin_dir, "dpu-gate", path);
+    wiring_join(c->cni.bin_dir, "dpu-gate", path);
     rc = wiring_put_file(path, &program, GATE_MODE, &changed, e);
     if (rc == 0) {
         log_info(MOD, "'%s' %s", path, changed ? "was installed" : "is up to date");
@@ -133,7 +129,7 @@ static int uninstall(const struct command_config *c, struct err *e)
         return err_set(e, ERR_CONFLICT, "'%s/%s' still calls dpu-gate: remove that file first",
                        c->cni.conf_dir, other);
     }
-    wiring_join(c->bin_dir, "dpu-gate", program);
+    wiring_join(c->cni.bin_dir, "dpu-gate", program);
     if (c->remove_binary) {
         return wiring_remove_file(program, e);
     }
@@ -171,7 +167,7 @@ static int command_run(const struct command *command, int argc, char **argv, cha
                                            .row_count = command->row_count,
                                            .check = command_check,
                                            .shared_file = NAMES_HOST_AGENT_CONFIG};
-    struct command_config config = {.bin_dir = NULL};
+    struct command_config config = {.gate = NULL};
     struct err e = ERR_INIT;
     int status;
     if (option_take(&program, argc, argv, env, &config, &status)) {

@@ -20,9 +20,10 @@ enum { CNI_DIR_MAX_BYTES = 2048, CNI_NAME_MAX_BYTES = 199 };
 /* Where a node's CNI configuration is: options that install-cni, uninstall-cni and the agent share.
  */
 struct cni_options {
-    char *conf_dir; /* absolute */
-    char *source;   /* a file name in it */
-    int form;       /* enum cni_form */
+    char *conf_dir; /* absolute, as the next */
+    char *bin_dir;
+    char *source; /* a file name in conf_dir */
+    int form;     /* enum cni_form */
 };
 
 /* What dpu-gate's own file is. */
@@ -45,6 +46,9 @@ NODISCARD int cni_options_check(const struct cni_options *o, const struct option
      .default_text = "/etc/cni/net.d", .min = 1, .max = CNI_DIR_MAX_BYTES, .placeholder = "DIR", \
      .help = "The container runtime's directory of CNI configuration, by the path that the " \
              "runtime uses."}, \
+    {OPTION_ROW("cni-bin-dir", OPTION_PATH, owner, at.bin_dir), .default_text = "/opt/cni/bin", \
+     .min = 1, .max = CNI_DIR_MAX_BYTES, .placeholder = "DIR", \
+     .help = "The container runtime's directory of CNI plugins."}, \
     {OPTION_ROW("cni-source", OPTION_TEXT, owner, at.source), \
      .default_text = "10-ovn-kubernetes.conf", .min = 1, .max = CNI_NAME_MAX_BYTES, \
      .placeholder = "FILE", \

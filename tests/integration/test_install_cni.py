@@ -430,9 +430,21 @@ def synced(node, world):
     node.write("10-ovn-kubernetes.conf", OVN)
     node.install()
     node.remove("05-dpu-gate.conflist")
-    agent = world.host(cni_sync=True, cni_conf_dir=node.conf, readiness_file=node.record, events="on")
+    options = {"cni_conf_dir": node.conf, "cni_bin_dir": node.bin, "readiness_file": node.record}
+    agent = world.host(cni_sync=True, events="on", **options)
     until(node.conflist, SOON_S, "the conflist, which it watches by then")
     return agent
+
+
+def test_one_file_of_settings_serves_the_agent_and_its_commands(node, world, tmp_path):
+    settings = {"cni-conf-dir": node.conf, "cni-bin-dir": node.bin, "gate-binary": node.gate, "readiness-file": node.record}
+    path = tmp_path / "settings.yaml"
+    path.write_text(json.dumps(settings))  # which is YAML
+    node.write("10-ovn-kubernetes.conf", OVN)
+    done = subprocess.run([node.program, "install-cni", f"--config={path}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and os.access(f"{node.bin}/dpu-gate", os.X_OK) and node.conflist(), done.stderr
+    agent = world.host(config=path, readiness_file=None)
+    agent.wait_log(mod="main", msg=f"record '{node.record}'")
 
 
 def test_whatever_becomes_of_the_source_is_followed(node, synced, tmp_path):
@@ -532,7 +544,7 @@ def test_a_file_that_cannot_be_written_accuses_nobody(node, synced):
     whole, path = node.text(), f"{node.conf}/05-dpu-gate.conflist"
     node.remove("05-dpu-gate.conflist")
     os.mkdir(path)  # which no file replaces
-    synced.wait_log(mod="cni", level="warn", msg="Is a directory")
+    synced.wait_log(mod="cni", level="warn", msg="moving '")
     time.sleep(5)  # more looks than a contest has tries
     os.rmdir(path)
     until(lambda: os.path.exists(path) and node.text() == whole, SOON_S, "it is restored")
@@ -543,7 +555,7 @@ def test_of_two_agents_one_keeps_the_configuration(node, synced, world):
     """As where the first one's cni-sync was copied to a second DPU: the gate would ask both in turn."""
     whole = node.text()
     record, lease = f"{world.directory}/other.json", f"{world.target.lease_name()}-other"
-    options = {"readiness_file": record, "lease_name": lease, "cni_sync": True, "cni_conf_dir": node.conf}
+    options = {"readiness_file": record, "lease_name": lease, "cni_sync": True, "cni_conf_dir": node.conf, "cni_bin_dir": node.bin}
     second = world.host(**options)
     second.wait_log(mod="cni", msg="another dpu-host-agent")
     node.write("10-ovn-kubernetes.conf", OVN.replace("ovn-kubernetes", "renamed"))

@@ -344,6 +344,16 @@ TEST(the_programs_check_sees_where_values_came_from)
 
 /* ---- its file -------------------------------------------------------------------------------- */
 
+TEST(keys_of_the_programs_commands_are_passed_over)
+{
+    struct option_program beside = program;
+    beside.passed_over = "name-of-command|other";
+    struct run r = run_file(&beside, "count: 7\nother: [x]\nname-of-command: y\n");
+    assert_int_equal(r.rc, 0);
+    r = run_file(&beside, "others: x\n");
+    assert_string_equal(r.e.msg, "file 'f': unknown key 'others'");
+}
+
 TEST(documents_that_set_nothing_are_fine)
 {
     static const char *const texts[] = {"",          "\n", "# nothing\n", "{}", "---\n{}\n...\n",
