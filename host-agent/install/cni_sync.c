@@ -14,6 +14,7 @@
 #include "loop/daemon.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -134,11 +135,29 @@ static void report(struct cni_sync *s, const struct wiring *now)
     }
 }
 
+/* A configuration that calls a program which is not there would stop all Pods. What was installed
+ * once is kept: who removes only the program finds that out by himself. */
+static int check_program(const struct cni_sync *s, struct err *e)
+{
+    char name[WIRING_NAME_BYTES];
+    char path[PATH_MAX];
+    const struct cni_options *o = s->config.options;
+    if (s->last.plan.len > 0) {
+        return 0;
+    }
+    wiring_find_gate(o, name);
+    wiring_join(o->bin_dir, "dpu-gate", path);
+    return name[0] != '\0' || access(path, X_OK) == 0
+               ? 0
+               : err_set_errno(e, ERR_NOTFOUND, errno,
+                               "running '%s', which 'dpu-host-agent install-cni' installs", path);
+}
+
 static int look(struct cni_sync *s, struct wiring *now, struct err *e)
 {
     const struct cni_options *o = s->config.options;
     int rc = wiring_look(o, s->config.readiness_file, now, e);
-    if (rc != 0) {
+    if (rc != 0 || (rc = check_program(s, e)) != 0) {
         return rc;
     }
     bool was_wanted = s->last.plan.len > 0 && conflist_says_same(&s->last.plan, &now->plan);

@@ -447,6 +447,21 @@ def test_one_file_of_settings_serves_the_agent_and_its_commands(node, world, tmp
     agent.wait_log(mod="main", msg=f"record '{node.record}'")
 
 
+def test_no_configuration_is_written_that_calls_a_program_that_is_not_there(node, world):
+    """As where cni-sync is on before install-cni ran: a runtime would fail each ADD of the node."""
+    node.write("10-ovn-kubernetes.conf", OVN)
+    options = {"cni_conf_dir": node.conf, "cni_bin_dir": node.bin, "readiness_file": node.record}
+    agent = world.host(cni_sync=True, **options)
+    agent.wait_log(mod="cni", level="warn", msg="'dpu-host-agent install-cni' installs")
+    node.write("20-other.conf", OVN)  # another look
+    time.sleep(1)
+    assert os.listdir(node.bin) == [] and node.conflist() is None
+    node.install()
+    until(node.conflist, SOON_S, "the gate")
+    node.remove("05-dpu-gate.conflist")
+    until(node.conflist, SOON_S, "it is kept in sync from then on")
+
+
 def test_whatever_becomes_of_the_source_is_followed(node, synced, tmp_path):
     def wait_name(name):
         until(lambda: node.conflist()["name"] == name, SOON_S, f"the name {name}")
