@@ -31,5 +31,5 @@ pretend jansson 2.12
 refused "jansson 2.12 is too old: dpu-heartbeat needs 2.13 or newer"
 rm "$work/pc/jansson.pc"
 # A C library whose header does not declare the function.
-printf '#include_next <string.h>\n#pragma GCC poison strerrordesc_np\n' >"$work/libc/string.h"
-refused "needs glibc 2.32 or newer (strerrordesc_np)" "-DCMAKE_C_FLAGS=-I$work/libc"
+printf '#include_next <spawn.h>\n#pragma GCC poison posix_spawn_file_actions_addclosefrom_np\n' >"$work/libc/spawn.h"
+refused "needs glibc 2.34 or newer (posix_spawn_file_actions_addclosefrom_np)" "-DCMAKE_C_FLAGS=-I$work/libc"
