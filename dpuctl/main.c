@@ -111,7 +111,8 @@ int main(int argc, char **argv)
             return run_command(c, argc - words, argv + words);
         }
     }
-    bool is_help = argc == 2 && (text_equal(argv[1], "--help") || text_equal(argv[1], "help"));
+    bool is_help = argc == 2 && (text_equal(argv[1], "--help") || text_equal(argv[1], "-h") ||
+                                 text_equal(argv[1], "help"));
     if (argc == 2 && text_equal(argv[1], "--version")) {
         (void)printf("dpuctl %s\n", VERSION_TEXT);
         return EXIT_SUCCESS;

@@ -28,7 +28,7 @@ def program(binaries):
     return binaries.path("dpuctl")
 
 
-@pytest.mark.parametrize("word", ["--help", "help"])
+@pytest.mark.parametrize("word", ["--help", "-h", "help"])
 def test_help_names_every_command(program, word):
     done = run([program, word])
     assert done.returncode == 0 and done.stderr == ""
