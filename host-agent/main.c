@@ -194,6 +194,8 @@ static int begin_work(struct host_agent *host, struct err *e)
     start_monitor(host);
     if (c->cni_sync) {
         start_cni_sync(host);
+    } else {
+        cni_sync_forget(c->readiness_file);
     }
     host->page = (struct host_page){
         .agent = &c->agent, .monitor = host->monitor, .api = host->client, .pods = host->pods};

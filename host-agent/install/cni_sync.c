@@ -52,9 +52,21 @@ static void look_in(struct cni_sync *s, int64_t wait_ns)
 
 /* ---- a contest ------------------------------------------------------------------------------- */
 
+static void name_contest_file(const char *readiness_file, char out[static PATH_MAX])
+{
+    text_format(out, PATH_MAX, "%s" NAMES_CNI_CONTEST, readiness_file);
+}
+
 static void remove_contest_file(const struct cni_sync *s)
 {
     (void)unlink(s->contest_file); /* most often there is none */
+}
+
+void cni_sync_forget(const char *readiness_file)
+{
+    char path[PATH_MAX];
+    name_contest_file(readiness_file, path);
+    (void)unlink(path); /* same */
 }
 
 static void put_contest_file(const struct cni_sync *s, const char *sentence)
@@ -233,8 +245,7 @@ struct cni_sync *cni_sync_start(const struct cni_sync_config *config)
     assert(rc == 0); /* the options bound it */
     s->config = *config;
     s->look_at = MONO_NEVER;
-    text_format(s->contest_file, sizeof(s->contest_file), "%s" NAMES_CNI_CONTEST,
-                config->readiness_file);
+    name_contest_file(config->readiness_file, s->contest_file);
     remove_contest_file(s); /* a predecessor's: it shows anew, or it is over */
     s->timer = boot_timer_new(config->loop, on_look, s);
     dir_watch_start(&s->watch, config->loop, on_changed, s);

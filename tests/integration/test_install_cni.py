@@ -554,6 +554,14 @@ def test_whoever_undoes_it_all_the_time_is_named_and_yielded_to(node, synced, ta
     until(lambda: os.path.exists(path) and node.conflist()["name"] == "renamed", SOON_S, "a new source is followed")
 
 
+def test_an_agent_that_keeps_nothing_in_sync_forgets_a_contest(node, world):
+    """Else the doctor would name it until the host boots, with the gate taken out for long."""
+    told = f"{node.record}.cni"
+    pathlib.Path(told).write_text('{"message": "another program undoes it"}', encoding="utf-8")
+    world.host(readiness_file=node.record)
+    until(lambda: os.path.exists(node.record) and not os.path.exists(told), SOON_S, "it is over")
+
+
 def test_a_file_that_cannot_be_written_accuses_nobody(node, synced):
     """As on a full disk, or one that became read-only: nobody undoes it, and it is back with the disk."""
     whole, path = node.text(), f"{node.conf}/05-dpu-gate.conflist"
