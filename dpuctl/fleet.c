@@ -373,7 +373,9 @@ struct reader {
     struct api *api;
     const struct admin_config *config;
     struct list lists[LIST_COUNT];
-    json_t *rows;    /* by node */
+    json_t *rows; /* by node */
+    json_t
+        *further; /* conditions that Nodes have of their further DPUs, by the names of the rows */
     struct wall now; /* the API server's clock at the last answer */
     int tries_left;
     const char *expired; /* the list that had to begin anew; NULL: none */
@@ -411,6 +413,24 @@ static int check_page(const json_t *page, struct err *e)
     return 0;
 }
 
+/* A further DPU has the Node's condition NAME.DRIVER/DPUReady, and the row NODE--NAME. */
+static void keep_further(const struct reader *r, const char *name, const json_t *node)
+{
+    static const char tail[] = "." NAMES_DRA_DRIVER "/DPUReady";
+    const size_t tail_len = sizeof(tail) - 1;
+    size_t i;
+    json_t *condition;
+    json_array_foreach(json_object_get(json_object_get(node, "status"), "conditions"), i, condition)
+    {
+        const char *type = json_text_get(condition, "type");
+        size_t len = type ? strlen(type) : 0;
+        if (len > tail_len && text_equal(type + len - tail_len, tail)) {
+            CLEANUP(free) char *row = mem_format("%s--%.*s", name, (int)(len - tail_len), type);
+            (void)json_object_set(r->further, row, condition); /* fails if that is no UTF-8 */
+        }
+    }
+}
+
 static void take_items(struct reader *r, struct list *l, const json_t *items)
 {
     size_t i;
@@ -427,6 +447,9 @@ static void take_items(struct reader *r, struct list *l, const json_t *items)
             return;
         }
         l->kind->take(row, item, r->now);
+        if (l->kind->take == take_node) {
+            keep_further(r, node, item);
+        }
     }
 }
 
@@ -515,6 +538,7 @@ static void reader_clear(struct reader *r)
         r->lists[i] = (struct list){.kind = &kinds[i]};
     }
     (void)json_object_clear(r->rows);
+    (void)json_object_clear(r->further);
 }
 
 /* The next page of each list that is not over. False: one of them has to begin anew, and with it
@@ -567,6 +591,7 @@ static void find_node(const struct reader *r, json_t *row)
         if (print_holds(json_object_get(r->rows, node), "hasNode nodeName")) {
             print_json_put(row, "hasNode", json_true());
             print_json_put(row, "nodeName", json_string(node));
+            hear_condition(row, json_object_get(r->further, name));
         }
     }
 }
@@ -650,13 +675,17 @@ int fleet_read(struct api *api, json_t **out, struct err *e)
     if (!api->client) {
         return err_set(e, api->problem.code, "%s", api->problem.msg);
     }
-    struct reader r = {
-        .api = api, .config = api->config, .rows = json_object(), .tries_left = FLEET_TRIES};
+    struct reader r = {.api = api,
+                       .config = api->config,
+                       .rows = json_object(),
+                       .further = json_object(),
+                       .tries_left = FLEET_TRIES};
     api_forget(api);
     read_lists(&r);
     int rc = judge_lists(&r, out, e);
     reader_clear(&r);
     json_decref(r.rows);
+    json_decref(r.further);
     return rc;
 }
 

@@ -152,6 +152,19 @@ def test_a_further_dpu_of_a_node_has_a_row_and_that_nodes_labels(cluster):
     assert cluster.run("nodes", "--state=broken", "-o", "name").stdout == "node/a--b\n"
 
 
+def test_what_the_host_says_of_a_further_dpu_counts_before_its_lease(cluster):
+    said = {"reason": "HostProbeFailed", "message": "it is off the bus", "lastTransitionTime": "2026-11-20T10:00:00Z"}
+    further = {"type": "b.dpu.k8s.ovn.org/DPUReady", "status": "False", **said}
+    cluster.node("two", {"k8s.ovn.org/dpu-host": ""}, [further, {"type": ".dpu.k8s.ovn.org/DPUReady", "status": "True"}])
+    for name in ("two", "two--b", "two--c"):
+        cluster.lease(name)
+    rows = {n["node"]: n for n in cluster.rows(code=NOT_READY)["nodes"]}
+    assert [rows[n]["state"] for n in ("two", "two--b", "two--c")] == ["Ready", "NotReady", "Ready"]
+    assert (rows["two--b"]["toldBy"], rows["two--b"]["reason"]) == ("condition", "HostProbeFailed")
+    assert cluster.run("status", "two--b").returncode == NOT_READY
+    assert "Ready (LeaseRenewed)" in cluster.run("status", "two--c").stdout
+
+
 def test_a_further_dpu_asked_for_by_its_name_is_one_of_its_node(cluster):
     ready = {"type": "Ready", "status": "True"}
     cluster.node("two--dpus", {"k8s.ovn.org/dpu-host": ""}, [ready])
