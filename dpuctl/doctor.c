@@ -348,7 +348,9 @@ static const struct check_row of_api[] = {
      "{api.server}: the credential expired {api.credential} ago, by this host's clock", RENEW},
     {"API", CHECK_WARN, "api.credential>0",
      "{api.server}: the credential expires in {api.credential}, by this host's clock", RENEW},
-    {"API", CHECK_FAIL, "api.server !api.reached", "{api.server}: {api.problem}",
+    {"API", CHECK_SKIP, "api.server !api.reached api.isDebugPods",
+     "{api.server}: {api.problem}; that is this Pod's way there, not the agent's", GIVE_KUBECONFIG},
+    {"API", CHECK_FAIL, "api.server !api.reached !api.isDebugPods", "{api.server}: {api.problem}",
      "check the kubeconfig's address and CA; the route must not lead through the DPU's network"},
     {"API", CHECK_FAIL, "api.refusal", "{api.server} rejects dpuctl: {api.refusal}",
      "renew the credential: it has expired, or somebody revoked it"},
@@ -382,6 +384,8 @@ static bool check_reach(struct doctor *d, const struct api *api, const struct qu
     print_json_put(tree, "user", print_json_text(user));
     print_json_put(tree, "isNone", json_boolean(api->problem.code == ERR_NOTFOUND));
     print_json_put(tree, "isOpen", json_boolean(is_open));
+    print_json_put(tree, "isDebugPods",
+                   json_boolean(api->is_kubectls && !text_is_empty(d->config.root)));
     check_rows(d, d->doc, of_api, ARRAY_LEN(of_api));
     return is_open;
 }

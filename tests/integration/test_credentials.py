@@ -359,3 +359,7 @@ def test_the_account_of_a_debug_pod_is_not_the_agents(tls, tmp_path):
     done = run([*command, f"--root={tmp_path}"], env=env)
     assert "in-cluster service account" in done.stdout, done
     assert "skip  rights   not checked" in done.stdout and "may not" not in done.stdout, done
+    done = run([*command, f"--root={tmp_path}"], env={**env, "KUBERNETES_SERVICE_PORT": "1"})
+    assert "skip  API " in done.stdout and "this Pod's way there" in done.stdout, done
+    done = run(command, env={**env, "KUBERNETES_SERVICE_PORT": "1"})
+    assert "FAIL  API " in done.stdout, done
