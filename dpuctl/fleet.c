@@ -862,6 +862,18 @@ static json_t *read_fleet(struct admin_config *config)
     return fleet;
 }
 
+/* Of the one that was asked for: no row is no good news. Returns false if that is so. */
+static bool tell_of_absence(const struct admin_config *config, const json_t *rows)
+{
+    bool is_known = !config->node || json_array_size(rows) > 0;
+    if (!is_known) {
+        (void)fprintf(stderr,
+                      "%s: Node '%s' has neither a lease nor the label of a host with a DPU\n",
+                      config->name, config->node);
+    }
+    return is_known;
+}
+
 static int look_once(struct admin_config *config)
 {
     CLEANUP(json) json_t *fleet = read_fleet(config);
@@ -869,12 +881,13 @@ static int look_once(struct admin_config *config)
     if (!fleet) {
         return ADMIN_UNCLEAR;
     }
+    bool is_known = tell_of_absence(config, rows);
     filter_rows(config, rows);
     int status = print_document(config, fleet, print_fleet, answer_of(rows));
     if (config->output != ADMIN_JSON && config->output != ADMIN_YAML) {
         tell_notes(config, fleet); /* elsewhere the answer has a place for them */
     }
-    return status;
+    return is_known ? status : ADMIN_UNCLEAR;
 }
 
 /* ---- again and again ------------------------------------------------------------------------- */
@@ -952,10 +965,8 @@ int status_of_node_run(struct admin_config *config)
     CLEANUP(json) json_t *fleet = read_fleet(config);
     const json_t *rows = json_object_get(fleet, "nodes");
     json_t *row = json_array_get(rows, 0);
-    if (fleet && !row) {
-        (void)fprintf(stderr,
-                      "%s: Node '%s' has neither a lease nor the label of a host with a DPU\n",
-                      config->name, config->node);
+    if (fleet) {
+        (void)tell_of_absence(config, rows); /* no document is the answer then */
     }
     int status = print_document(config, row, print_node, answer_of(rows));
     tell_notes(config, fleet);

@@ -152,6 +152,15 @@ def test_a_further_dpu_of_a_node_has_a_row_and_that_nodes_labels(cluster):
     assert cluster.run("nodes", "--state=broken", "-o", "name").stdout == "node/a--b\n"
 
 
+def test_a_node_that_was_asked_for_and_is_not_there_is_no_good_news(cluster):
+    cluster.lease("there")
+    assert cluster.run("nodes", "there").returncode == READY
+    for command in (["nodes"], ["nodes", "-o", "json"], ["status"]):
+        done = cluster.run(command[0], "nobody", *command[1:])
+        assert done.returncode == UNKNOWN and "Node 'nobody' has neither a lease nor" in done.stderr, done
+    assert cluster.run("nodes", "there", "--state=broken").returncode == READY
+
+
 def test_what_the_host_says_of_a_further_dpu_counts_before_its_lease(cluster):
     said = {"reason": "HostProbeFailed", "message": "it is off the bus", "lastTransitionTime": "2026-11-20T10:00:00Z"}
     further = {"type": "b.dpu.k8s.ovn.org/DPUReady", "status": "False", **said}
