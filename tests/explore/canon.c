@@ -215,6 +215,7 @@ static void add_history(struct form *f, const struct history *h)
 {
     int64_t past = stamp_of(h->past_stamp);
     add_stamp_text(f, h->stamp);
+    add(f, h->stamp_time.ns != 0);
     add(f, past == 0 ? 0 : past == f->w->lease.renewed ? 1 : past == f->w->stale.renewed);
     add_view(f, &h->lease);
     add_name(f, h->uid, f->w->last_uid);

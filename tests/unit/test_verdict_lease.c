@@ -146,6 +146,23 @@ TEST_READY(a_new_text_is_a_renewal_whatever_time_it_names)
     world_condemns_at(w, 61);
 }
 
+/* The DPU's clock was set back by 12 s at 15, so that dpu-agent held its stamp at 21. */
+TEST_READY(a_renewal_after_a_stamp_that_was_held_counts_from_now)
+{
+    world_renew(w, 11);
+    world_next_version(w);
+    world_stamp(w, 11.000001);
+    world_seen(w, SEC(21));
+    expect_observed(w, 21);
+    world_watch(w, SEC(22), false);
+    world_renew_unseen(w, 19);
+    world_read(w, SEC(31.1), SEC(31.1));
+    expect_observed(w, 31.1);
+    world_renew_unseen(w, 29);
+    world_read(w, SEC(42), SEC(42));
+    expect_observed(w, 41.1); /* from then on the stamps tell again */
+}
+
 TEST_READY(an_older_state_is_no_renewal_and_sets_nothing)
 {
     world_version(w, 900);
