@@ -693,12 +693,12 @@ static bool is_forbidden_anew(const struct oracle *o, const struct oracle_truth 
     return t->api_forbids && t->now - since < duration_ns(o) + lasting_ns;
 }
 
-/* A step of the DPU's clock that the host could not see counts from when it sees again: the stamps
- * of before and after tell no distance. */
+/* A step of the DPU's clock that no renewal has shown yet counts from when the host sees again: the
+ * stamps of before and after tell no distance. */
 static void note_sight(struct oracle *o, int64_t now)
 {
     if (most(o->blind_at, o->murky_at) < now) {
-        o->seen_at = now;
+        o->seen_at = o->renewed_at;
     } else if (o->stepped_at > o->seen_at) {
         o->stepped_at = now;
     }

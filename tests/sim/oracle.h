@@ -139,7 +139,7 @@ struct oracle {
     int64_t blind_at;        /* the host could have no evidence */
     int64_t murky_at;        /* it had no watch */
     int64_t stepped_at;      /* the DPU's clock was set, as far as the host can know */
-    int64_t seen_at;         /* the host could see a renewal, last time */
+    int64_t seen_at;         /* the last renewal that the host could see */
     int64_t broken_at;       /* anything at all was wrong */
     int64_t host_down_at;    /* it did not run then, at the latest */
     int64_t host_down_since; /* it does not run, or write, since; 0: it does */
