@@ -423,6 +423,7 @@ static int http_init(struct probe *probe, struct err *e)
         SET(CURLOPT_CAINFO, spec->ca_file);
         SET(CURLOPT_CAPATH, CURL_VERSION_NO_DIRECTORY);
     }
+    SET(CURLOPT_CA_CACHE_TIMEOUT, 0L); /* else 8.23 reads a file once a day */
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_FRESH_CONNECT, 1L);

@@ -117,6 +117,25 @@ def test_no_authority_of_the_system_is_needed_beside_the_one_named(tls, tmp_path
     dpu.wait_log(SOON_S, msg="renewed, resourceVersion")
 
 
+def test_a_probes_authority_may_be_replaced(tls, tmp_path):
+    """As a rotation does it: both authorities, then the new certificate. libcurl 8.23 keeps what it has read."""
+    old, new = (Authority(str(tmp_path), name) for name in ("old", "new"))
+    server = HttpsServer(old, 204)
+    trusted = write(tmp_path, "trusted.crt", pathlib.Path(old.file).read_text("ascii"))
+    probe = f"status=204,interval=200ms,failures=1,ca={trusted};{server.url}"
+    try:
+        dpu = tls.dpu(kubeconfig=tls_kubeconfig(tls, "dpu", tls.authority.file), probe=[probe])
+        until(lambda: len(server.resumed) > 2, SOON_S, "probes that pass")
+        both = "".join(pathlib.Path(a.file).read_text("ascii") for a in (old, new))
+        os.replace(write(tmp_path, "next.crt", both), trusted)
+        server.use(new)
+        begun = len(server.resumed)
+        until(lambda: len(server.resumed) > begun + 3, SOON_S, "probes that pass with the new certificate")
+        assert not dpu.lines(msg="SSL"), dpu.text()
+    finally:
+        server.close()
+
+
 def test_a_server_of_another_name_is_not_believed_unless_told(tls):
     tls.authority.issue("server", "x", names="DNS:api.example")
     restart_server(tls)

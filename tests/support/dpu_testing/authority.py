@@ -60,10 +60,18 @@ class HttpsServer(http.server.ThreadingHTTPServer):
         self.url = f"https://127.0.0.1:{self.server_address[1]}"
         self.code = code
         self.resumed = []  # of each connection: whether its TLS session was
+        self.use(authority)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def use(self, authority):
+        """As restarted with a certificate of this authority: it knows no session of before."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*authority.issue("https", "https"))
-        self.socket = context.wrap_socket(self.socket, server_side=True)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self._context = context  # a whole one: connections come meanwhile
+
+    def get_request(self):
+        connection, address = self.socket.accept()
+        return self._context.wrap_socket(connection, server_side=True), address
 
     def close(self):
         self.shutdown()
