@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The condition DPUReady, and the rules on it."""
 
+import math
 import pathlib
 import re
 import time
@@ -55,8 +56,13 @@ def is_tainted(target):
 @pytest.mark.quick
 def test_whatever_acts_on_the_condition_has_a_brake():
     """Many DPUs that fail at once have one cause, which is not on the nodes."""
+    page = (NODE_HEALTH.parents[1] / "docs/monitoring.md").read_text("utf-8")
     for name in ("machine-health-check", "node-health-check"):
-        assert 0 < int(spec(name)["maxUnhealthy"].rstrip("%")) <= 40
+        percent = int(spec(name)["maxUnhealthy"].rstrip("%"))
+        assert 0 < percent <= 40
+        smallest = math.ceil(100 / percent)  # of which the percentage, rounded down, is one
+        for text in ((NODE_HEALTH / f"{name}.yaml").read_text("utf-8"), page):
+            assert f"fewer than {smallest} " in text, name
     values = yaml.safe_load((NODE_HEALTH / "nvsentinel-values.yaml").read_text())
     breaker = values["fault-quarantine"]["circuitBreaker"]
     assert breaker["enabled"] and 0 < breaker["percentage"] <= 50
