@@ -314,8 +314,9 @@ static void check_back(struct oracle *o, const struct oracle_truth *t, const str
 static bool check_accused(struct oracle *o, const struct oracle_truth *t,
                           const struct record_read *r)
 {
-    /* An agent that has the CPU now and then only asks its probes an interval later. */
-    int64_t look_ns = HOST_PROBE_NS + (t->host_starves ? 2 * o->config.interval_ns : 0);
+    /* An agent that has the CPU now and then only asks its probes an interval later, and hears what
+     * they say when it has it again. */
+    int64_t look_ns = HOST_PROBE_NS + (t->host_starves ? 3 * o->config.interval_ns : 0);
     bool is_accused = o->accused_at != 0 && t->now - o->accused_at <= look_ns;
     bool has_looked = t->now - o->host_down_at > HOST_PROBE_NS;
     if (!is_accused && r && has_looked && strcmp(o->reason, "HostProbeFailed") == 0) {
