@@ -296,14 +296,14 @@ static const char *renew_text(struct lease_writer *w, char **made)
 
 /* What is left of the deadline for making a lease, in ms: its two requests together take no longer
  * than any other, so that nothing keeps us from looking for it. */
-static uint32_t making_ms(const struct lease_writer *w)
+static uint32_t making_ms(const struct lease_writer *w, struct mono now)
 {
-    int64_t passed_ns = mono_since(clock_mono_now(), w->renewer.sent_at);
+    int64_t passed_ns = mono_since(now, w->renewer.sent_at);
     int64_t left_ns = renewer_deadline_ns(&w->renewer) - passed_ns;
     return (uint32_t)mono_ns_max(left_ns / NS_PER_MS, 1);
 }
 
-static void make_lease(struct lease_writer *w, const char *node_uid)
+static void make_lease(struct lease_writer *w, const char *node_uid, struct mono now)
 {
     const struct renewer_config *c = &w->renewer.config;
     const struct lease_owner owner = {.node_name = c->node_name, .node_uid = node_uid};
@@ -319,7 +319,7 @@ static void make_lease(struct lease_writer *w, const char *node_uid)
                                          .channel = KUBE_CONTROL,
                                          .path = path,
                                          .body = lease,
-                                         .deadline_ms = making_ms(w)};
+                                         .deadline_ms = making_ms(w, now)};
     w->call = kube_client_start(w->client, &request, on_answer, w);
 }
 
@@ -329,7 +329,7 @@ static void on_node(void *user, const struct kube_response *response)
     struct kube_response failed = *response;
     const char *uid = kube_object_uid(response->body);
     if (response->code == 0 && uid) {
-        make_lease(w, uid);
+        make_lease(w, uid, response->received_at);
         return;
     }
     if (response->code == 0) {
@@ -349,7 +349,7 @@ static void start_making(struct lease_writer *w)
     const struct kube_request request = {.method = KUBE_GET,
                                          .channel = KUBE_CONTROL,
                                          .path = path,
-                                         .deadline_ms = (making_ms(w) + 1) / 2};
+                                         .deadline_ms = (making_ms(w, w->renewer.sent_at) + 1) / 2};
     w->call = kube_client_start(w->client, &request, on_node, w);
 }
 

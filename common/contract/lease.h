@@ -78,8 +78,8 @@ static inline bool lease_is_by_host(const struct lease_view *lease, const char *
  *
  * Of a lease that lease_read has taken, or of one out of lease_new. */
 
-/* The renewal: renewTime = now (or, where that is not later than what stands there, by less than a
- * minute, what stands there and a microsecond), signed; acquireTime and holderIdentity only if
+/* The renewal: renewTime = now; where the clock stands still, or was set back by less than a
+ * minute, the former renewTime and a microsecond. Signed; acquireTime and holderIdentity only if
  * unset; removes our health annotations. */
 void lease_set_renewal(struct json_t *lease, struct wall now, const char *holder);
 
