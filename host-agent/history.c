@@ -84,27 +84,28 @@ struct news history_compare(const struct history *h, const struct lease_view *le
  *
  * Where the DPU's clock was set back, the stamps tell nothing, nor does the distance from one that
  * was held until the clock is there again. Then the renewal counts from now, which is in the DPU's
- * favour; but from the last look if it was made while we did not run, so that
- * a dead DPU gains nothing by our restart. */
+ * favour; but from the last look if it was made while we did not run, so that a dead DPU gains
+ * nothing by our restart. */
 struct mono history_date(const struct history *h, const struct lease_view *lease,
                          int64_t interval_ns, struct mono looked_at, struct mono now)
 {
     struct mono earliest = mono_max(h->observed, looked_at);
-    bool is_known = h->stamp_time.ns != 0 && lease->renew_time_valid;
-    int64_t distance_ns = is_known ? wall_since(lease->renew_time, h->stamp_time) : 0;
+    struct wall last = h->is_first_look ? h->newest : h->stamp_time;
+    bool is_known = last.ns != 0 && lease->renew_time_valid;
+    int64_t distance_ns = is_known ? wall_since(lease->renew_time, last) : 0;
     if (distance_ns > interval_ns / 2) {
         return mono_min(now, mono_max(mono_add(h->observed, distance_ns), earliest));
     }
     return h->is_first_look ? earliest : now;
 }
 
-/* The DPU's clock was set back, and its stamp is the former one, hardly later (contract/lease.h):
- * the clock itself was behind it. */
+/* The DPU's clock was set back, and its stamp is the former one and a microsecond
+ * (contract/lease.h), or a few, where some of them were missed: the clock itself was behind it. */
 static bool is_held_stamp(const struct history *h, const struct lease_view *lease)
 {
     struct wall former;
-    int64_t on_ns = read_stamp(h->stamp, &former) ? wall_since(lease->renew_time, former) : 0;
-    return on_ns > 0 && on_ns <= NS_PER_MS;
+    int64_t later_ns = read_stamp(h->stamp, &former) ? wall_since(lease->renew_time, former) : 0;
+    return later_ns > 0 && later_ns <= NS_PER_MS;
 }
 
 void history_renew(struct history *h, struct mono made, const struct lease_view *lease)
@@ -217,7 +218,6 @@ void history_restore(struct history *h, const struct readiness *was, struct mono
     (void)text_copy(h->uid, sizeof(h->uid), was->lease.uid);
     h->version = mark_version(was->lease.resource_version);
     (void)read_stamp(h->stamp, &h->newest); /* none stays 0 */
-    h->stamp_time = h->newest;
     h->is_first_look = true;
     if (was->reason == REASON_DPU_SHUTDOWN || was->reason == REASON_DPU_REPORTED_UNHEALTHY) {
         bool is_shutdown = was->reason == REASON_DPU_SHUTDOWN;

@@ -23,7 +23,7 @@ struct history {
     /* The last renewal. Without one, `observed` is when waiting began. */
     struct mono observed;          /* o */
     char stamp[NAMES_STAMP_BYTES]; /* its renewTime; "": there was none */
-    struct wall stamp_time;        /* of the DPU's clock; 0: it does not tell */
+    struct wall stamp_time;        /* of the DPU's clock, as seen since we run; 0: none */
     char uid[NAMES_UID_BYTES];     /* of its lease */
     int64_t last_gap_ns;           /* between the last two renewals; 0 if unknown */
     int boot_repeats;              /* renewals in a row under the boot before the last */
