@@ -235,9 +235,9 @@ static bool has_spoken(const struct news *news)
     return news->is_renewal || news->is_late_report;
 }
 
-/* Another text, on a lease whose versions are not yet what they were: an etcd that was
- * restored, and the DPU's clock had been set back. A mark tells whether the lease stands, so that
- * the next renewal counts. */
+/* Another renewTime, no later than all before, on a lease whose versions are below the highest that
+ * was seen: of an etcd that was restored, after the DPU's clock was set back, or of a server that
+ * lags. A mark tells whether the lease stands, so that the next renewal counts. */
 static bool is_in_doubt(const struct news *news)
 {
     return news->is_same_lease && news->is_new_stamp && news->is_behind && !news->is_renewal;
@@ -319,7 +319,7 @@ static void on_observed(struct verdict *x, const struct verdict_event *event,
     if (adopt_duration(x, lease->duration_s, now)) {
         verdict_follow(out, RULE_DURATION_SHORTENED, x->spans.duration_ns, x->evidence.granted.ns);
     }
-    if (is_in_doubt(&news)) {
+    if (event->kind != VERDICT_MARK && is_in_doubt(&news)) {
         x->mark.wanted = ASK_MARK;
     }
     bool reported = history_take_report(h, lease, &news, x->spans.duration_ns, now);
@@ -411,8 +411,9 @@ static void weigh_mark(struct verdict *x, const struct verdict_event *event,
     }
 }
 
-/* Other evidence may be later than the mark was asked for, and its last request later than that:
- * then this one counts for the pace, or a failure would have none. */
+/* Other evidence may have come after the mark was asked for, and the mark's last request may have
+ * begun after that. The pace then counts from that request: otherwise a failure would have no mark
+ * to count from (has_failed()). */
 static void end_mark(struct verdict *x, const struct verdict_event *event)
 {
     bool is_open = event->outcome != MARK_TAKEN && event->outcome != MARK_DENIED;

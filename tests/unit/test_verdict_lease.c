@@ -146,21 +146,29 @@ TEST_READY(a_new_text_is_a_renewal_whatever_time_it_names)
     world_condemns_at(w, 61);
 }
 
-/* The DPU's clock was set back by 12 s at 15, so that dpu-agent held its stamp at 21. */
+/* The DPU's clock was set back by 12 s at 15, so that dpu-agent held its stamp at 21. A restart of
+ * the host changes nothing. */
 TEST_READY(a_renewal_after_a_stamp_that_was_held_counts_from_now)
 {
-    world_renew(w, 11);
-    world_next_version(w);
-    world_stamp(w, 11.000001);
-    world_seen(w, SEC(21));
-    expect_observed(w, 21);
-    world_watch(w, SEC(22), false);
-    world_renew_unseen(w, 19);
-    world_read(w, SEC(31.1), SEC(31.1));
-    expect_observed(w, 31.1);
-    world_renew_unseen(w, 29);
-    world_read(w, SEC(42), SEC(42));
-    expect_observed(w, 41.1); /* from then on the stamps tell again */
+    for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
+        world_ready(w);
+        world_renew(w, 11);
+        world_next_version(w);
+        world_stamp(w, 11.000001);
+        world_seen(w, SEC(21));
+        expect_observed(w, 21);
+        if (is_restarted) {
+            world_restart(w, 22, 10000);
+        }
+        world_read(w, SEC(22), SEC(22));
+        world_watch(w, SEC(22), false);
+        world_renew_unseen(w, 19);
+        world_read(w, SEC(31.1), SEC(31.1));
+        expect_observed(w, 31.1);
+        world_renew_unseen(w, 29);
+        world_read(w, SEC(42), SEC(42));
+        expect_observed(w, 41.1); /* from then on the stamps tell again */
+    }
 }
 
 TEST_READY(an_older_state_is_no_renewal_and_sets_nothing)
@@ -228,7 +236,6 @@ TEST_READY(an_etcd_that_was_restored_forges_no_renewal_and_hides_none)
     }
 }
 
-/* Nobody may mark it meanwhile, and others' writes take its version past the one that we know. */
 /* The DPU renews for the first time after `at`, on a restored lease, with a stamp that is not the
  * latest ever: a mark tells that the lease stands, and the next renewal counts. */
 static void expect_ready_after_a_mark(struct world *w, double at)
@@ -273,6 +280,26 @@ TEST_READY(a_dpu_whose_clock_was_set_back_is_soon_believed_on_a_restored_lease)
     }
 }
 
+TEST_READY(a_write_of_the_keepers_tells_that_a_restored_lease_stands)
+{
+    world_version(w, 900);
+    world_renew(w, 11);
+    world_next_version(w);
+    world_stamp(w, -3000); /* set back */
+    world_seen(w, SEC(21));
+    world_silence_until(w, 70);
+    world_version(w, 500);
+    world_stamp(w, -2940);
+    world_write(w, VERDICT_BY_KEEPER, MARK_TAKEN, SEC(70), SEC(70.01));
+    assert_false(w->out.mark);
+    EXPIRED(w);
+    world_next_version(w);
+    world_stamp(w, -2930);
+    world_seen(w, SEC(80));
+    READY(w);
+}
+
+/* Nobody may mark it meanwhile, and others' writes take its version past the one that we know. */
 TEST_READY(a_restored_state_that_was_seen_is_no_renewal_under_a_newer_version_either)
 {
     world_version(w, 900);
