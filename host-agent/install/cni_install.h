@@ -20,10 +20,10 @@ enum { CNI_DIR_MAX_BYTES = 2048, CNI_NAME_MAX_BYTES = 199 };
 /* Where a node's CNI configuration is: options that install-cni, uninstall-cni and the agent share.
  */
 struct cni_options {
-    char *conf_dir; /* absolute, as the next */
-    char *bin_dir;
-    char *source; /* a file name in conf_dir */
-    int form;     /* enum cni_form */
+    char *conf_dir; /* absolute */
+    char *bin_dir;  /* absolute */
+    char *source;   /* a file name in conf_dir */
+    int form;       /* enum cni_form */
 };
 
 /* What dpu-gate's own file is. */

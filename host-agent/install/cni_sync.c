@@ -36,6 +36,7 @@ struct cni_sync {
     struct mono look_at;
     struct wiring last;     /* owned */
     struct mono written_at; /* 0: there was no look yet */
+    struct mono failed_at;  /* the last write, which failed; 0: it did not */
     struct contest contest;
     struct log_repeat complaint;
     struct log_repeat repaired;
@@ -57,16 +58,16 @@ static void name_contest_file(const char *readiness_file, char out[static PATH_M
     text_format(out, PATH_MAX, "%s" NAMES_CNI_CONTEST, readiness_file);
 }
 
-static void remove_contest_file(const struct cni_sync *s)
-{
-    (void)unlink(s->contest_file); /* most often there is none */
-}
-
 void cni_sync_forget(const char *readiness_file)
 {
     char path[PATH_MAX];
     name_contest_file(readiness_file, path);
-    (void)unlink(path); /* same */
+    (void)unlink(path); /* most often there is none */
+}
+
+static void remove_contest_file(const struct cni_sync *s)
+{
+    cni_sync_forget(s->config.readiness_file);
 }
 
 static void put_contest_file(const struct cni_sync *s, const char *sentence)
@@ -147,8 +148,8 @@ static void report(struct cni_sync *s, const struct wiring *now)
     }
 }
 
-/* A configuration that calls a program which is not there would stop all Pods. What was installed
- * once is kept: who removes only the program finds that out by himself. */
+/* A configuration that calls a program which is not there would stop all Pods. One that was
+ * installed once is kept, also if somebody removes only the program. */
 static int check_program(const struct cni_sync *s, struct err *e)
 {
     char name[WIRING_NAME_BYTES];
@@ -176,6 +177,7 @@ static int look(struct cni_sync *s, struct wiring *now, struct err *e)
     bool writes = !now->stands && (!was_wanted || may_restore(s, now));
     if (writes || now->stands) {
         rc = wiring_write(o, now, e);
+        s->failed_at = rc != 0 ? clock_mono_now() : (struct mono){0};
     }
     if (rc == 0 && writes && was_wanted) {
         contest_restored(&s->contest, now->differs, clock_mono_now());
@@ -234,8 +236,11 @@ static void on_look(void *user)
 static void on_changed(void *user)
 {
     struct cni_sync *s = user;
-    bool is_recent = mono_since(clock_mono_now(), s->written_at) < AGAIN_NS;
-    look_in(s, is_recent ? AGAIN_NS : SETTLE_NS);
+    struct mono now = clock_mono_now();
+    if (s->failed_at.ns != 0 && mono_since(now, s->failed_at) < AGAIN_NS) {
+        return; /* our own try, which left a file for a moment */
+    }
+    look_in(s, mono_since(now, s->written_at) < AGAIN_NS ? AGAIN_NS : SETTLE_NS);
 }
 
 struct cni_sync *cni_sync_start(const struct cni_sync_config *config)

@@ -30,7 +30,7 @@ struct cni_sync_config {
 struct cni_sync *cni_sync_start(const struct cni_sync_config *config);
 void cni_sync_stop(struct cni_sync *s); /* accepts NULL; leaves the files */
 
-/* Of an agent that keeps nothing in step: removes what one that did has told dpuctl of a contest.
+/* Of an agent that keeps nothing in sync: removes what one that did has told dpuctl of a contest.
  */
 void cni_sync_forget(const char *readiness_file);
 
