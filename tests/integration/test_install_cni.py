@@ -437,7 +437,7 @@ def synced(node, world):
 
 
 def test_one_file_of_settings_serves_the_agent_and_its_commands(node, world, tmp_path):
-    settings = {"cni-conf-dir": node.conf, "cni-bin-dir": node.bin, "gate-binary": node.gate, "readiness-file": node.record}
+    settings = {"cni-conf-dir": node.conf, "cni-bin-dir": node.bin, "gate-binary": node.gate, "remove-binary": True, "readiness-file": node.record}
     path = tmp_path / "settings.yaml"
     path.write_text(json.dumps(settings))  # which is YAML
     node.write("10-ovn-kubernetes.conf", OVN)
