@@ -45,10 +45,11 @@ static int load_conf(struct api *api, struct kube_conf *out, struct err *e)
     int rc = api->config->is_list ? kube_conf_load_list(file, context, out, e)
                                   : kube_conf_load(file, context, out, e);
     if (rc != ERR_NOTFOUND) { /* below a root, the Pod that we are in is not the agent's */
-        api->is_kubectls = !text_is_empty(api->config->root) && text_is_empty(file);
+        api->is_debug_pods = !text_is_empty(api->config->root) && text_is_empty(file);
+        api->is_not_agents = api->is_debug_pods;
         return rc;
     }
-    api->is_kubectls = true;
+    api->is_not_agents = true;
     return load_kubectls(context, out, e);
 }
 

@@ -31,7 +31,8 @@ struct api_answer {
 struct api {
     struct kube_client *client; /* NULL: there is a problem */
     struct err problem;         /* ERR_NOTFOUND: nothing is configured; else what is wrong there */
-    bool is_kubectls;           /* with ~/.kube/config, or a debug Pod's account: not the agent's */
+    bool is_not_agents;         /* neither by its kubeconfig nor by its Pod's account, */
+    bool is_debug_pods;         /* but by the account of a Pod that has the node below a root */
     /* Its own. */
     const struct admin_config *config; /* borrowed */
     struct ev_loop *loop;

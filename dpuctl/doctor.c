@@ -328,7 +328,7 @@ static void ask_questions(struct doctor *d, struct api *api, struct questions *q
     if (d->config.node) {
         cluster_ask(api, a->lease_namespace, &q->cluster);
     }
-    for (size_t i = 0; i < ARRAY_LEN(rights) && !d->config.node && !api->is_kubectls; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(rights) && !d->config.node && !api->is_not_agents; i++) {
         q->rights[i] = is_needed(&d->config, &rights[i]) ? ask_right(api, &rights[i], a) : NULL;
     }
     api_wait(api);
@@ -384,8 +384,7 @@ static bool check_reach(struct doctor *d, const struct api *api, const struct qu
     print_json_put(tree, "user", print_json_text(user));
     print_json_put(tree, "isNone", json_boolean(api->problem.code == ERR_NOTFOUND));
     print_json_put(tree, "isOpen", json_boolean(is_open));
-    print_json_put(tree, "isDebugPods",
-                   json_boolean(api->is_kubectls && !text_is_empty(d->config.root)));
+    print_json_put(tree, "isDebugPods", json_boolean(api->is_debug_pods));
     check_rows(d, d->doc, of_api, ARRAY_LEN(of_api));
     return is_open;
 }
@@ -473,7 +472,7 @@ static void check_api(struct doctor *d, struct api *api)
     struct questions q = {.whoami = NULL};
     ask_questions(d, api, &q);
     if (check_reach(d, api, &q)) {
-        if (!d->config.node && api->is_kubectls) {
+        if (!d->config.node && api->is_not_agents) {
             check_add(d, CHECK_SKIP, "rights", "set --kubeconfig=FILE to the agent's own",
                       "not checked: this is kubectl's kubeconfig or a debug Pod's account, not the "
                       "agent's");

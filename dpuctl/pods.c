@@ -128,7 +128,8 @@ static int show_pod(struct pods *all, const struct cri_sandbox *s,
                : err_set(e, ERR_PARSE, "the runtime names a pod by what is no UTF-8");
 }
 
-/* Where the Pods' processes are seen: in a Pod of the agent's, where the agent looks, too. */
+/* Below which the host's /proc, /sys and /var/lib/cni are: --root, or else the agent's --host-root.
+ */
 static const char *root_of_pods(const struct admin_config *config)
 {
     return text_is_empty(config->root) ? config->host_root : config->root;
