@@ -373,9 +373,8 @@ struct reader {
     struct api *api;
     const struct admin_config *config;
     struct list lists[LIST_COUNT];
-    json_t *rows; /* by node */
-    json_t
-        *further; /* conditions that Nodes have of their further DPUs, by the names of the rows */
+    json_t *rows;    /* by node */
+    json_t *further; /* conditions that Nodes have of further DPUs, by the names of the rows */
     struct wall now; /* the API server's clock at the last answer */
     int tries_left;
     const char *expired; /* the list that had to begin anew; NULL: none */
@@ -426,7 +425,7 @@ static void keep_further(const struct reader *r, const char *name, const json_t 
         size_t len = type ? strlen(type) : 0;
         if (len > tail_len && text_equal(type + len - tail_len, tail)) {
             CLEANUP(free) char *row = mem_format("%s--%.*s", name, (int)(len - tail_len), type);
-            (void)json_object_set(r->further, row, condition); /* fails if that is no UTF-8 */
+            (void)json_object_set(r->further, row, condition); /* text out of JSON: no failure */
         }
     }
 }
@@ -585,14 +584,12 @@ static void find_node(const struct reader *r, json_t *row)
 {
     char node[NAMES_K8S_NAME_BYTES];
     const char *name = json_text_get(row, "node");
-    const char *dashes = strstr(name, "--");
-    for (; !print_holds(row, "hasNode") && dashes; dashes = strstr(dashes + 1, "--")) {
-        text_format(node, sizeof(node), "%.*s", (int)(dashes - name), name);
-        if (print_holds(json_object_get(r->rows, node), "hasNode nodeName")) {
-            print_json_put(row, "hasNode", json_true());
-            print_json_put(row, "nodeName", json_string(node));
-            hear_condition(row, json_object_get(r->further, name));
-        }
+    text_format(node, sizeof(node), "%.*s", (int)owner_len(name), name);
+    if (!print_holds(row, "hasNode") &&
+        print_holds(json_object_get(r->rows, node), "hasNode nodeName")) {
+        print_json_put(row, "hasNode", json_true());
+        print_json_put(row, "nodeName", json_string(node));
+        hear_condition(row, json_object_get(r->further, name));
     }
 }
 
@@ -636,7 +633,8 @@ static void add_notes(const struct reader *r, json_t *notes)
                  " had expired (HTTP 410): all was listed anew");
     }
     for (size_t i = NODES; i < LIST_COUNT; i++) {
-        if (r->lists[i].problem.code != 0) {
+        bool is_told = i == OWNERS && r->lists[NODES].problem.code != 0;
+        if (r->lists[i].problem.code != 0 && !is_told) {
             add_note(notes, "not checked: ", r->lists[i].problem.msg, "");
         }
     }
@@ -867,9 +865,13 @@ static bool tell_of_absence(const struct admin_config *config, const json_t *row
 {
     bool is_known = !config->node || json_array_size(rows) > 0;
     if (!is_known) {
-        (void)fprintf(stderr,
-                      "%s: Node '%s' has neither a lease nor the label of a host with a DPU\n",
-                      config->name, config->node);
+        const char *selected =
+            text_is_empty(config->selector) ? "" : ", or not those of --selector";
+        (void)fprintf(
+            stderr,
+            "%s: found no DPU: Node '%s' has neither a lease nor the label of a host with "
+            "a DPU%s\n",
+            config->name, config->node, selected);
     }
     return is_known;
 }

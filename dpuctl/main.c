@@ -24,8 +24,8 @@ static const struct command {
     {{"nodes", NULL}, ADMIN_CLUSTER, nodes_run, "all DPUs of the cluster, broken ones first",
      "Lists all DPUs of the cluster, broken ones first. Asks the API server only: leases, Nodes, "
      "ResourceSlices and Pods. Computes ages from the DPU's time stamps, by the API server's clock. "
-     "Exit status: 0 all shown are Ready, 1 one is NotReady, 2 one is Unknown or the list failed, 64 "
-     "wrong usage."},
+     "Exit status: 0 all shown are Ready, 1 one is NotReady, 2 one is Unknown, NODE has no DPU or the "
+     "list failed, 64 wrong usage."},
     {{"status", NULL}, ADMIN_THIS_NODE, status_run, "whether the DPU of this node is ready, and why",
      "Shows whether the DPU of this node is ready, and why. Reads the readiness record and the CNI "
      "configuration and, with a kubeconfig, the lease. Needs no running agent. 'dpuctl status NODE' "
@@ -52,7 +52,7 @@ static const struct command {
 static const struct command status_of_node = {
     {"status", NULL}, ADMIN_CLUSTER, status_of_node_run, NULL,
     "Shows what the API server knows of one node's DPU, and the command that shows the rest on the "
-    "node. Exit status: 0 Ready, 1 NotReady, 2 Unknown, 64 wrong usage."};
+    "node. Exit status: 0 Ready, 1 NotReady, 2 Unknown or no DPU there, 64 wrong usage."};
 /* clang-format on */
 
 /* By its other name it is a plugin of kubectl's. */

@@ -159,6 +159,8 @@ def test_a_node_that_was_asked_for_and_is_not_there_is_no_good_news(cluster):
         done = cluster.run(command[0], "nobody", *command[1:])
         assert done.returncode == UNKNOWN and "Node 'nobody' has neither a lease nor" in done.stderr, done
     assert cluster.run("nodes", "there", "--state=broken").returncode == READY
+    done = cluster.run("nodes", "there", "-l", "rack=elsewhere")
+    assert done.returncode == UNKNOWN and "or not those of --selector" in done.stderr, done
 
 
 def test_what_the_host_says_of_a_further_dpu_counts_before_its_lease(cluster):
@@ -179,8 +181,11 @@ def test_a_further_dpu_asked_for_by_its_name_is_one_of_its_node(cluster):
     cluster.node("two--dpus", {"k8s.ovn.org/dpu-host": ""}, [ready])
     for name in ("two--dpus", "two--dpus--b"):
         cluster.lease(name)
+    cluster.node("two")  # is another Node
+    of_all = {n["node"]: n for n in cluster.rows(code=READY)["nodes"]}["two--dpus--b"]
     [row] = json.loads(cluster.run("nodes", "two--dpus--b", "-o", "json").stdout)["nodes"]
     assert (row["node"], row["nodeName"], row["hasNode"]) == ("two--dpus--b", "two--dpus", True)
+    assert of_all["nodeName"] == "two--dpus"
     assert "debug node/two--dpus -it" in cluster.run("status", "two--dpus--b").stdout
     done = cluster.run("doctor", "two--dpus--b")
     assert "the Node is Ready" in done.stdout and "does not exist" not in done.stdout, done
@@ -261,6 +266,7 @@ def test_missing_rights_are_said_and_only_leases_are_needed(cluster):
     done = cluster.run("nodes")
     assert "sick" in done.stdout and "bare" not in done.stdout
     assert len(re.findall("not checked: listing [a-z]+: HTTP 403", done.stderr)) == 3
+    assert cluster.run("nodes", "sick--b").stderr.count("listing nodes") == 1
     done = cluster.run("nodes", "-l", "rack=a")
     assert done.returncode == UNKNOWN and "--selector" in done.stderr
     rules["rules"][-1]["resources"] = ["nodes"]

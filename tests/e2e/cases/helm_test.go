@@ -209,6 +209,7 @@ func TestGivenValuesThatMakeNoSenseWhenAChartIsRenderedThenItIsRefused(t *testin
 		{hostChart, "gate=on", "gate"},
 		{hostChart, "gates=off", "gates"},
 		{hostChart, "dpu.name=dpu1", "gate: off"},
+		{hostChart, "dpu.name=a--b,gate=off", "name"}, // who reads NODE--NAME cuts at the last two dashes
 		{hostChart, "dpu.name=dpu1,gate=off,pods.criSocket=/run/x/x.sock,pods.onLostNetwork=restart", "pods.onLostNetwork"},
 		{hostChart, "pods.criSocket=/x.sock", "pods.criSocket"},
 		{hostChart, "pods.criSocket=/run/../x.sock", "pods.criSocket"},
