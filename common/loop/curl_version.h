@@ -3,7 +3,7 @@
  * What depends on the libcurl that runs, which need not be the one whose headers we were built
  * with: 7.81 or newer. An option that the headers lack is named by its number here (it never
  * changes), and one that libcurl lacks is refused by it. tests/curl runs with each version that
- * differs.
+ * differs up to 8.22, and tests/distros with sid's.
  */
 #ifndef LOOP_CURL_VERSION_H
 #define LOOP_CURL_VERSION_H
