@@ -237,11 +237,24 @@ static const char *text_of_id(const json_t *ids, const char *key)
     return text ? text : "";
 }
 
+/* A value that ovn-controller reads there: what is said for its chassis overrides what is said for
+ * all (ovn-controller(8)). */
+static const char *text_of_option(const json_t *ids, const char *chassis, const char *key)
+{
+    CLEANUP(free) char *own = mem_format("%s-%s", key, chassis);
+    return text_of_id(ids, find_in_map(ids, own) ? own : key);
+}
+
+static const char *bridge_mappings_of(const json_t *ids)
+{
+    return text_of_option(ids, text_of_id(ids, "system-id"), "ovn-bridge-mappings");
+}
+
 /* Each bridge to which OVS's external_ids map a network, "NETWORK:BRIDGE,...": of the gateway, of a
  * localnet, of the uplink of a user-defined network. */
 static struct probe_answer judge_bridges(const json_t *ids, const char *answer)
 {
-    const char *at = text_of_id(ids, "ovn-bridge-mappings");
+    const char *at = bridge_mappings_of(ids);
     while (*at != '\0') {
         char bridge[SERVICE_TARGET_BYTES];
         char shown[SHOWN_BYTES];
@@ -366,9 +379,9 @@ struct service_chassis {
 };
 
 /* Whether its southbound database is the one of this DPU, where its rows are looked for. */
-static bool has_own_southbound(const json_t *ids)
+static bool has_own_southbound(const json_t *ids, const char *chassis)
 {
-    const char *remote = text_of_id(ids, "ovn-remote");
+    const char *remote = text_of_option(ids, chassis, "ovn-remote");
     return remote[0] == '\0' || strncmp(remote, "unix:", 5) == 0;
 }
 
@@ -580,8 +593,8 @@ static bool ask(struct service_probe *p, size_t question)
     char text[RPC_QUESTION_BYTES + SHOWN_BYTES];
     const struct service_question *q = &p->probe.spec.service->questions[question];
     if (q->expected == ANSWER_CHASSIS) {
-        write_chassis_params(chassis_of(p), text_of_id(p->ids, "ovn-encap-ip"), params,
-                             sizeof(params));
+        write_chassis_params(chassis_of(p), text_of_option(p->ids, chassis_of(p), "ovn-encap-ip"),
+                             params, sizeof(params));
     }
     text_format(text, sizeof(text), "{\"id\":%zu,\"method\":\"%s\",\"params\":%s}", question,
                 q->method, q->params_json ? q->params_json : params);
@@ -648,10 +661,9 @@ static bool has_more_to_ask(const struct service_probe *p)
 {
     const struct probe_spec *spec = &p->probe.spec;
     if (asked(p)[1].expected == ANSWER_BRIDGES) {
-        return text_equal(spec->name, spec->service->name) &&
-               text_of_id(p->ids, "ovn-bridge-mappings")[0];
+        return text_equal(spec->name, spec->service->name) && bridge_mappings_of(p->ids)[0];
     }
-    return has_own_southbound(p->ids) && chassis_of(p)[0];
+    return has_own_southbound(p->ids, chassis_of(p)) && chassis_of(p)[0];
 }
 
 static struct probe_answer take_ids(struct service_probe *p, const json_t *reply)

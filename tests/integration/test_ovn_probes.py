@@ -341,6 +341,21 @@ def test_a_southbound_database_that_takes_no_writes_accuses_no_ovn_controller(wo
     assert not reports(target, forbid_writes)
 
 
+def test_what_is_configured_for_the_chassis_alone_is_what_counts(world, target, ovn):
+    """As ovn-controller(8) has it: 'ovn-encap-ip-CHASSIS' overrides 'ovn-encap-ip'."""
+    ovn.vsctl("add-br", "br-ex")
+    ovn.add_chassis("other", "127.0.0.2")
+    ids = {"ovn-encap-ip": ("127.0.0.2", "127.0.0.1"), "ovn-bridge-mappings": ("net:br-other", "net:br-ex")}
+    for key, (of_all, own) in ids.items():
+        ovn.set_ids(**{f"{key}-dpu-1": own})
+        ovn.set_ids(**{key: of_all})
+    start(world, target, ovn, f"{QUICK};ovn-controller", f"{QUICK};vswitchd")
+    never(lambda: message(target), 6, "a report")
+    assert ovn.ask("ovn-controller", "connection-status") == "connected\n"
+    ovn.add_chassis("former", "127.0.0.1", in_place_of="dpu-1")
+    wait_message(target, "probe 'ovn-controller'", "'former' has", "address", "'dpu-1'")
+
+
 def test_a_storm_of_recomputes_is_no_alarm(world, target, ovn):
     """Changes faster than they are computed: the chassis is behind at each look, and moves on."""
     ovn.load(addresses=1000, rules=25)

@@ -260,6 +260,34 @@ TEST(each_bridge_that_a_network_is_mapped_to_must_be_there)
     assert_int_equal(service_judge(q, "br-int", NULL, error).outcome, PROBE_WRONG);
 }
 
+TEST(what_is_mapped_for_the_chassis_overrides_what_is_mapped_for_all)
+{
+    static const struct {
+        const char *all;
+        const char *key;
+        const char *own;
+        const char *missing; /* NULL: none */
+    } rows[] = {
+        {"a:no", "ovn-bridge-mappings-dpu-1", "a:br-ex", NULL},
+        {"a:no", "ovn-bridge-mappings-dpu-1", "", NULL},
+        {"a:br-ex", "ovn-bridge-mappings-dpu-1", "a:own", "no bridge 'own'"},
+        {"a:no", "ovn-bridge-mappings-dpu-2", "a:br-ex", "no bridge 'no'"},
+        {"a:no", "ovn-bridge-mappings-", "a:br-ex", "no bridge 'no'"},
+    };
+    const struct service_question *q = &service_of("vswitchd")->questions[2];
+    CLEANUP(json) json_t *list = read_message(OK("\"br-int\\nbr-ex\\n\""));
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(json)
+        json_t *ids = json_pack("[s, [[s, s], [s, s], [s, s]]]", "map", "system-id", "dpu-1",
+                                "ovn-bridge-mappings", rows[i].all, rows[i].key, rows[i].own);
+        const struct probe_answer got = service_judge(q, "br-int", ids, list);
+        if (got.outcome != (rows[i].missing ? PROBE_WRONG : PROBE_PASSED) ||
+            (rows[i].missing && !strstr(got.words, rows[i].missing))) {
+            fail_msg("row %zu: %s '%s'", i, probe_outcome_name(got.outcome), got.words);
+        }
+    }
+}
+
 /* ---- the chassis ----------------------------------------------------------------------------- */
 
 #define SEEN(asked, rows, encaps, commit)                                                          \
@@ -670,6 +698,15 @@ TEST_IN(the_rows_of_a_chassis_are_looked_for_where_ovs_says)
          IDS(",[\"system-id\",\"dpu-1\"],[\"ovn-remote\",\"unix:/x\"]"),
          {served, gone},
          "no chassis"},
+        {"ovn-controller",
+         IDS(",[\"system-id\",\"dpu-1\"],[\"ovn-remote\",\"unix:/x\"],"
+             "[\"ovn-remote-dpu-1\",\"ssl:1.2.3.4:6642\"]"),
+         {served, gone},
+         NULL},
+        {"ovn-controller:x",
+         IDS(",[\"system-id\",\"dpu-1\"],[\"ovn-remote-dpu-1\",\"ssl:1.2.3.4:6642\"]"),
+         {served, gone},
+         "no chassis 'x'"},
     };
     scratch_put(w->dir, "ovn-controller.pid", "12\n");
     scratch_put(w->dir, "ovsdb-server.pid", "12\n");
