@@ -112,6 +112,19 @@ left=$(comm -13 "$root.before" "$root.after" | grep -vE '^/var/(log|cache)/|^/et
 rm -f "$root.before" "$root.after"
 check "nothing is left: $left" test -z "$left"
 
+echo "a group with the user's name may be there, and stay"
+in_root groupadd --system dpu-heartbeat
+in_root useradd --system --groups dpu-heartbeat reader
+for time in first second; do
+  check "the package is installed beside a group, the $time time" \
+    in_root sh -c 'dpkg -i /dpu-heartbeat-dpu_*.deb >/dev/null 2>&1'
+  # shellcheck disable=SC2016 # for the shell in there
+  check "its user is of that group" in_root sh -c '[ "$(id -gn dpu-heartbeat)" = dpu-heartbeat ]'
+  in_root dpkg -P dpu-heartbeat-dpu >/dev/null 2>&1
+done
+in_root userdel reader
+in_root groupdel dpu-heartbeat
+
 echo "purge succeeds whatever is missing, and a credential keeps its user"
 purges=$(tests/package/purge.sh "$root")
 checks=$((checks + purges))
