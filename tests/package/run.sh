@@ -125,6 +125,15 @@ done
 in_root userdel reader
 in_root groupdel dpu-heartbeat
 
+echo "an install succeeds where systemd does not do as it is told, or its program is missing"
+in_root mkdir -p /run/systemd/system
+check "they are installed without systemctl" in_root sh -c 'dpkg -i /dpu-heartbeat-*.deb >/dev/null 2>&1'
+in_root dpkg -P dpu-heartbeat-dpu dpu-heartbeat-host >/dev/null 2>&1
+in_root sh -c 'printf "#!/bin/sh\nexit 1\n" >/bin/systemctl && chmod +x /bin/systemctl'
+check "they are installed beside a systemctl that fails" in_root sh -c 'dpkg -i /dpu-heartbeat-*.deb >/dev/null 2>&1'
+in_root dpkg -P dpu-heartbeat-dpu dpu-heartbeat-host >/dev/null 2>&1
+in_root rm -r /bin/systemctl /run/systemd
+
 echo "purge succeeds whatever is missing, and a credential keeps its user"
 purges=$(tests/package/purge.sh "$root")
 checks=$((checks + purges))
