@@ -18,7 +18,7 @@ lines() { files "$@" | xargs -r cat | wc -l; }
 declare -A limits=(["products, files of C"]=164 ["docs, pages"]=12)
 # What the products had when somebody last looked. Growth past it is no failure: the commit that raises
 # this figure says what the lines are for.
-declare -A ratchet=(["products, lines of C"]=38319)
+declare -A ratchet=(["products, lines of C"]=38357)
 only_limits=
 [[ ${1:-} != --limits ]] || only_limits=yes
 bad=0
