@@ -351,9 +351,10 @@ void oracle_check_boot(struct oracle *o, const struct oracle_truth *t,
         fail(o, t, now, "reboot", "a reboot is told that was none");
     } else if (is_other && (boot == o->boot_count || boot <= find_boot(o, before->dpu_boot_id))) {
         fail(o, t, now, "reboot", "a boot is told that is not later than the last");
-    } else if (is_other && !is_told && !o->is_clock_set) {
-        fail(o, t, now, "reboot", "a reboot is not told");
+    } else if (is_other && !is_told && !o->is_clock_set && t->now - o->told_at > SEC_NS) {
+        fail(o, t, now, "reboot", "a reboot is not told"); /* the record tells whole seconds */
     }
+    o->told_at = is_told ? t->now : o->told_at;
     o->is_clock_set = o->is_clock_set && !is_told;
 }
 

@@ -158,6 +158,7 @@ struct oracle {
     size_t boot_count;
     char renewed_boot[ORACLE_TEXT_BYTES]; /* of an old state that ovnkube renewed, unseen; "" */
     int old_boot_renewals;                /* in a row, under a boot that is over */
+    int64_t told_at;                      /* a reboot, last time; 0: none was */
     bool is_clock_set; /* the host's wall clock, since it last told a reboot: stamps may come again
                         */
     bool is_forgotten; /* there was no page, or one of another boot of the host */

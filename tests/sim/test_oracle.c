@@ -289,6 +289,29 @@ TEST_IN(a_reboot_is_told_once_and_nothing_else_is)
     }
 }
 
+TEST_IN(only_within_a_second_may_two_reboots_have_one_stamp)
+{
+    static const char *const ids[] = {"first", "second", "third"};
+    static const struct {
+        int64_t apart_ns;
+        const char *rule;
+    } rows[] = {{SEC / 2, ""}, {2 * SEC, "reboot"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct record_read pages[3] = {{.state = "Ready"}, {.state = "Ready"}, {.state = "Ready"}};
+        for (size_t k = 0; k < 3; k++) {
+            (void)snprintf(pages[k].dpu_boot_id, sizeof(pages[k].dpu_boot_id), "%s", ids[k]);
+            (void)snprintf(pages[k].dpu_reboot_time, sizeof(pages[k].dpu_reboot_time), "%s",
+                           k == 0 ? "10:00" : "11:00");
+            w->truth.dpu_boot_id = ids[k];
+            oracle_look(w->oracle, &w->truth);
+        }
+        oracle_check_boot(w->oracle, &w->truth, &pages[0], &pages[1]);
+        w->truth.now += rows[i].apart_ns;
+        oracle_check_boot(w->oracle, &w->truth, &pages[1], &pages[2]);
+        expect(w, rows[i].rule);
+    }
+}
+
 TEST_IN(a_reboot_may_have_the_stamp_of_the_last_where_the_clock_was_set)
 {
     const struct record_read before = {.dpu_boot_id = "first", .dpu_reboot_time = "11:00"};
