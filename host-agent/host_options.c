@@ -122,7 +122,7 @@ const struct option_program *host_options_program(void)
         .rows = rows,
         .row_count = ARRAY_LEN(rows),
         .check = check,
-        .passed_over = "gate-binary|remove-binary", /* of install-cni, uninstall-cni */
+        .is_commands = cni_commands_take,
     };
     return &program;
 }

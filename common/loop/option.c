@@ -279,8 +279,7 @@ static int set_member(struct option_origins *run, const struct option_row *row, 
 
 static bool passes_over(const struct option_program *program, const char *key)
 {
-    return program->shared_file ||
-           (program->passed_over && choice_index(program->passed_over, key) >= 0);
+    return program->shared_file || (program->is_commands && program->is_commands(key));
 }
 
 /* Nothing, or a mapping from option names to scalars or, for a list, sequences of scalars. */

@@ -72,8 +72,8 @@ struct option_program {
      * read: keys that are not in the table are passed over. NULL: none. */
     const char *shared_file;
     char *const *shared_root; /* the option that stands before its path; NULL: none */
-    /* Keys of its own file that its commands read, "gate-binary|...": passed over. NULL: none. */
-    const char *passed_over;
+    /* Whether a key of its own file is its commands': passed over. NULL: none is. */
+    bool (*is_commands)(const char *key);
 };
 
 enum {

@@ -158,6 +158,18 @@ static const struct command {
      uninstall_rows, ARRAY_LEN(uninstall_rows), uninstall},
 };
 
+bool cni_commands_take(const char *key)
+{
+    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+        for (size_t k = 0; k < commands[i].row_count; k++) {
+            if (text_equal(commands[i].rows[k].name, key)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static int command_run(const struct command *command, int argc, char **argv, char **env)
 {
     const struct option_program program = {.name = command->name,

@@ -65,4 +65,7 @@ NODISCARD int cni_options_check(const struct cni_options *o, const struct option
 /* Runs the subcommand (install-cni, uninstall-cni) that argv[1] names; false if it names none. */
 bool cni_commands_run(int argc, char **argv, char **env, int *exit_status);
 
+/* Whether one of the subcommands has such an option: they read the agent's file. */
+bool cni_commands_take(const char *key);
+
 #endif
