@@ -29,7 +29,6 @@ enum { CONTEST_MODE = 0644, SENTENCE_BYTES = CONTEST_WORDS_BYTES + 300 };
 
 struct cni_sync {
     struct cni_sync_config config;
-    char contest_file[PATH_MAX];
     struct dir_watch watch;
     struct file_lock lock; /* of the directory */
     struct boot_timer *timer;
@@ -65,17 +64,14 @@ void cni_sync_forget(const char *readiness_file)
     (void)unlink(path); /* most often there is none */
 }
 
-static void remove_contest_file(const struct cni_sync *s)
-{
-    cni_sync_forget(s->config.readiness_file);
-}
-
 static void put_contest_file(const struct cni_sync *s, const char *sentence)
 {
     struct err e = ERR_INIT;
     CLEANUP(json) json_t *body = json_pack("{s:s}", "message", sentence);
     CLEANUP(free) char *text = body ? json_text_dump(body) : NULL;
-    if (text && file_replace(s->contest_file, text, strlen(text), CONTEST_MODE, &e) != 0) {
+    char path[PATH_MAX];
+    name_contest_file(s->config.readiness_file, path);
+    if (text && file_replace(path, text, strlen(text), CONTEST_MODE, &e) != 0) {
         log_warn(MOD, "dpuctl cannot be told: %s", e.msg);
     }
 }
@@ -118,7 +114,7 @@ static void settle(struct cni_sync *s)
     struct mono again;
     struct mono now = clock_mono_now();
     if (contest_stands(&s->contest, now, &again)) {
-        remove_contest_file(s);
+        cni_sync_forget(s->config.readiness_file);
         log_info(MOD, "nobody has undone dpu-gate's CNI configuration for 10 min");
     }
     if (!mono_is_never(again)) {
@@ -250,8 +246,7 @@ struct cni_sync *cni_sync_start(const struct cni_sync_config *config)
     assert(rc == 0); /* the options bound it */
     s->config = *config;
     s->look_at = MONO_NEVER;
-    name_contest_file(config->readiness_file, s->contest_file);
-    remove_contest_file(s); /* a predecessor's: it shows anew, or it is over */
+    cni_sync_forget(s->config.readiness_file); /* a predecessor's: it shows anew, or it is over */
     s->timer = boot_timer_new(config->loop, on_look, s);
     dir_watch_start(&s->watch, config->loop, on_changed, s);
     look_in(s, 0);
