@@ -294,8 +294,8 @@ static const char *renew_text(struct lease_writer *w, char **made)
     return *made;
 }
 
-/* What is left of the deadline for making a lease, in ms: its two requests together take no longer
- * than any other, so that nothing keeps us from looking for it. */
+/* What the read of the Node left of the deadline for making a lease, in ms: both requests together
+ * take no longer than any other, so that nothing keeps us from looking for it. */
 static uint32_t making_ms(const struct lease_writer *w, struct mono now)
 {
     int64_t passed_ns = mono_since(now, w->renewer.sent_at);
@@ -342,14 +342,14 @@ static void on_node(void *user, const struct kube_response *response)
 /* Makes the lease as upstream's DPU side does: a GET of the Node for its UID, which the owner
  * reference needs, then a POST with a first renewal. Without the UID none is made: it would outlive
  * its Node. */
-static void start_making(struct lease_writer *w)
+static void start_making(struct lease_writer *w, uint32_t deadline_ms)
 {
     char path[PATH_BYTES];
     text_format(path, sizeof(path), KUBE_NODES "/%s", w->renewer.config.node_name);
     const struct kube_request request = {.method = KUBE_GET,
                                          .channel = KUBE_CONTROL,
                                          .path = path,
-                                         .deadline_ms = (making_ms(w, w->renewer.sent_at) + 1) / 2};
+                                         .deadline_ms = (deadline_ms + 1) / 2};
     w->call = kube_client_start(w->client, &request, on_node, w);
 }
 
@@ -377,7 +377,7 @@ static void send_request(struct lease_writer *w, const struct renewer_update *up
     w->sent_stamp[0] = '\0';
     w->stats.retries += w->has_failed;
     if (update->action == RENEWER_CREATE) {
-        start_making(w);
+        start_making(w, update->deadline_ms);
         return;
     }
     if (update->action == RENEWER_PUT_HEALTH) {
