@@ -254,7 +254,10 @@ static size_t next_piece(const char *format)
 static const char *word_value(const char *piece, size_t len, const struct text_word *words,
                               size_t count)
 {
-    for (size_t i = 0; piece[0] == '{' && i < count; i++) {
+    if (piece[0] != '{') {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
         if (strncmp(words[i].name, piece, len) == 0 && words[i].name[len] == '\0') {
             return words[i].text;
         }
