@@ -32,7 +32,6 @@ static inline int64_t least(int64_t a, int64_t b)
 /* ---- server.c ---- */
 
 void number_text(char *out, size_t bytes, const char *prefix, uint64_t number);
-void stamp_text(char *out, size_t bytes, int64_t stamp);
 /* The lease as the shells pass it to the cores. */
 void lease_show(const struct explorer *e, const struct lease *lease, struct lease_view *out);
 /* A change: it gets the next version, and the watch is about to bring it. */

@@ -38,7 +38,7 @@ static size_t stamp_place(int64_t stamp)
     return ((uint64_t)stamp * UINT64_C(0x9e3779b97f4a7c15)) >> 54;
 }
 
-void stamp_text(char *out, size_t bytes, int64_t stamp)
+static void stamp_text(char *out, size_t bytes, int64_t stamp)
 {
     size_t i = stamp_place(stamp);
     if (stamp == 0) {
