@@ -19,7 +19,7 @@ unshare --mount mmdebstrap --mode=root --variant=minbase --dpkgopt=force-unsafe-
   --aptopt='Acquire::Check-Valid-Until "false"' \
   --include=gcc,libc6-dev,libprotobuf-c-dev,protobuf-c-compiler,protobuf-compiler sid "$dir/sid" >"$dir/log" 2>&1 ||
   { tail -n 5 "$dir/log"; exit 2; }
-work=$dir/sid/work
+work=$dir/sid/finding
 mkdir "$work"
 
 message() { # message SYNTAX LABEL
@@ -61,7 +61,7 @@ int main(void)
 C
 cat >"$work/run" <<'SH'
 set -eu
-cd /work
+cd /finding
 dpkg-query -W -f '${Package} ${Version}\n' libprotobuf-c1 protobuf-compiler
 # part {num: 5, flag: true, text: "t", list: [1]}, then part {list: [2], other: 6}
 printf '\012\011\010\005\020\001\032\001t\040\001\012\004\040\002\050\006' >bytes
@@ -72,7 +72,7 @@ for syntax in proto2 proto3; do
   echo "$syntax, protoc:     $(protoc --decode=Whole $syntax.proto <bytes | tr -s '\n{} ' ' ')"
 done
 SH
-seen=$(chroot "$dir/sid" sh /work/run)
+seen=$(chroot "$dir/sid" sh /finding/run)
 printf '%s\n' "$seen"
 [[ $(tail -n 4 <<<"$seen") == "proto2, protobuf-c: num 5, flag 1, text 't', list 1 2, other 6
 proto2, protoc:     part num: 5 flag: true text: \"t\" list: 1 list: 2 other: 6 
